@@ -8,10 +8,10 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_benchmark, preflight
+from mcvrp.flows.config.preflight import check_benchmark
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -43,8 +43,8 @@ def benchmark(
     store: StoreUri = None,
 ) -> BenchmarkResult:
     """Compare all methods on held-out instances, and write tables and a report."""
-    opened, began = open_store(store), time.monotonic()
-    read = preflight(check_benchmark, opened, city, benchmark, model)
+    began = time.monotonic()
+    opened, read = inputs(check_benchmark, store, city, benchmark, model)
     # the default name of attention models, as in the flow `attention`
     named = benchmark.model_copy(update={"attention": benchmark.attention or city})
     summary = report(opened, read.city, compare(opened, read.city, named, model))

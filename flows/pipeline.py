@@ -8,12 +8,13 @@ from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
-from mcvrp.flows.config.preflight import check_pipeline, checked, is_checked
+from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import DAY, open_store, stage
+from mcvrp.flows.server.records import Records
+from mcvrp.flows.server.stage import DAY, open_store, running_records, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
@@ -27,24 +28,26 @@ def pipeline(
 ) -> PipelineSummary:
     """Run all stages. What an earlier run has finished is found in the store and not repeated."""
     opened = open_store(store)
-    if not is_checked():
+    records = running_records() or Records()
+    if records.cities is None:
         check_pipeline(opened, spec)
+        records.cities = {}
     subject = f"pipeline {spec.city.name}"
-    with showing_steps(subject, 4 + spec.compares_attention) as begin, checked(opened):
+    with showing_steps(subject, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
         # read once for all stages that follow
-        with checked(opened, stored_city(opened, made.name)):
-            begin("labels")
-            labelled = label(made.name, spec.label, store)
-            begin("training")
-            trained = train(made.name, spec.train, store)
-            models = None
-            if spec.compares_attention:
-                begin("attention models")
-                models = attention(made.name, spec.attention_models, store)
-            begin("benchmark")
-            compared = benchmark(made.name, spec.comparison, spec.train.model, store)
+        records.cities[opened.uri, made.name] = stored_city(opened, made.name)
+        begin("labels")
+        labelled = label(made.name, spec.label, store)
+        begin("training")
+        trained = train(made.name, spec.train, store)
+        models = None
+        if spec.compares_attention:
+            begin("attention models")
+            models = attention(made.name, spec.attention_models, store)
+        begin("benchmark")
+        compared = benchmark(made.name, spec.comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
     body = pipeline_tables(summary), _pictures(opened, summary), _links(opened, summary)
     show_figures(subject, f"Pipeline {made.name}", pipeline_figures(summary), *body)

@@ -13,6 +13,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.attention import attention_models, attention_table
 from mcvrp.storage.store.store import Store
 
+_METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of an alias to show
 
 
@@ -36,11 +37,16 @@ def describe_dataset(store: Store, dataset: str) -> Outcome:
 
 
 def model_versions(store: Store, name: str) -> Outcome:
-    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history."""
+    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history.
+
+    Without a finished version its files are described.
+    """
     from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
 
     cards = [model_card(store, name, version) for version in versions(store, name)]
+    if not cards:
+        return describe_folder(store, layout.models_dir(name))
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
     titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
@@ -51,7 +57,7 @@ def model_versions(store: Store, name: str) -> Outcome:
             card.run,
             card.dataset,
             "" if card.smallest is None else f"{card.smallest}–{card.largest}",
-            *(_rounded(card.metrics.get(figure)) for figure in ("solution_loss", "greedy_gap")),
+            *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
             card.city_id,
         )
         for card in cards
@@ -61,28 +67,6 @@ def model_versions(store: Store, name: str) -> Outcome:
     described = f"{store.url(cards[-1].folder)}/README.md describes the latest"
     text = "\n\n".join(filter(None, (table(titles, rows, (0, 5, 6)), history, described)))
     return Outcome({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
-
-
-def describe_model(store: Store, name: str) -> Outcome:
-    """Describe the model ``name``, by its files if no version is finished."""
-    from mcvrp.storage.models.models import versions
-
-    if versions(store, name):
-        return model_versions(store, name)
-    return describe_folder(store, layout.models_dir(name))
-
-
-def describe_version(store: Store, name: str, version: str) -> Outcome:
-    """Describe one version of the model ``name``: a number, an alias, or "latest".
-
-    Raises
-    ------
-    McvrpError
-        If the model or the version does not exist.
-    """
-    from mcvrp.storage.models.models import named_version
-
-    return describe_folder(store, named_version(store, name, version).folder)
 
 
 def describe_attention(store: Store, name: str) -> Outcome:
@@ -101,8 +85,6 @@ def describe_city(store: Store, name: str) -> Outcome:
         raise McvrpError(
             f"{store.url(layout.city_card(name))} is not the card of a city: create or import the city again"
         )
-    if not store.exists(readme):  # written by an older version
-        return Outcome(document, aligned({key: str(value) for key, value in document.items()}))
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, map in the same folder")
 
 
@@ -112,8 +94,8 @@ def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outc
     paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
     if not paths:
         return describe_folder(store, folder)
-    records = {path: store.get_json(path) for path in paths}
-    records = dict(sorted(records.items(), key=lambda item: item[1].get("number", 0)))
+    documents = {path: store.get_json(path) for path in paths}
+    records = dict(sorted(documents.items(), key=lambda item: item[1].get("number", 0)))
     rows = [
         (
             record.get("number", ""),
@@ -146,10 +128,6 @@ def describe_solution(store: Store, name: str) -> Outcome:
     return Outcome(store.get_json(summary), outcome.text) if store.exists(summary) else outcome
 
 
-def _rounded(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
 def dataset_of(store: Store, path: str) -> str | None:
     """Return the name of the dataset at ``path``, NAME or labels/NAME; None for other paths."""
     name = path.strip("/").removeprefix("labels/")
@@ -173,10 +151,10 @@ class Kind:
 
 
 KINDS = (
-    Kind("city", "cities", describe_city, lambda store, name: store.exists(layout.city_card(name))),
+    Kind("city", "cities", describe_city, lambda store, name: store.exists(layout.city_readme(name))),
     Kind("dataset", "labels", describe_dataset, lambda store, name: dataset_of(store, name) is not None),
     Kind("training run", "training"),
-    Kind("model", "models", describe_model),
+    Kind("model", "models", model_versions),
     Kind("attention models", "attention", describe_attention),
     Kind("benchmark", "benchmarks"),
     Kind("driven days", "driven", describe_driven),

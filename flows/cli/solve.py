@@ -30,13 +30,7 @@ _OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed", "fleet"
 
 
 def solve(options: argparse.Namespace) -> Outcome:
-    """Route a day's orders and write the result.
-
-    Raises
-    ------
-    McvrpError
-        If the orders, an option or the store are invalid; no file has been written then.
-    """
+    """Route a day's orders and write the result; no file is written if the input is invalid."""
     if options.time_window:
         raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
     preset, spec = _specs(options)

@@ -48,21 +48,14 @@ class Stage:
         """Import the flow, with gigabytes of libraries."""
         return _load(self.entrypoint or f"{self.name}:{self.name}")
 
-    def load_check(self) -> Callable[..., Any]:
+    def load_check(self) -> Callable[..., None]:
         """Import the check."""
         return _load(f"config.preflight:{self.check}")
 
-    def load_figures(self) -> Callable[[Any], dict[str, str]]:
-        """Import the function for the key figures of a result."""
-        return _load(f"figures:{self.figures}")
-
-    def load_tables(self) -> Callable[[Any], str]:
-        """Import the function for the Markdown tables of a result."""
-        return _load(f"figures:{self.tables}") if self.tables else lambda result: ""
-
-    def load_lacks(self) -> Callable[[Any], str]:
-        """Import the function for what is missing in a result, "" if nothing is."""
-        return _load(f"figures:{self.lacks}") if self.lacks else lambda result: ""
+    def summary(self, part: str, result: Any) -> Any:
+        """Return the ``part`` of the summary of ``result``: its figures, its tables, or what it lacks."""
+        function = getattr(self, part)
+        return _load(f"figures:{function}")(result) if function else ""
 
 
 def _load(path: str) -> Callable[..., Any]:

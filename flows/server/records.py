@@ -17,6 +17,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 from prefect.exceptions import ObjectNotFound
 
 from mcvrp.model.errors import IncompleteError, brief
+from mcvrp.storage.cities import StoredCity
 
 logger = logging.getLogger(__name__)
 
@@ -53,11 +54,16 @@ class Records:
         True if the server did not answer at some time, so that records may be missing.
     given_up
         Set once stages no longer wait for the server and run without a record.
+    cities
+        Cities that were read, by store and name, if the input of the stages has passed its preflight; None if
+        it has not. Prefect sends the arguments of a flow to its server: they cannot contain a matrix of 10^8
+        costs.
     """
 
     runs: dict[UUID, EndedRun] = field(default_factory=dict)
     outage: bool = False
     given_up: threading.Event = field(default_factory=threading.Event)
+    cities: dict[tuple[str, str], StoredCity] | None = None
 
     def add(self, run: FlowRun | TaskRun, outcome: object) -> None:
         """Add ``run`` with its final state, or with what its function returned."""

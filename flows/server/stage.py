@@ -28,9 +28,9 @@ from pydantic import BaseModel
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import is_checked
 from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.store.errors import StoreSilent
 from mcvrp.storage.store.store import Store
 
@@ -38,10 +38,7 @@ RETRIES = 1
 RETRY_SECONDS = 2.0
 HOUR = 3600.0
 DAY = 24 * HOUR
-BEGIN_SECONDS, PAUSE_SECONDS = (
-    1800.0,
-    2.0,
-)  # a stage that begins during an outage: longest wait, between tries
+BEGIN_SECONDS, PAUSE_SECONDS = 1800.0, 2.0  # longest wait of a stage in an outage, between attempts
 _LONGEST_MESSAGE = 300  # characters of an unexpected error in the state of a run
 _TRY_AGAIN = "the run's logs have the traceback; started again, the run keeps what is finished"
 
@@ -69,8 +66,7 @@ class StageFlow(Flow[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
         """Run the stage as a flow run of its own, noted in the records of the stage that calls it."""
-        caller = context.flow if (context := FlowRunContext.get()) else None
-        records = self.records or (caller.records if isinstance(caller, StageFlow) else None) or Records()
+        records = self.records or running_records() or Records()
         call = functools.partial(Flow.__call__, **kwargs)
         return cast(R, self._run(records, lambda stage: call(stage, *args), lambda: self.fn(*args, **kwargs)))
 
@@ -189,12 +185,17 @@ def _unexpected(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {one_line(error)[:_LONGEST_MESSAGE]}: {_TRY_AGAIN}"
 
 
-def _add_to_records(task: Any, task_run: TaskRun, state: State[Any]) -> None:
-    """Add a task run that has ended to the records of its stage; a state hook of Prefect."""
+def running_records() -> Records | None:
+    """Return the records of the running stage; None outside of one."""
     context = FlowRunContext.get()
     flow = context.flow if context else None
-    if isinstance(flow, StageFlow) and flow.records:
-        flow.records.add(task_run, state)
+    return flow.records if isinstance(flow, StageFlow) else None
+
+
+def _add_to_records(task: Any, task_run: TaskRun, state: State[Any]) -> None:
+    """Add a task run that has ended to the records of its stage; a state hook of Prefect."""
+    if records := running_records():
+        records.add(task_run, state)
 
 
 TASK_OPTIONS: dict[str, Any] = {
@@ -237,5 +238,24 @@ def open_store(uri: str | None) -> Store:
 
     The store has to answer now, at once, unless the command or flow that began this one has checked that.
     """
-    address = settings.store_uri(uri)
-    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
+    address, records = settings.store_uri(uri), running_records()
+    checked = records is not None and records.cities is not None
+    return (Store.at(address) if checked else Store.open(address)).outlasting()
+
+
+def inputs(
+    check: Callable[..., None], uri: str | None, city: str, *specs: object
+) -> tuple[Store, StoredCity]:
+    """Return the store and the city of the running stage, after its preflight ``check`` unless that is done.
+
+    Raises
+    ------
+    McvrpError
+        If there is no such city, or as ``check`` does.
+    """
+    store, records = open_store(uri), running_records()
+    cities = records.cities if records else None
+    read = (cities or {}).get((store.uri, city)) or stored_city(store, city)
+    if cities is None:
+        check(store, read, *specs)
+    return store, read

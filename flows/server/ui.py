@@ -14,9 +14,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, NoReturn
 
@@ -55,32 +55,10 @@ _SERVER = {
 }
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of `mcvrp ui`.
-
-    Parameters
-    ----------
-    store
-        Address of the store that runs use by default.
-    preset, overrides
-        Initial values of the forms.
-    database
-        Address of the server's database; None for that of the environment, by default SQLite.
-    notify
-        Webhook to call when a run fails, None for none.
-    """
-
-    store: str
-    preset: str
-    overrides: Sequence[str]
-    port: int
-    database: str | None
-    notify: str | None
-
-
-def serve(options: Options) -> NoReturn:
+def serve(options: Namespace, store: str) -> NoReturn:
     """Serve until SIGINT or SIGTERM, which raise KeyboardInterrupt here; all child processes end with it.
+
+    ``options`` are those of the command, ``store`` is the address of the store that runs use by default.
 
     Raises
     ------
@@ -97,7 +75,7 @@ def serve(options: Options) -> NoReturn:
             changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
             keepers.append(stack.enter_context(server_keeper(server, log, changes)))
         stack.enter_context(server.in_use())
-        environment = settings.run_environment(server.url, server.password, options.store) | _WORKER
+        environment = settings.run_environment(server.url, server.password, store) | _WORKER
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
@@ -110,7 +88,7 @@ def serve(options: Options) -> NoReturn:
                 keeper.look()
 
 
-def _existing_server(options: Options) -> Server | None:
+def _existing_server(options: Namespace) -> Server | None:
     """Return the server that runs already, None if one has to be started."""
     server = configured_server()
     if server is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
@@ -136,7 +114,7 @@ def _require_free(port: int) -> None:
             raise McvrpError(f"port {port} cannot be used ({error.strerror}): give --port") from None
 
 
-def _register(options: Options, environment: Mapping[str, str]) -> None:
+def _register(options: Namespace, environment: Mapping[str, str]) -> None:
     """Register all deployments, in a child process: flows import libraries of gigabytes."""
     command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--preset", options.preset]
     for override in options.overrides:

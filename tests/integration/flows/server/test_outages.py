@@ -17,6 +17,7 @@ settings.prepare(verbose=False)
 from prefect import task
 from mcvrp.flows.cli import commands
 from mcvrp.flows.config.logs import terminal
+from mcvrp.flows.server.records import Records
 from mcvrp.flows.server.server import server_at, server_keeper
 from mcvrp.flows.server.stage import TASK_OPTIONS, stage
 from mcvrp.tasks.support.processes import free_port
@@ -58,7 +59,7 @@ with tempfile.TemporaryFile("w+") as log, terminal():
     start()
     try:
         with server.in_use():
-            print("result:", commands._on_record(outer), flush=True)
+            print("result:", commands._on_record(outer, Records()), flush=True)
     finally:
         for keeper in keepers:
             keeper.end()

@@ -7,15 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from mcvrp.flows.cli import commands, main as cli
+from mcvrp.flows.cli import main as cli
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.label.stage import LabelSummary
 
@@ -185,13 +182,9 @@ def test_missing_results_are_printed_last(
 ) -> None:
     """The figures of the stage, then a line with what is missing, and exit code 1."""
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, **_: done)
-    monkeypatch.setattr("mcvrp.flows.cli.commands.preflight", lambda check, *asked: None)
-    monkeypatch.setattr(
-        "mcvrp.flows.cli.commands._stage",
-        lambda options: commands._run(STAGES["label"], SimpleNamespace(uri=""), {}),  # type: ignore[arg-type]
-    )
-    monkeypatch.setattr("mcvrp.flows.cli.commands.checked", lambda store, *read: nullcontext())
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, records, **_: done)
+    monkeypatch.setattr("mcvrp.flows.cli.commands.stored_city", lambda store, name: None)
+    monkeypatch.setattr("mcvrp.flows.config.preflight.check_labels", lambda store, city, spec: None)
     assert cli.run(["label"]) == 1
     captured = capsys.readouterr()
     assert captured.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"

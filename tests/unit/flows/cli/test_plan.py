@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from mcvrp.flows.cli.costs import START_SECONDS, row_bytes
 from mcvrp.flows.cli.output import plain
-from mcvrp.flows.cli.plan import BenchmarkPlan, PhasePlan, make_plan, plan_text
+from mcvrp.flows.cli.plan import START_SECONDS, BenchmarkPlan, PhasePlan, make_plan, plan_text, row_bytes
 from mcvrp.flows.config.preset import load_preset
 
 

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.flows.server.deployments import deployments
@@ -15,9 +16,9 @@ from mcvrp.flows.server.deployments import deployments
 def test_paths_of_a_row_exist(stage: Stage) -> None:
     """Flow, check, figures and tables can be imported; the flow has the name of the row."""
     assert stage.load_flow().name == stage.name  # type: ignore[attr-defined]
-    for load in (stage.load_check, stage.load_figures, stage.load_tables):
-        if getattr(stage, load.__name__.removeprefix("load_")):
-            assert callable(load())
+    assert not stage.check or callable(stage.load_check())
+    for function in (stage.figures, stage.tables, stage.lacks):
+        assert not function or callable(getattr(figures, function))
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)

@@ -10,15 +10,18 @@ import pytest
 
 from mcvrp.flows.config import preflight as checks
 from mcvrp.flows.config.parameters import CityName, StoreUri, in_store, of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import checked
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
-from mcvrp.flows.server.stage import open_store, was_cut_off
+from mcvrp.flows.server import stage
+from mcvrp.flows.server.records import Records
+from mcvrp.flows.server.stage import inputs, open_store, was_cut_off
 from mcvrp.model.errors import IncompleteError, McvrpError, sentence
+from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.errors import StoreSilent
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.city.spec import CitySpec
 from mcvrp.tasks.label.spec import LabelSpec
+from tests.support.datasets import CITY
 from tests.support.silent_store import Outage
 
 PARAMETERS = parameters_of(label.fn)
@@ -162,7 +165,9 @@ def test_a_deployed_pipeline_is_checked_before_its_first_stage(
     assert not store.list("")
 
 
-def test_only_the_first_stage_requires_an_answer_at_once(tmp_path: Path, outage: Outage) -> None:
+def test_only_the_first_stage_requires_an_answer_at_once(
+    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stages of a pipeline wait for a silent store; the flow that was started fails at once."""
     store = Store.open(tmp_path)
     store.put("a", b"1")
@@ -170,9 +175,28 @@ def test_only_the_first_stage_requires_an_answer_at_once(tmp_path: Path, outage:
     with pytest.raises(StoreUnavailable):
         open_store(store.uri)
     outage.begin(1)
-    with checked(store):
-        assert open_store(store.uri).get("a") == b"1"
+    monkeypatch.setattr(stage, "running_records", lambda: Records(cities={}))
+    assert open_store(store.uri).get("a") == b"1"
     assert outage.requests == 4  # the read, a sign of life that fails, one that comes, and the read again
+
+
+def test_a_checked_stage_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It neither checks nor reads a city again; one that did not exist before is read."""
+    store, checks = Store.open(tmp_path), []
+    save_city(store, "c", CITY)
+
+    def check(store: Store, city: StoredCity, spec: str) -> None:
+        checks.append((city.name, spec))
+
+    _, city = inputs(check, store.uri, "c", "labels")
+    assert city.city.city_id == CITY.city_id
+    assert checks == [("c", "labels")]
+    monkeypatch.setattr(stage, "running_records", lambda: Records(cities={(store.uri, "c"): city}))
+    assert inputs(pytest.fail, store.uri, "c", "labels")[1] is city
+    save_city(store, "new", CITY)
+    assert inputs(pytest.fail, store.uri, "new")[1].name == "new"
+    with pytest.raises(McvrpError, match="no city 'd'"):
+        inputs(pytest.fail, store.uri, "d")
 
 
 def test_a_task_that_has_waited_in_vain_is_not_retried() -> None:
