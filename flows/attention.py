@@ -40,12 +40,7 @@ def attention(
     summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
     curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
     paths = {f"n = {card.n}": card.folder for card in cards}
-    show_figures(
-        f"attention {summary.model}",
-        f"Attention models {summary.model}",
-        attention_figures(summary),
-        attention_table(cards),
-        album(opened, curves),
-        links(opened, paths),
-    )
+    title, body = f"Attention models {summary.model}", (album(opened, curves), links(opened, paths))
+    figures = attention_figures(summary)
+    show_figures(f"attention {summary.model}", title, figures, attention_table(cards), *body)
     return summary

@@ -52,12 +52,6 @@ def benchmark(
     page = f"{folder}/report.html"
     result = BenchmarkResult(summary, opened.url(page), time.monotonic() - began)
     paths = {"the benchmark": folder, "the report": page, "tables": f"{folder}/tables"}
-    show_figures(
-        f"benchmark {benchmark.run}",
-        f"Benchmark {benchmark.run}",
-        benchmark_figures(result),
-        benchmark_tables(result),
-        gallery(opened, f"{folder}/figures"),
-        links(opened, paths),
-    )
+    body = benchmark_tables(result), gallery(opened, f"{folder}/figures"), links(opened, paths)
+    show_figures(f"benchmark {benchmark.run}", f"Benchmark {benchmark.run}", benchmark_figures(result), *body)
     return result

@@ -36,9 +36,8 @@ def nightly(
     """Ingest driven routes, fine-tune the champion on them, compare, and promote it or report why not."""
     opened, read = inputs(check_trial, store, city, nightly)
     done = retrain(opened, read, nightly)
+    body = links(opened, {"what was driven": layout.driven_dir(city)})
     if done.record and done.new:
         body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
-    else:
-        body = links(opened, {"what was driven": layout.driven_dir(city)})
     show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), body)
     return done

@@ -49,35 +49,28 @@ def pipeline(
         begin("benchmark")
         compared = benchmark(made.name, spec.comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
-    body = pipeline_tables(summary), _pictures(opened, summary), _links(opened, summary)
+    body = pipeline_tables(summary), *_pictures_and_links(opened, summary)
     show_figures(subject, f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
 
 
-def _pictures(store: Store, pipeline: PipelineSummary) -> str:
-    """Return the main picture of each stage as Markdown."""
-    figures = f"{layout.benchmark_dir(pipeline.benchmark.summary.run)}/figures"
-    return album(
-        store,
-        {
-            "Map of the addresses": layout.city_map(pipeline.city.name),
-            "Losses": layout.run_losses(pipeline.train.run),
-            "Gaps to HGS": f"{figures}/gaps.png",
-            "A day routed": f"{figures}/solution.png",
-        },
-    )
-
-
-def _links(store: Store, pipeline: PipelineSummary) -> str:
-    model, run = pipeline.train.model, pipeline.benchmark.summary.run
+def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, str]:
+    """Return the main picture and the folder of each stage as Markdown."""
+    folder = layout.benchmark_dir(pipeline.benchmark.summary.run)
+    pictures = {
+        "Map of the addresses": layout.city_map(pipeline.city.name),
+        "Losses": layout.run_losses(pipeline.train.run),
+        "Gaps to HGS": f"{folder}/figures/gaps.png",
+        "A day routed": f"{folder}/figures/solution.png",
+    }
     paths = {
         "the city": layout.city_dir(pipeline.city.name),
         "the labels": layout.label_dir(pipeline.label.dataset),
         "the training": layout.run_dir(pipeline.train.run),
-        "the model": model.folder,
-        "the benchmark": layout.benchmark_dir(run),
-        "the report": f"{layout.benchmark_dir(run)}/report.html",
+        "the model": pipeline.train.model.folder,
+        "the benchmark": folder,
+        "the report": f"{folder}/report.html",
     }
     if pipeline.attention:
         paths["the attention models"] = layout.attention_dir(pipeline.attention.model)
-    return links(store, paths)
+    return album(store, pictures), links(store, paths)

@@ -37,11 +37,6 @@ def inspect(store: Store, path: str) -> Outcome:
 
     A path of the store, with or without its address; the name of an artifact, or several of which are listed;
     a version of a model as NAME@3, NAME@champion or NAME@latest; or "" for the whole store.
-
-    Raises
-    ------
-    McvrpError
-        If there is none.
     """
     path = store_path(store, path)
     if not path:
@@ -117,11 +112,6 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into ``out``, a PNG file.
 
     The default is a file in the current folder, named after the dataset, n and i.
-
-    Raises
-    ------
-    McvrpError
-        If the dataset or the instance does not exist, or the file cannot be written.
     """
     from mcvrp.storage.cities import find_city
     from mcvrp.storage.labels.dataset import Dataset

@@ -29,13 +29,7 @@ _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 
 def describe_file(store: Store, path: str) -> Outcome:
-    """Describe a file: text and JSON completely, tables by columns and first rows, others by their size.
-
-    Raises
-    ------
-    McvrpError
-        If its contents do not match its extension.
-    """
+    """Describe a file: text and JSON completely, tables by columns and first rows, others by their size."""
     extension = PurePosixPath(path).suffix
     if extension not in _BY_EXTENSION:
         return Outcome({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")

@@ -85,13 +85,7 @@ def promote(options: argparse.Namespace) -> Outcome:
 
 
 def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
-    """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such version, it is already the champion, or another process moves the champion.
-    """
+    """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion."""
     champion = pointer(store, name, "champion")
     number = layout.version_number(wanted)
     if wanted != _CHALLENGER and number is None:

@@ -104,9 +104,9 @@ def _command(
     return commands.add_parser(name, help=text, description=text, parents=parents)
 
 
-def _value(parser: _Parser, name: str, metavar: str | None, text: str, kind: type | None = None) -> None:
-    """Add an option or argument with one value, a text unless ``kind`` is another type."""
-    parser.add_argument(name, type=kind, metavar=metavar, help=text)
+def _value(parser: _Parser, name: str, metavar: str | None, text: str, **kind: type) -> None:
+    """Add an option or argument with one value, a text unless another ``type`` is given."""
+    parser.add_argument(name, metavar=metavar, help=text, **kind)  # type: ignore[arg-type]
 
 
 def _common(*, inherited: bool = False) -> _Parser:
@@ -147,7 +147,7 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     for command in (read, more):
         _value(command, "file", None, "addresses; store:PATH for a file in the store")
         _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
-        _value(command, "--spare", "K", "output classes reserved for future addresses", int)
+        _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
 
 
 def _add_inspect(inspect: _Parser) -> None:
@@ -193,10 +193,10 @@ def _add_day(solve: _Parser) -> None:
     text = "CSV, Excel or Parquet with the columns customer (or id) and demand, or a CVRPLIB .vrp: "
     add("orders", "ORDERS", f"{text}a file, an s3:// URI, or store:PATH for a file in the store")
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
-    add("--capacity", "C", text, int)
+    add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
-    add("--fleet", "K", f"maximum number of vehicles (default: unlimited); {limit}", int)
-    add("--longest-route", "LENGTH", f"maximum cost of a route, in the city's unit; {limit}", float)
+    add("--fleet", "K", f"maximum number of vehicles (default: unlimited); {limit}", type=int)
+    add("--longest-route", "LENGTH", f"maximum cost of a route, in the city's unit; {limit}", type=float)
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
     solve.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
@@ -210,13 +210,13 @@ def _add_search(solve: _Parser) -> None:
     text = "version of the model (default: the champion, otherwise the latest)"
     add("--version", "N|champion|latest", text)
     text = "number of samples (default: 100); 0: search without a model (default for a .vrp)"
-    add("--samples", "S", text, int)
+    add("--samples", "S", text, type=int)
     text = "time limit of decoding and search; the HGS comparison takes as long again (default: 10)"
-    add("--time-limit", "SECONDS", text, float)
+    add("--time-limit", "SECONDS", text, type=float)
     text = "post-optimization of the samples: local-search (default) or a solver that starts from them"
     add("--polish", "none|local-search|SOLVER", text)
     add("--start", "ROUTES", "initial routes: columns route, stop, customer")
-    add("--seed", "N", "random seed (default: 0)", int)
+    add("--seed", "N", "random seed (default: 0)", type=int)
     text = "solve with HGS in equal time for comparison (default: yes)"
     solve.add_argument("--hgs", action=argparse.BooleanOptionalAction, help=text)
     add("--out", "FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")

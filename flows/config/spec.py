@@ -83,10 +83,7 @@ class PipelineSpec(StrictSpec):
     def curriculum(self, phase: str) -> Curriculum:
         """Return the curriculum of a phase if no label is missing; its sample order is not the real one.
 
-        Raises
-        ------
-        McvrpError
-            If there are fewer labels than in one batch.
+        McvrpError if there are fewer labels than in one batch.
         """
         counts = [self.label.count] * (self.label.largest - self.train.smallest + 1)
         return self.train.curriculum(phase, counts)
@@ -135,7 +132,11 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
             "label.split",
             f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark",
         )
-    yield from _held_out(spec.label, spec.train.held_out)
+    held_out, dataset = spec.label.held_out_dataset, spec.train.held_out
+    if spec.label.held_out and dataset not in (None, held_out):
+        yield _error("train.held_out", f"= {dataset!r} is not the held-out set of the labels ({held_out!r})")
+    if not spec.label.held_out and dataset == held_out:
+        yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
     name = spec.benchmark.attention or spec.city.name
     if spec.attention.model not in (None, name):
         yield _error(
@@ -143,14 +144,6 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
             f"= {spec.attention.model!r}, but the benchmark uses {name!r}: "
             "set benchmark.attention to the same name",
         )
-
-
-def _held_out(label: LabelSpec, dataset: str | None) -> Iterator[FieldError]:
-    if label.held_out and dataset not in (None, label.held_out_dataset):
-        text = f"= {dataset!r} is not the held-out set of the labels ({label.held_out_dataset!r})"
-        yield _error("train.held_out", text)
-    if not label.held_out and dataset == label.held_out_dataset:
-        yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
 
 
 def _phases(spec: PipelineSpec) -> Iterator[FieldError]:

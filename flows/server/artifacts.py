@@ -35,10 +35,7 @@ _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
     """Create a Markdown artifact of the running flow or task: a list of ``figures``, then ``parts``.
 
-    Parameters
-    ----------
-    subject
-        Stage and name of its output, "label laptop"; the key of the artifact.
+    Its key is ``subject``, the stage and the name of its output: "label laptop".
     """
     # A list wraps on a narrow screen, on which Prefect cuts off a table.
     lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())

@@ -23,7 +23,6 @@ from mcvrp.flows.config.extras import run_program
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -61,10 +60,7 @@ class Deployment:
 
 def prefect_yaml() -> Path:
     """Return the path of the file, which is part of the package."""
-    path = Path(__file__).parents[1] / "prefect.yaml"
-    if not path.is_file():
-        raise McvrpError(f"{path} does not exist: install mcvrp again")
-    return path
+    return Path(__file__).parents[1] / "prefect.yaml"
 
 
 def deployments() -> list[Deployment]:
@@ -98,13 +94,7 @@ def prepare(preset: str) -> dict[str, Any]:
 
 
 def register(preset: PipelineSpec) -> list[str]:
-    """Register all deployments with the server of the environment; return their names.
-
-    Raises
-    ------
-    McvrpError
-        If the server refuses one.
-    """
+    """Register all deployments with the server of the environment; return their names."""
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:

@@ -42,16 +42,20 @@ def main() -> None:
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
     from mcvrp.flows.server.prefect_internals import listen_for_cancellation, lost_slots_tolerated
+    from mcvrp.flows.server.records import Records
     from mcvrp.flows.server.server import draining
 
     retries = {PREFECT_CLIENT_MAX_RETRIES: max(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())}
     with terminal(), stopping_in_time(), draining(), lost_slots_tolerated(), temporary_settings(retries):
         listen_for_cancellation()  # before flows are imported, which takes seconds
         # outside of Prefect's handler, whose logger is silent here: an error goes to the log of the worker
-        accepted = _load(UUID(run_id))
-        if accepted:
+        if accepted := _load(UUID(run_id)):
+            flow, run = accepted
             with handle_engine_signals(UUID(run_id)):
-                _execute(*accepted)
+                records = Records()
+                flow.run_deployed(run, records)
+                if records.outage:
+                    records.verify()
 
 
 def _load(run_id: UUID) -> tuple[StageFlow[Any, Any], FlowRun] | None:
@@ -77,16 +81,6 @@ def _load(run_id: UUID) -> tuple[StageFlow[Any, Any], FlowRun] | None:
         )
     assert isinstance(flow, StageFlow)
     return flow, run
-
-
-def _execute(flow: StageFlow[Any, Any], run: FlowRun) -> None:
-    """Execute the flow run."""
-    from mcvrp.flows.server.records import Records
-
-    records = Records()
-    flow.run_deployed(run, records)
-    if records.outage:
-        records.verify()
 
 
 _OTHER_CODE = (

@@ -47,22 +47,14 @@ class Records:
     """Runs that ended in this process, and whether the Prefect server could record them.
 
     One object per command or deployed run: a `StageFlow` passes it on to the stages and tasks that it calls.
-
-    Parameters
-    ----------
-    outage
-        True if the server did not answer at some time, so that records may be missing.
-    given_up
-        Set once stages no longer wait for the server and run without a record.
-    cities
-        Cities that were read, by store and name, if the input of the stages has passed its preflight; None if
-        it has not. Prefect sends the arguments of a flow to its server: they cannot contain a matrix of 10^8
-        costs.
     """
 
     runs: dict[UUID, EndedRun] = field(default_factory=dict)
-    outage: bool = False
+    outage: bool = False  # the server did not answer at some time: records may be missing
+    # Set once stages no longer wait for the server and run without a record.
     given_up: threading.Event = field(default_factory=threading.Event)
+    # Cities by store and name, once the input of all stages has passed its preflight. Arguments of a flow,
+    # which Prefect sends to its server, cannot contain a matrix of 10^8 costs.
     cities: dict[tuple[str, str], StoredCity] | None = None
 
     def add(self, run: FlowRun | TaskRun, outcome: object) -> None:
@@ -85,12 +77,8 @@ class Records:
         """Wait until the server has every run in its final state.
 
         Task runs reach the server as events, which it processes some time after the run has ended. After an
-        outage, missing records are a warning and no error: the work itself is complete.
-
-        Raises
-        ------
-        IncompleteError
-            If records are missing after ``seconds``.
+        outage, missing records are a warning and no error: the work itself is complete. Otherwise they are an
+        IncompleteError after ``seconds``.
         """
         if self.given_up.is_set():
             return

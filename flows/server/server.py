@@ -61,33 +61,16 @@ ENTRY = "/enter"  # page of `app`; browsers send no server what follows the # of
 _USER = "mcvrp"  # an arbitrary name: Prefect compares user and password as one string
 
 # A single command needs no schedules, automations or workers; the recorder of task runs stays on.
-_SERVICES_OFF = (
-    "CANCELLATION_CLEANUP",
-    "FOREMAN",
-    "LATE_RUNS",
-    "PAUSE_EXPIRATIONS",
-    "SCHEDULER",
-    "TRIGGERS",
-)
+_SERVICES_OFF = ["CANCELLATION_CLEANUP", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "SCHEDULER", "TRIGGERS"]
 
 
 @dataclass(frozen=True)
 class Server:
-    """Prefect server that records runs.
-
-    Parameters
-    ----------
-    url
-        Address of the API.
-    password
-        "user:password" of a server that this process starts; None for any other server.
-    generated
-        True if the password was generated here, so that the user has to be shown it.
-    """
+    """Prefect server that records runs, by the address of its API."""
 
     url: str
-    password: str | None = field(default=None, repr=False)
-    generated: bool = False
+    password: str | None = field(default=None, repr=False)  # "user:password" if this process starts it
+    generated: bool = False  # here, so that the user has to be shown the password
 
     @property
     def ours(self) -> bool:
@@ -116,17 +99,14 @@ class Server:
 def prefect_server(records: Records | None = None) -> Iterator[Server]:
     """Yield the Prefect server of a command; note outages of one that is started for it in ``records``.
 
-    Raises
-    ------
-    McvrpError
-        If the configured server does not answer, or a new one does not start.
+    McvrpError if the configured server does not answer, or a new one does not start.
     """
     if server := configured_server():
         with draining():
             yield server
         return
+    server = server_at(free_port())
     with tempfile.TemporaryFile("w+") as log:
-        server = server_at(free_port())
         logger.info("starting a Prefect server (4 s, the first time 15 s)")
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         keeper = server_keeper(server, log, off)
@@ -144,13 +124,7 @@ def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
 
 
 def configured_server() -> Server | None:
-    """Return the server at PREFECT_API_URL, None if that is not set.
-
-    Raises
-    ------
-    McvrpError
-        If it does not answer, or refuses the password.
-    """
+    """Return the server at PREFECT_API_URL, None if that is not set; McvrpError if it does not answer."""
     configured = PREFECT_API_URL.value()
     if not configured:
         return None
@@ -164,13 +138,7 @@ def configured_server() -> Server | None:
 
 
 def running_server(url: str) -> Server:
-    """Return the server that runs already and whose API is at ``url``.
-
-    Raises
-    ------
-    McvrpError
-        If it refuses the password of the environment, or answers with an error.
-    """
+    """Return the server that runs already at ``url``; McvrpError if it refuses the password or fails."""
     server = Server(url)
     with server.in_use(), get_client(sync_client=True) as client:
         try:
@@ -269,17 +237,9 @@ def _wait_for(server: Server, log: IO[str], process: subprocess.Popen[str]) -> N
 
 
 def database_environment(url: str | None) -> dict[str, str]:
-    """Return the settings of a server that uses the database at ``url``; none for None.
+    """Return the settings of a server that uses the database at ``url``, with or without "+asyncpg".
 
-    Parameters
-    ----------
-    url
-        "postgresql://user:password@host:5432/name", with or without "+asyncpg".
-
-    Raises
-    ------
-    McvrpError
-        If it is no such address, or the database refuses the connection.
+    None need be set for None. McvrpError if it is no address, or the database refuses the connection.
     """
     if url is None:
         return {}

@@ -246,13 +246,7 @@ def open_store(uri: str | None) -> Store:
 def inputs(
     check: Callable[..., None], uri: str | None, city: str, *specs: object
 ) -> tuple[Store, StoredCity]:
-    """Return the store and the city of the running stage, after its preflight ``check`` unless that is done.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such city, or as ``check`` does.
-    """
+    """Return store and city of the running stage, after its preflight ``check`` unless that is done."""
     store, records = open_store(uri), running_records()
     cities = records.cities if records else None
     read = (cities or {}).get((store.uri, city)) or stored_city(store, city)

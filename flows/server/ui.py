@@ -18,15 +18,14 @@ from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import httpx
 import psutil
 from prefect.exceptions import PrefectException
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.server.automations import notify_of_failures
-from mcvrp.flows.server.dead_runs import end_stopped_runs
+from mcvrp.flows.server.automations import end_stopped_runs, notify_of_failures
 from mcvrp.flows.server.keeper import Keeper
 from mcvrp.flows.server.server import (
     ANSWER_SECONDS,
@@ -59,11 +58,7 @@ def serve(options: Namespace, store: str) -> NoReturn:
     """Serve until SIGINT or SIGTERM, which raise KeyboardInterrupt here; all child processes end with it.
 
     ``options`` are those of the command, ``store`` is the address of the store that runs use by default.
-
-    Raises
-    ------
-    McvrpError
-        If the server or its database does not answer, or a deployment is refused.
+    McvrpError if the server or its database does not answer, or a deployment is refused.
     """
     database = database_environment(options.database)  # checked first: nothing has been started yet
     server = _existing_server(options) or server_at(options.port)
@@ -79,7 +74,8 @@ def serve(options: Namespace, store: str) -> NoReturn:
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
-        start = partial(_start_worker, environment, log)
+        command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
+        start = partial(start_group, command, env=environment, stdout=log, stderr=log)
         keepers.append(stack.enter_context(Keeper("worker", log, start, _stop_worker)))
         logger.info("Prefect: %s (Ctrl-C stops it; log: %s)", server.link, path)
         while True:
@@ -129,17 +125,12 @@ def _register(options: Namespace, environment: Mapping[str, str]) -> None:
     logger.info("deployments: %s", ", ".join(process.stdout.split()))
 
 
-def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
-    return start_group(command, env=environment, stdout=log, stderr=log)
-
-
 def _stop_worker(worker: subprocess.Popen[str]) -> None:
     """End the runs of ``worker``, on record and as processes, then the worker, which would wait for them."""
     with contextlib.suppress(psutil.NoSuchProcess):
         runs = psutil.Process(worker.pid).children()
         with contextlib.suppress(httpx.HTTPError, PrefectException):  # its automations end them later
-            end_stopped_runs([run_id for run in runs if (run_id := _flow_run(run))])
+            end_stopped_runs(list(filter(None, map(_flow_run, runs))))
         for run in runs:
             with contextlib.suppress(psutil.NoSuchProcess):
                 run.terminate()

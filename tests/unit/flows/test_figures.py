@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mcvrp.flows.cli.output import aligned, markdown_text, plain
+from mcvrp.flows.cli.output import markdown_text, plain
 from mcvrp.flows.figures import label_figures, label_lacks, phase_figures, phase_table
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.train.phases import PhaseSummary
@@ -17,21 +17,7 @@ def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
     """Columns are aligned, numbers to the right; other text is unchanged."""
     markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
     assert markdown_text(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
-
-
-def test_a_table_without_headings_has_none() -> None:
-    """Key figures are aligned, without a line above."""
     assert markdown_text("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
-
-
-def test_text_without_a_table_stays_as_it_is() -> None:
-    """Nothing is aligned or changed."""
-    assert markdown_text("no table\n\n- a note") == "no table\n\n- a note"
-
-
-def test_figures_are_aligned() -> None:
-    """Values start in the same column."""
-    assert aligned({"a": "1", "long": "2"}) == "a     1\nlong  2"
 
 
 @dataclass(frozen=True)
@@ -60,6 +46,7 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
     whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
     held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
     assert label_lacks(whole) == ""
+    assert label_figures(replace(whole, held_out=held_out))["held out"] == "10 labels, dataset d-held-out"
     assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
     both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
     assert label_lacks(both) == "the first lacks two: why; the second lacks one"
@@ -82,10 +69,3 @@ def test_phases_are_columns() -> None:
     assert rows[2] == "| steps | 30 | 9 |"
     assert rows[-1] == "| greedy gap, held out |  | 7.50 % |"
     assert note == f"- III: {phase_figures(kept)['note']}"
-
-
-def test_held_out_labels_are_a_figure() -> None:
-    """Their number and their dataset."""
-    held_out = LabelSummary("d-held-out", 8, 8, 1.0, 1.0, 2)
-    figures = label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2, held_out=held_out))
-    assert figures["held out"] == "8 labels, dataset d-held-out"

@@ -1,4 +1,4 @@
-"""Tests of the flow `train`: its task runs and its cache."""
+"""Test of the flow `train`: its task runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows import train as flow
-from mcvrp.flows.config import settings
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import PhaseSummary
@@ -30,14 +29,3 @@ def test_each_job_of_a_phase_is_a_task_run_of_its_own(
     summary = flow.train_one(Store(str(tmp_path)), City.uniform(30, seed=1), small_spec(), "II")
     assert titles == ["II", "II, job 2", "II, job 3"]
     assert summary == PhaseSummary("II", 12, 12, 144, 0, 3.0, {})
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """$MCVRP_CACHE, otherwise a folder in $XDG_CACHE_HOME, otherwise in ~/.cache."""
-    monkeypatch.setenv("MCVRP_CACHE", "here")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert settings.cache_dir() == Path.cwd() / "here"
-    monkeypatch.setenv("MCVRP_CACHE", "")
-    assert settings.cache_dir() == Path("/caches/mcvrp")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert settings.cache_dir() == Path.home() / ".cache" / "mcvrp"

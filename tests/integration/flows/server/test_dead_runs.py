@@ -83,7 +83,7 @@ settings.prepare(verbose=False)
 from prefect import flow, task
 from prefect.client.orchestration import get_client
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Pending, Running
-from mcvrp.flows.server.dead_runs import end_stopped_runs
+from mcvrp.flows.server.automations import end_stopped_runs
 from mcvrp.flows.server.deployments import POOL, TAG, _make_pool
 from mcvrp.flows.server.flow_worker import FlowWorker
 from mcvrp.flows.server.server import server_at, server_keeper

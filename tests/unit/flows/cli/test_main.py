@@ -36,22 +36,14 @@ def stored(folder: Path) -> list[Path]:
     ("arguments", "said"),
     [
         ("plan --preset laptp", ["no preset 'laptp'", "laptop"]),
-        ("plan --preset nope.toml", ["nope.toml"]),
         ("run --set label.count=-3", ["label.count", "at least 1", "-3"]),
-        ("run --set label.cuont=3", ["label.cuont", "did you mean count?"]),
-        ("run --set label.count", ["label.count", "key=value"]),
-        ("label --set label.largest=101", ["101", "more than the city has customers (100)"]),
-        ("plan --preset paper --set label.largest=1200", ["1200", "no capacity rule"]),
         ("label --set label.workers=100000", ["label.workers = 100000", "cores"]),
         ("benchmark --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
         ("label --preset paper", ["no city 'paper'"]),  # which does not use its 16 ranks
         ("train --preset paper", ["train.ranks = 16", "cores"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
-        ("train", ["no city 'laptop'", "mcvrp city create"]),
-        ("am", ["no city 'laptop'", "mcvrp city create"]),
         ("am --set attention.sizes=[200]", ["attention.sizes.0 = 200", "than the city has customers (100)"]),
         ("am --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
-        ("am --set attention.batch=0", ["attention.batch", "at least 1"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("label --store {file}", ["is a file"]),
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
@@ -67,7 +59,6 @@ def stored(folder: Path) -> list[Path]:
         ("plan --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
         ("inspect nothing --draw 20 0", ["no dataset 'nothing'"]),
         ("inspect --out here.png", ["--draw N I"]),
-        ("inspect --draw 20 x", ["--draw", "'x'"]),
         ("verify", ["no dataset 'laptop'", "mcvrp label"]),
         ("verify mine", ["no dataset 'mine'"]),
         ("verify a/b", ["'a/b' is not a valid name for a dataset"]),
@@ -77,33 +68,22 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --samples -1", ["--samples", "at least 0"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
         ("benchmark nowhere", ["there is no local folder nowhere"]),
-        ("solve day.csv --samples x", ["--samples", "'x'"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --polish lkh", ["--polish", "local-search", "lkh"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
-        ("solve day.csv --set solve.p=2", ["--set", "solve.p", "at most 1"]),
-        ("solve day.csv --set solve.samplse=2", ["--set", "solve.samplse", "did you mean samples?"]),
         (
             "solve day.csv --fleet 3",
-            ["--polish local-search does not support --fleet 3: use --polish hgs or pyvrp"],
+            ["--polish local-search does not support --fleet 3: use --polish hgs or"],
         ),
         ("solve day.csv --vehicles 3 --polish none", ["--polish none does not support --fleet 3"]),
-        (
-            "solve day.csv --longest-route 2.5",
-            ["does not support --longest-route 2.5: use --polish hgs or pyvrp"],
-        ),
+        ("solve day.csv --longest-route 2.5", ["does not support --longest-route 2.5: use --polish hgs"]),
         ("solve day.csv --set solve.fleet=3", ["does not support --fleet 3"]),
-        ("solve day.csv --fleet 0", ["--fleet", "at least 1"]),
         ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is not an integer"]),
         ("solve day.csv --longest-route -3", ["--longest-route", "at least 1e-06", "-3"]),
-        ("solve day.csv --longest-route 12km", ["--longest-route", "'12km' is not a number"]),
         ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "omit it"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
-        ("improve", ["no city 'laptop'", "mcvrp city create"]),
         ("ui --port 0", ["--port", "1 to 65535"]),
-        ("ui --port x", ["--port", "'x'"]),
         ("ui --notify hooks.example.org", ["--notify", "https://"]),
-        ("ui --preset laptp", ["no preset 'laptp'"]),
         ("ui --database mysql://host/name", ["--database", "postgresql://"]),
         ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
         ("", ["COMMAND"]),
@@ -130,26 +110,10 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
 
 
 def test_the_plan_is_printed_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """Stdout contains only the result."""
     assert cli.run(["plan", "--preset", "smoke"]) == 0
     assert "120 instances" in capsys.readouterr().out
     assert cli.run(["plan", "--preset", "smoke", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["label"]["instances"] == 120
-
-
-def test_inspect_lists_the_store_and_describes_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Folders with their files and sizes; a JSON document."""
-    folder = tmp_path / "store" / "labels"
-    folder.mkdir(parents=True)
-    (folder / "spec.json").write_text('{"seed": 7}')
-    assert cli.run(["inspect", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["folders"] == {
-        "labels": {"files": 1, "bytes": 11, "names": ["spec.json"]}
-    }
-    assert cli.run(["inspect", "labels/spec.json", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"seed": 7}
 
 
 @pytest.mark.parametrize(
@@ -162,10 +126,7 @@ def test_inspect_lists_the_store_and_describes_files(
     ],
 )
 def test_exit_codes(
-    error: BaseException,
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """2 invalid input, 1 partly done, 130 interrupted, each with a line."""
 
@@ -223,18 +184,21 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_default_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--store overrides $MCVRP_STORE, which overrides ./store."""
+def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--store overrides $MCVRP_STORE, which overrides ./store; log levels are only defaults."""
     monkeypatch.setenv("MCVRP_STORE", "s3://bucket/a")
     assert settings.store_uri("elsewhere") == "elsewhere"
     assert settings.store_uri(None) == "s3://bucket/a"
     monkeypatch.delenv("MCVRP_STORE")
     assert settings.store_uri(None) == "./store"
-
-
-def test_variables_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log levels are only defaults."""
     monkeypatch.setenv("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "DEBUG")
     settings.prepare(verbose=False)
     assert os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] == "DEBUG"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    monkeypatch.setenv("MCVRP_CACHE", "here")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert settings.cache_dir() == Path.cwd() / "here"
+    monkeypatch.setenv("MCVRP_CACHE", "")
+    assert settings.cache_dir() == Path("/caches/mcvrp")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert settings.cache_dir() == Path.home() / ".cache" / "mcvrp"
