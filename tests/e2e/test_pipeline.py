@@ -65,13 +65,11 @@ def store(place: Workplace) -> Store:
 
 
 def digests(place: Workplace) -> dict[str, str]:
-    """Return what every file of the stages before the benchmark holds."""
     files = (path for stage in STAGES for path in (place.store / stage).rglob("*") if path.is_file())
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_every_label_serves_its_instance(store: Store) -> None:
-    """The dataset has the rows that the preset asks for, each a feasible answer to its own instance."""
     city = load_city(store, "smoke")
     for n in SPEC.label.sizes:
         assert len(load_labels(store, "smoke", n)) == SPEC.label.count
@@ -86,7 +84,6 @@ def steps_of(phase: str) -> int:
 
 
 def test_every_phase_has_a_finished_checkpoint_that_the_next_began_with(store: Store) -> None:
-    """Phases end at their last step, and hand their weights on."""
     parent = ""
     for phase in SPEC.train.phases:
         state = latest_checkpoint(store, "smoke", phase.name)
@@ -99,7 +96,6 @@ def test_every_phase_has_a_finished_checkpoint_that_the_next_began_with(store: S
 
 
 def test_the_model_is_of_the_city_and_of_the_presets_size(store: Store) -> None:
-    """The published model can be loaded and knows where it comes from."""
     model, card = load_model(store, "smoke")
     assert card.city_id == load_city(store, "smoke").city_id
     assert (card.run, card.dataset) == ("smoke", "smoke")
@@ -122,7 +118,6 @@ def test_training_can_be_watched(store: Store) -> None:
 
 
 def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None:
-    """Every method has a row in every table; the console shows table, times and where the report is."""
     folder = place.store / "benchmarks" / "smoke"
     methods = [*(label.removesuffix(")") for label in LABELS), "FM-MCVRP (NS, s = 4)"]
     console = (place.folder / "stdout").read_text()
@@ -137,7 +132,6 @@ def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None
 
 
 def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) -> None:
-    """Lines of libraries stay out of the terminal; each long stage tells where it stands."""
     lines = (place.folder / "stderr").read_text().splitlines()
     ours = (
         "starting a Prefect server",
@@ -153,7 +147,6 @@ def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) ->
 
 
 def test_every_stage_is_on_record(place: Workplace) -> None:
-    """Prefect has each flow and each task of the run, all completed, and no server is left."""
     flows = [name.split(",")[0] for name, state in place.recorded("flow_run") if state == "COMPLETED"]
     assert {name.split()[0] for name in flows} == {
         "pipeline",
@@ -220,7 +213,6 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
 
 
 def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> None:
-    """The page's first example decodes a day: its cost by the model and by HGS, and the routes."""
     done = place.python("-c", examples(DOCS / "python.md", "python")[0])
     assert done.returncode == 0, done.stderr
     costs, routes = done.stdout.splitlines()

@@ -21,6 +21,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.postgres_server import as_nobody_special, require_programs
 from tests.support.s3_server import missing_programs
 
@@ -32,14 +33,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.fixture
 def volume() -> Iterator[Path]:
-    """A folder instead of the volume, with a short name for the sockets in it."""
     folder = Path(tempfile.mkdtemp(prefix="mcvrp-volume-"))
     yield folder
     shutil.rmtree(folder)
 
 
 def replaced(text: str, changes: Mapping[str, str]) -> str:
-    """Return ``text`` with all ``changes`` at once."""
     return re.sub("|".join(map(re.escape, changes)), lambda match: changes[match[0]], text)
 
 
@@ -53,10 +52,9 @@ def served(
             text = (IMAGES / name / file).read_text()
             (volume / file).write_text(replaced(text, {"/data": f"{volume}/data", **changes}))
             (volume / file).chmod(0o755)
+    command = [*become, str(volume / "serve")]
     with (volume / "log").open("w") as log:
-        process = start_group(
-            [*become, str(volume / "serve")], env=environment, cwd="/", stdout=log, stderr=log
-        )
+        process = start_group(command, env=environment, cwd="/", stdout=log, stderr=log)
     try:
         yield process
     finally:
@@ -64,16 +62,13 @@ def served(
 
 
 def test_the_database_opens_with_another_password(volume: Path) -> None:
-    """The records exist, and the previous password is rejected."""
     programs, port = require_programs(), free_port()
     become = as_nobody_special(volume)
     (volume / "data").mkdir()
     as_nobody_special(volume / "data")
 
     async def records(password: str) -> int:
-        database = await asyncpg.connect(
-            host="127.0.0.1", port=port, user="prefect", password=password, database="prefect"
-        )
+        database = await asyncpg.connect(f"postgresql://prefect:{password}@127.0.0.1:{port}/prefect")
         try:
             await database.execute("CREATE TABLE IF NOT EXISTS kept (k int); INSERT INTO kept VALUES (1)")
             return int(await database.fetchval("SELECT count(*) FROM kept"))
@@ -82,20 +77,10 @@ def test_the_database_opens_with_another_password(volume: Path) -> None:
 
     previous = "none"
     for k, password in enumerate(("f" * 48, "0" * 48), 1):
-        environment = os.environ | {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "PGPORT": str(port),
-            "POSTGRES_PASSWORD": password,
-        }
+        path = f"{programs}:{os.environ['PATH']}"
+        environment = os.environ | {"PATH": path, "PGPORT": str(port), "POSTGRES_PASSWORD": password}
         with served("postgres", volume, {}, become, environment) as process:
-            deadline = time.monotonic() + _SECONDS
-            while True:
-                with contextlib.suppress(OSError, asyncpg.CannotConnectNowError):
-                    assert asyncio.run(records(password)) == k
-                    break
-                assert process.poll() is None, (volume / "log").read_text()[-2000:]
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+            assert answered(process, volume, lambda: asyncio.run(records(password))) == k  # noqa: B023
             with pytest.raises(asyncpg.InvalidPasswordError):
                 asyncio.run(records(previous))
         previous = password
@@ -103,9 +88,8 @@ def test_the_database_opens_with_another_password(volume: Path) -> None:
 
 @pytest.fixture
 def store_changes(volume: Path) -> dict[str, str]:
-    """Paths and ports of the store's script in a container, with those for this machine."""
     if reason := missing_programs():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        skip_or_fail(reason)
     return {
         "/opt/store": str(volume),
         "/tmp": str(volume),  # noqa: S108  # of the container
@@ -126,15 +110,14 @@ def client(port: str, key: int) -> Any:
 
 
 def keys(number: int) -> dict[str, str]:
-    """Return the environment with the keys ``number``."""
     return os.environ | {"S3_ACCESS_KEY": f"key{number}", "S3_SECRET_KEY": f"secret{number}"}
 
 
 def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., Any], **values: str) -> Any:
-    """Return the result of ``ask`` once the store responds."""
+    """Return the result of ``ask`` once the service responds."""
     deadline = time.monotonic() + _SECONDS
     while True:
-        with contextlib.suppress(BotoCoreError):
+        with contextlib.suppress(BotoCoreError, OSError, asyncpg.CannotConnectNowError):
             return ask(**values)
         assert process.poll() is None, (volume / "log").read_text()[-2000:]
         assert time.monotonic() < deadline
@@ -142,7 +125,6 @@ def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., An
 
 
 def test_the_store_opens_with_other_keys(volume: Path, store_changes: dict[str, str]) -> None:
-    """The objects exist, and the previous keys are rejected."""
     (volume / "data").mkdir()
     port = store_changes["8333"]
     for k in (1, 2):
@@ -161,12 +143,8 @@ def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str])
     """Before it is full: objects can be read and deleted, and written again once there is space."""
     if os.geteuid() != 0:
         pytest.skip("only root can create a volume of limited size")
-    image, data, port = volume / "ext4", volume / "data", store_changes["8333"]
-    with image.open("wb") as file:
-        file.truncate(2 * 2**30)
-    data.mkdir()
-    for command in (f"mkfs.ext4 -q -m 0 {image}", f"mount -o loop {image} {data}"):
-        subprocess.run(command.split(), check=True)
+    data, port = volume / "data", store_changes["8333"]
+    mount_disk(data, 2)
     try:
         environment = keys(1) | {"RESERVE_MB": "200"}
         with served("store", volume, store_changes, [], environment) as process:
@@ -192,7 +170,6 @@ def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str])
 
 
 def is_written(put: Callable[..., Any], key: str) -> bool:
-    """Write an object and return whether there was space."""
     try:
         put(Key=key)
     except ClientError as error:
@@ -203,7 +180,6 @@ def is_written(put: Callable[..., Any], key: str) -> bool:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait until ``holds`` returns true."""
     deadline = time.monotonic() + _SECONDS
     while not holds():
         assert time.monotonic() < deadline

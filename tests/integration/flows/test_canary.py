@@ -88,7 +88,6 @@ def check(place: Workplace, ray: Path, output: str, watcher: Watcher) -> None:
 
 
 def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: Watcher) -> None:
-    """All stages, a night, a round and a solve: store, Prefect's database, logs, output, `ps`."""
     place = Workplace.new(tmp_path)
     few = ("--set", 'benchmark.methods=["hgs", "fm-gs"]')
     run = ("run", "--preset", "smoke", "--verbose", *few)
@@ -111,7 +110,6 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
 def test_a_failed_run_in_a_bucket_leaves_no_secret_behind(
     s3: S3Server, tmp_path: Path, scratch: Path, watched: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server refuses the secret key during a run: neither the message nor the records contain it."""
     place = Workplace.new(tmp_path)
     wrong = s3.environment(User("owner", s3.owner.key, f"{CANARY}-wrong"))
     wrong |= {name: value for name, value in SECRETS.items() if not name.startswith("AWS_")}

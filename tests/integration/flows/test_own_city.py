@@ -101,7 +101,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
 
 
 def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
-    """Demand and capacity of labels and test instances, below 20 customers too."""
     for n in place.spec.label.sizes:
         table = load_labels(place.store, "own", n)
         assert set(np.unique(table.demands)) <= set(range(2, 13))
@@ -111,7 +110,6 @@ def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
 
 
 def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
-    """The cost of a label is the length of its routes in metres; the report has the same unit."""
     for shard in Dataset.open(place.store, "own").shards(12):
         for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
             assert infeasibility(label.instance, label.solution) is None
@@ -124,14 +122,12 @@ def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
 
 
 def test_the_network_has_the_classes_that_the_city_reserves(place: OwnCity) -> None:
-    """More output classes than nodes, in every later stage."""
     model, card = load_model(place.store, "own")
     assert model.config.classes == place.city.classes == CUSTOMERS + 51
     assert card.city_id == place.city.city_id
 
 
 def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
-    """README, map and card; `inspect` prints the README."""
     assert {"README.md", "city.json", "city.parquet", "map.png"} == {
         path.split("/")[-1] for path in place.store.list("cities/own")
     }
@@ -162,7 +158,6 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_pat
 
 
 def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> None:
-    """Without reserved classes a new model has to be trained."""
     file = AddressFile(file=str(MORE), extends="own", spare=40)
     child = make_city(place.store, CitySpec(name="own-3", source="imported", addresses=file)).city
     assert child.classes == CUSTOMERS + ADDED + 41
@@ -181,7 +176,6 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> 
 
 
 def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
-    """The number of customers of an imported city is known once it is loaded."""
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
         require_sizes(spec, place.city)

@@ -82,7 +82,6 @@ def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> No
 
 
 def test_no_command_is_forgotten() -> None:
-    """Each is one that the base has, or one that it refuses."""
     commands = {stage.command for stage in STAGES.values()} | {"verify", "ui"}
     assert {line.split()[0] for line in _PIPELINE} == commands - {"", "city create"}
     usage = parser().format_help()
@@ -92,7 +91,6 @@ def test_no_command_is_forgotten() -> None:
 def test_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One package of the extra that is gone is enough, and nothing has begun."""
     monkeypatch.setattr(extras, "_is_installed", lambda name: name != "deepspeed")
     assert run(["train"]) == 2
     assert "mcvrp train needs the extra 'pipeline', but deepspeed is not" in capsys.readouterr().err

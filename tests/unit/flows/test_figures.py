@@ -14,7 +14,6 @@ from mcvrp.tasks.train.phases import PhaseSummary
 
 
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
-    """Columns are aligned, numbers to the right; other text is unchanged."""
     markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
     assert markdown_text(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
     assert markdown_text("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
@@ -27,7 +26,6 @@ class Inner:
 
 
 def test_plain_is_json_whatever_is_inside() -> None:
-    """Dataclasses, arrays, NumPy numbers and infinities become valid JSON."""
     document = {20: Inner((1.0, float("inf")), np.arange(2)), "n": np.int64(3)}
     assert json.loads(json.dumps(plain(document))) == {
         "20": {"values": [1.0, None], "array": [0, 1]},
@@ -36,13 +34,11 @@ def test_plain_is_json_whatever_is_inside() -> None:
 
 
 def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
-    """Speed is new labels over solver time, and absent if nothing was solved."""
     assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
     assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
 
 
 def test_missing_labels_are_listed_held_out_ones_too() -> None:
-    """One sentence per dataset; none if all labels exist."""
     whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
     held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
     assert label_lacks(whole) == ""
@@ -53,7 +49,6 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
 
 
 def test_a_phase_has_its_step_and_its_gap() -> None:
-    """The step of an unfinished phase; the held-out gap if it was measured."""
     figures = phase_figures(PhaseSummary("II", 10, 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
     assert figures["steps"] == "10 of 30"
     assert figures["greedy gap, held out"] == "7.50 %"

@@ -16,7 +16,6 @@ from tests.support.training import small_spec
 def test_each_job_of_a_phase_is_a_task_run_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The first has the name of the phase, the next ones a number; the summary covers all jobs."""
     titles = []
 
     def job(store: Store, city: City, spec: object, phase: str, title: str) -> PhaseSummary:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -71,11 +70,6 @@ with prefect_server() as server:
     said["link"], said["page"], said["framed"] = server.link, server.page, framed
 print(json.dumps(said))
 """
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace.new(tmp_path)
 
 
 def test_without_the_password_there_is_no_access(place: Workplace) -> None:

@@ -7,8 +7,6 @@ import logging
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -56,13 +54,7 @@ print(json.dumps([(log.name, log.level, log.message, bool(log.task_run_id)) for 
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace.new(tmp_path)
-
-
 def test_lines_of_a_run_are_in_its_logs(place: Workplace) -> None:
-    """With level and logger, once there and once on the terminal; no secrets in lines of mcvrp or Prefect."""
     done = place.python("-c", SPEAKS, SOME_PASSWORD=SECRET)
     assert done.returncode == 0, done.stderr
     lines = [tuple(line) for line in json.loads(done.stdout)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -69,9 +68,7 @@ _WARNING = "the Prefect server does not answer: the work continues"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["away", "back"])
-def test_a_run_outlives_its_server(tmp_path: Path, then: str) -> None:
-    """It succeeds with one warning; stages after the server's return are on record."""
-    place = Workplace.new(tmp_path)
+def test_a_run_outlives_its_server(place: Workplace, then: str) -> None:
     done = place.python("-c", AWAY, then, PREFECT_CLIENT_MAX_RETRIES="1")
     assert done.returncode == 0, done.stderr
     assert "result: 7" in done.stdout

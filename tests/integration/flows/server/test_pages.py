@@ -25,7 +25,6 @@ with prefect_server() as server:
 
 @pytest.mark.slow
 def test_pages_are_served_from_a_folder_of_ours(tmp_path: Path) -> None:
-    """The server unpacks the pages to a folder in PREFECT_HOME."""
     place = Workplace.new(tmp_path)
     done = place.python("-c", PAGE)
     assert (done.returncode, done.stdout.strip()) == (0, "200"), done.stderr

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from contextlib import nullcontext
-from pathlib import Path
-from types import SimpleNamespace
-from uuid import uuid4
 
 import pytest
-from prefect.client.schemas.objects import StateType
 
-from mcvrp.flows.server.records import EndedRun, Records
-from mcvrp.model.errors import IncompleteError
 from tests.support.address_files import CITY as EXAMPLE
 from tests.support.command import Workplace
 
@@ -45,13 +38,7 @@ with prefect_server(records := Records()) as server:
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace.new(tmp_path)
-
-
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
-    """60 task runs at once, one of which fails, are all in the database after the server has ended."""
     done = place.python("-c", MANY)
     assert done.returncode == 0, done.stderr
     expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
@@ -61,7 +48,6 @@ def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
 
 
 def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) -> None:
-    """`mcvrp city import` is a flow run and a task run with artifacts, and prints two lines of progress."""
     done = place.mcvrp("city", "import", str(EXAMPLE), "--demand", "2", "12")
     assert done.returncode == 0, done.stderr
     assert "city_id" in done.stdout
@@ -82,7 +68,6 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
 
 @pytest.mark.slow
 def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
-    """A corrupt city of the same name fails the task and the flow, with one sentence on the terminal."""
     (place.store / "cities" / "smoke").mkdir(parents=True)
     (place.store / "cities" / "smoke" / "city.json").write_text("no JSON")
     done = place.mcvrp("city", "create", "--preset", "smoke")
@@ -94,19 +79,9 @@ def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
 
 
 def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) -> None:
-    """One sentence, exit code 2, no city created."""
     url = "http://127.0.0.1:9/api"
     done = place.mcvrp("city", "create", "--preset", "smoke", PREFECT_API_URL=url)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"mcvrp: no Prefect server answers at {url}")
     assert not (place.store / "cities").exists()
-
-
-def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the run that the server does not have in time; the exit code is 1."""
-    records = Records({uuid4(): EndedRun("task", "solve", StateType.COMPLETED)})
-    client = SimpleNamespace(read_flow_runs=lambda **_: [], read_task_runs=lambda **_: [])
-    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))
-    with pytest.raises(IncompleteError, match=r"1 of 1 runs .* not on record .* \(task 'solve'\)"):
-        records.verify(seconds=0)

@@ -38,7 +38,6 @@ def made(place: Workplace) -> dict[str, object]:
 
 
 def kill_server(process: subprocess.Popen[str]) -> None:
-    """Kill the Prefect servers among the children of ``process``."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children():
             if "uvicorn" in child.cmdline():

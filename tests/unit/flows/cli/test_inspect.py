@@ -49,7 +49,6 @@ def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
 
 
 def test_files_and_folders_are_described(carded: Store) -> None:
-    """A folder by its files, Parquet by its columns and footer, others by their size."""
     assert "labels/d/data/n=020/part-00000.parquet" in inspect(carded, "labels/d/data/n=020").text
     shard = inspect(carded, layout.label_shard("d", 20, 0))
     assert shard.document["rows"] == 6
@@ -129,14 +128,12 @@ def test_nights_are_in_their_order(full: Store) -> None:
     ],
 )
 def test_a_missing_artifact_is_reported_with_suggestions(full: Store, path: str, message: str) -> None:
-    """One sentence with similar names."""
     with pytest.raises(McvrpError, match=message):
         inspect(full, path)
 
 
 @pytest.mark.parametrize("extension", ["json", "parquet", "safetensors", "csv"])
 def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
-    """The sentence names the file."""
     store = Store.open(tmp_path)
     store.put(f"labels/d/x.{extension}", b"\xff{ not what it says")
     with pytest.raises(McvrpError, match=rf"x\.{extension} is (no |not )"):

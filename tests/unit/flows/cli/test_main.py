@@ -97,7 +97,6 @@ def stored(folder: Path) -> list[Path]:
 def test_invalid_input_is_one_sentence_and_exit_code_2(
     arguments: str, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr, nothing on stdout, nothing stored."""
     (tmp_path / "file").write_text("kept")
     (tmp_path / "store").mkdir()
     assert cli.run(arguments.format(file=tmp_path / "file").split()) == 2
@@ -155,7 +154,6 @@ def test_missing_results_are_printed_last(
 def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The terminal shows a line with its path; with --verbose, the traceback."""
 
     def fail(options: object) -> object:
         raise RuntimeError("first line\nsecond line")
@@ -174,7 +172,6 @@ def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
 
 
 def test_help_loads_nothing_heavy() -> None:
-    """`mcvrp --help` imports none of the slow libraries."""
     code = (
         "import sys; from mcvrp.flows.cli.main import run; run(['--help']); "
         "print([m for m in ('torch', 'ray', 'prefect', 'pandas', 'numpy', 'pydantic') if m in sys.modules])"
@@ -195,6 +192,11 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     settings.prepare(verbose=False)
     assert os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] == "DEBUG"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    monkeypatch.setenv("MCVRP_KEEP_RUNS_DAYS", "-1")
+    with pytest.raises(
+        McvrpError, match="MCVRP_KEEP_RUNS_DAYS = '-1': give a whole number of days, 0 to keep"
+    ):
+        settings.retention()
     monkeypatch.setenv("MCVRP_CACHE", "here")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert settings.cache_dir() == Path.cwd() / "here"

@@ -28,7 +28,6 @@ def test_the_paper_preset_has_the_figures_of_the_paper() -> None:
 
 
 def test_tokens_are_counted_sample_by_sample() -> None:
-    """Tokens of a phase equal the sum over its samples, counted the slow way."""
     spec = load_preset("smoke")
     curriculum = spec.curriculum("I")
     shown = [n for last in range(20, 23) for n in range(20, last + 1) for _ in range(16)]
@@ -39,7 +38,6 @@ def test_tokens_are_counted_sample_by_sample() -> None:
 
 
 def test_twice_the_cores_halve_the_work() -> None:
-    """Labelling scales with the cores, but for the start; core-hours do not change."""
     spec = load_preset("paper")
     two, four = make_plan(spec, "paper", cores=2), make_plan(spec, "paper", cores=4)
     assert two.label.seconds == pytest.approx(2 * four.label.seconds, rel=1e-3)
@@ -51,12 +49,10 @@ def test_twice_the_cores_halve_the_work() -> None:
     ("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)]
 )
 def test_the_size_of_a_row_is_near_the_measured_one(customers: int, n: int, measured: float) -> None:
-    """The estimate is within 15 % of what files of sweep solutions took."""
     assert row_bytes(customers, n) == pytest.approx(measured, rel=0.15)
 
 
 def test_a_plan_is_json() -> None:
-    """`mcvrp plan --json` gets the same figures as a document."""
     document = json.loads(json.dumps(plain(make_plan(load_preset("laptop"), "laptop", cores=2))))
     assert document["label"]["instances"] == 5 * load_preset("laptop").label.count
     assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C", "III"]
@@ -91,7 +87,6 @@ def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
 
 
 def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
-    """Both named budgets take less than 5 s per instance at the paper's sizes, thrifty the least."""
     plan = make_plan(load_preset("paper", []), "paper")
     assert list(plan.label.by_budget) == ["converged", "thrifty"]
     assert plan.label.by_budget["thrifty"] < 0.1 * plan.label.core_hours
@@ -117,12 +112,10 @@ def test_what_is_held_out_is_counted() -> None:
 
 @pytest.mark.parametrize(("preset", "most"), [("laptop", 20 * 60), ("evening", 3 * 3600)])
 def test_a_preset_takes_no_longer_than_it_promises(preset: str, most: float) -> None:
-    """All of `mcvrp run`, on two cores, with whatever its benchmark compares with."""
     assert make_plan(load_preset(preset), preset, cores=2).seconds < most
 
 
 def test_the_gpu_preset_fits_its_promise() -> None:
-    """A city of 500, about 25 M parameters, labels of 60 MB at most."""
     plan = make_plan(load_preset("gpu"), "gpu", cores=16)
     assert (plan.customers, plan.parameters) == (500, pytest.approx(25e6, rel=0.02))
     assert plan.label.bytes < 60e6

@@ -20,13 +20,11 @@ def error(name: str, *overrides: str) -> str:
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_included_preset_is_valid(name: str) -> None:
-    """An included preset loads, and uses a name of its own in the store."""
     spec = load_preset(name)
     assert {spec.city.name, spec.label.dataset, spec.train.run, spec.benchmark.run} == {name}
 
 
 def test_the_paper_preset_has_the_papers_figures() -> None:
-    """City, labels, network, phases and benchmark of the `paper` preset are those of Sec. 5."""
     spec = load_preset("paper")
     assert spec.city.customers == 10_000
     assert (spec.label.smallest, spec.label.largest, spec.label.count) == (20, 400, 100_000)
@@ -90,13 +88,12 @@ def test_every_preset_begins_with_the_phases_of_the_paper() -> None:
     ],
 )
 def test_a_value_that_is_not_toml_is_text(text: str, path: tuple[str | int, ...], value: object) -> None:
-    """TOML values keep their types, anything else is a string."""
     override = Override.parse(text)
     assert (override.path, override.value) == (path, value)
 
 
 def test_set_changes_single_fields() -> None:
-    """Of tables and of lists of tables, and nothing else; an empty value restores the default."""
+    """In tables and lists of tables, and nothing else; an empty value restores the default."""
     before = load_preset("smoke").model_dump()
     after = load_preset("smoke", ["label.fleet=10000", "train.phases.1.lr=0.5"]).model_dump()
     assert after["label"]["fleet"] == 10_000
@@ -187,7 +184,6 @@ def test_names_and_files_of_presets(tmp_path: Path) -> None:
 
 
 def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:
-    """By its name alone, or with its file; the number of customers is not used."""
     spec = load_preset("smoke", ["city.name=lyon", "city.source=imported", "city.customers=3"])
     assert spec.city.title == "lyon, imported"
     spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])

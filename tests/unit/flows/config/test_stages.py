@@ -14,7 +14,6 @@ from mcvrp.flows.server.deployments import deployments
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
 def test_paths_of_a_row_exist(stage: Stage) -> None:
-    """Flow, check, figures and tables can be imported; the flow has the name of the row."""
     assert stage.load_flow().name == stage.name  # type: ignore[attr-defined]
     assert not stage.check or callable(stage.load_check())
     for function in (stage.figures, stage.tables, stage.lacks):
@@ -30,5 +29,4 @@ def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
 
 
 def test_every_deployment_is_a_stage() -> None:
-    """The parameters of the row are the defaults of its form."""
     assert {deployment.name for deployment in deployments()} == set(STAGES) - {"train-phase"}

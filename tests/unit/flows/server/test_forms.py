@@ -25,7 +25,6 @@ def schema_of(deployment: Deployment) -> dict[str, Any]:
 
 
 def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
-    """Yield the parameters, and the fields of every spec below them."""
     yield from schema["properties"].items()
     for name, definition in schema.get("definitions", {}).items():
         for field, part in definition.get("properties", {}).items():
@@ -33,7 +32,6 @@ def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def numbers(field: Schema) -> Iterator[Schema]:
-    """Yield the schemas of numbers in ``field``, those in lists and tables too."""
     if field.get("type") in ("integer", "number"):
         yield field
     inner = [field.get("items"), field.get("additionalProperties")]
@@ -45,7 +43,6 @@ def numbers(field: Schema) -> Iterator[Schema]:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
 def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> None:
-    """Title and description everywhere, bounds for numbers."""
     schema = schema_of(deployment)
     assert "store" in schema["properties"]
     for name, field in fields(schema):

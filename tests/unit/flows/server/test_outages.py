@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import httpx
@@ -15,7 +17,6 @@ from prefect.workers import process
 from mcvrp.flows.server import stage
 from mcvrp.flows.server.prefect_internals import lost_slots_tolerated, no_flow_for_hooks
 from mcvrp.flows.server.records import Records
-from mcvrp.flows.server.stage import StageFlow
 from mcvrp.model.errors import McvrpError
 
 ENGINE: Any = flow_engine
@@ -43,31 +44,25 @@ class Engine:
         return result
 
 
-def declared(body: Any) -> StageFlow[..., Any]:
-    return stage.stage("twice", "twice", timeout=60)(body)
+CALLS: list[int] = []  # arguments of the calls of `twice`
 
 
-@pytest.fixture
+@stage.stage("twice", "twice", timeout=60)
+def twice(n: int) -> int:
+    CALLS.append(n)
+    return 2 * n
+
+
+@pytest.fixture(autouse=True)
 def calls() -> list[int]:
-    """Arguments of the calls of `twice`."""
-    return []
-
-
-@pytest.fixture
-def twice(calls: list[int]) -> StageFlow[..., Any]:
-    def twice(n: int) -> int:
-        calls.append(n)
-        return 2 * n
-
-    twice.__annotations__ = {"n": int, "return": int}
-    return declared(twice)
+    CALLS.clear()
+    return CALLS
 
 
 @pytest.mark.parametrize("outage", [{"before": 3}, {"after": True}], ids=["before", "after"])
 def test_a_stage_runs_once_through_an_outage(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    twice: StageFlow[..., Any],
     calls: list[int],
     outage: dict[str, Any],
 ) -> None:
@@ -82,17 +77,13 @@ def test_a_stage_runs_once_through_an_outage(
     assert [line.startswith("the Prefect server does not answer") for line in caplog.messages] == [True]
 
 
-def test_a_deployed_run_goes_through_an_outage(
-    monkeypatch: pytest.MonkeyPatch, twice: StageFlow[..., Any], calls: list[int]
-) -> None:
+def test_a_deployed_run_goes_through_an_outage(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
     Engine(monkeypatch, before=1, after=True)
     twice.run_deployed(FlowRun(flow_id=uuid4(), parameters={"n": 2}), Records())
     assert calls == [2]
 
 
-def test_a_stage_runs_without_a_record_in_the_end(
-    monkeypatch: pytest.MonkeyPatch, twice: StageFlow[..., Any], calls: list[int]
-) -> None:
+def test_a_stage_runs_without_a_record_in_the_end(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
     """When the wait is over; the next stage does not wait again."""
     engine, records = Engine(monkeypatch, before=10**6), Records()
     monkeypatch.setattr(stage, "BEGIN_SECONDS", -1.0)
@@ -112,16 +103,13 @@ def test_an_error_of_the_work_is_raised_in_an_outage(monkeypatch: pytest.MonkeyP
 
     Engine(monkeypatch, after=True)
     with pytest.raises(McvrpError, match="bad input"):
-        declared(fails)()
+        stage.stage("fails", "fails", timeout=60)(fails)()
 
 
 def test_another_error_of_the_engine_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise KeyError("a bug")
-
-    monkeypatch.setattr(Flow, "__call__", broken)
+    monkeypatch.setattr(Flow, "__call__", Mock(side_effect=KeyError("a bug")))
     with pytest.raises(KeyError):
-        declared(lambda: None)()
+        twice(2)
 
 
 def test_a_lost_slot_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,16 +127,9 @@ def test_a_lost_slot_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ENGINE.maintain_concurrency_lease is before
 
 
-async def _resolved() -> Flow[Any, Any]:
-    flow: Flow[Any, Any] = await PROCESS.load_flow_from_flow_run(None, None)
-    return flow
-
-
 def test_a_worker_loads_no_flow_for_hooks() -> None:
     """Whatever the deployment names; Prefect's own loader is restored afterwards."""
-    import asyncio
-
     before = PROCESS.load_flow_from_flow_run
     with no_flow_for_hooks():
-        assert not asyncio.run(_resolved()).on_crashed_hooks
+        assert not asyncio.run(PROCESS.load_flow_from_flow_run(None, None)).on_crashed_hooks
     assert PROCESS.load_flow_from_flow_run is before

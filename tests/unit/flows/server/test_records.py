@@ -6,6 +6,7 @@ import logging
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import httpx
@@ -15,6 +16,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Failed
 
 from mcvrp.flows.server.records import EndedRun, Records, is_outage
+from mcvrp.model.errors import IncompleteError
 
 FLOW, TASK = uuid4(), uuid4()
 
@@ -60,11 +62,6 @@ def test_runs_are_added_with_their_states() -> None:
     assert records.runs[flow.id].state == StateType.FAILED
 
 
-def test_complete_records_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, Server({FLOW: StateType.COMPLETED, TASK: StateType.FAILED}))
-    ended().verify(seconds=0)
-
-
 def test_states_that_the_server_missed_are_sent_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -87,15 +84,17 @@ def test_a_server_that_is_given_up_is_asked_nothing() -> None:
 
 
 def test_work_is_done_without_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server is still away when records are verified."""
-
-    def refused(**_: object) -> None:
-        raise httpx.ConnectError("refused")
-
+    refused = Mock(side_effect=httpx.ConnectError("refused"))
     monkeypatch.setattr("mcvrp.flows.server.records.get_client", refused)
     records = ended()
     records.verify(seconds=0)
     assert records.outage
+
+
+def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Server({FLOW: StateType.COMPLETED}))
+    with pytest.raises(IncompleteError, match=r"1 of 2 runs .* not on record .* \(task 'solve'\)"):
+        ended().verify(seconds=0)
 
 
 def test_an_outage_is_known_by_its_cause() -> None:
