@@ -18,7 +18,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.run import run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.summary import BenchmarkSummary
 from mcvrp.tasks.report.write import write_report
 
 
@@ -29,10 +28,8 @@ def compare(store: Store, city: City, spec: BenchmarkSpec, model: str | None) ->
         return run_benchmark(store, city, spec, model)
 
 
-@task(name="write report", task_run_name="write report {results.spec.run}", **RESUMING_TASK_OPTIONS)
-def report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
-    """Write tables, figures and the report; return the key figures."""
-    return write_report(store, city, results)
+_REPORT = "write report {results.spec.run}"
+report = task(name="write report", task_run_name=_REPORT, **RESUMING_TASK_OPTIONS)(write_report)
 
 
 @stage("benchmark", "benchmark {benchmark.run}", timeout=30 * DAY)

@@ -41,9 +41,8 @@ def improve(
 ) -> tuple[Round, ...]:
     """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not."""
     opened, read = inputs(check_trial, store, city, improve)
-    rounds: tuple[Round, ...] = ()
-    for number in range(1, improve.rounds + 1):
-        rounds = (*rounds, improve_round(opened, read.city, improve, number))
+    numbers = range(1, improve.rounds + 1)
+    rounds = tuple(improve_round(opened, read.city, improve, number) for number in numbers)
     body = trial_body(opened, improve.model, rounds[-1].record, [improve_tables(rounds)])
     show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

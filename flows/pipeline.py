@@ -55,7 +55,6 @@ def pipeline(
 
 
 def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, str]:
-    """Return the main picture and the folder of each stage as Markdown."""
     folder = layout.benchmark_dir(pipeline.benchmark.summary.run)
     pictures = {
         "Map of the addresses": layout.city_map(pipeline.city.name),

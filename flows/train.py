@@ -14,7 +14,6 @@ from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, 
 from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary, publish, train_phase, until_complete
 from mcvrp.tasks.train.spec import TrainSpec
@@ -43,10 +42,8 @@ def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSum
     return until_complete(job)
 
 
-@task(name="publish model", task_run_name="publish model {spec.model}", **RESUMING_TASK_OPTIONS)
-def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
-    """Publish the weights of the last phase as the next version of the model."""
-    return publish(store, spec)
+_PUBLISH = "publish model {spec.model}"
+publish_model = task(name="publish model", task_run_name=_PUBLISH, **RESUMING_TASK_OPTIONS)(publish)
 
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)

@@ -74,6 +74,4 @@ def next_name(store: Store, name: str) -> str:
 
 
 def _name_of(file: str) -> str:
-    """Return the name of ``file`` without the characters that are invalid in a city's name."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._")
-    return stem or "city"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._") or "city"

@@ -45,25 +45,17 @@ _COMMANDS = {
 
 
 def execute(options: argparse.Namespace) -> Outcome:
-    """Run the command of ``options``.
-
-    Raises
-    ------
-    McvrpError
-        If the input or the environment is invalid, before work starts if possible.
-    """
+    """Run the command of ``options``; McvrpError if input or environment are invalid, if possible at once."""
     if options.command not in _BASE:
         require_pipeline(f"mcvrp {options.command}")
     action = getattr(options, "action", None)
     command = f"{options.command} {action}" if action else options.command
     if command not in _COMMANDS:
         return _stage(options)
-    outcome: Outcome = resolve_name(f"mcvrp.flows.cli.{_COMMANDS[command]}")(options)
-    return outcome
+    return resolve_name(f"mcvrp.flows.cli.{_COMMANDS[command]}")(options)
 
 
 def _stage(options: argparse.Namespace) -> Outcome:
-    """Run the stage of the table whose command it is."""
     if getattr(options, "instances", None):
         return _cvrplib(options)
     spec, phase = load_preset(options.preset, options.overrides), getattr(options, "phase", None)

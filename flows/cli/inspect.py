@@ -97,7 +97,6 @@ def _is_file(store: Store, path: str) -> bool:
 
 
 def _folders_named(store: Store, name: str) -> dict[str, str]:
-    """Return the folders of all artifacts named ``name``, with their kinds."""
     try:
         layout.checked_name("artifact", name)
     except McvrpError:
@@ -150,7 +149,6 @@ def _folder(store: Store, path: str) -> Outcome:
 
 
 def _all_of(store: Store, kind: Kind) -> Outcome:
-    """Describe all artifacts of a kind, one row each."""
     sums = _sums(store.files(kind.folder), 1)
     rows = [
         (f"{kind.folder}/{name}", *(f"{count:,}" for count in total.values())) for name, total in sums.items()
@@ -159,7 +157,6 @@ def _all_of(store: Store, kind: Kind) -> Outcome:
 
 
 def _overview(store: Store) -> Outcome:
-    """Describe the whole store, one row per folder."""
     files, document, rows = store.files(""), dict[str, dict[str, Any]](), []
     for top, total in _sums(files, 0).items():
         names = [name for name in _sums([f for f in files if f.path.split("/")[0] == top], 1) if name]

@@ -17,8 +17,7 @@ _METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of an alias to show
 
 
-def describe_dataset(store: Store, dataset: str) -> Outcome:
-    """Describe the dataset ``dataset``: card, manifest, statistics by size, verification report."""
+def _dataset(store: Store, dataset: str) -> Outcome:
     from mcvrp.storage.labels.manifest import TOTALS, read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
     from mcvrp.storage.labels.verification import read_verification
@@ -69,8 +68,7 @@ def model_versions(store: Store, name: str) -> Outcome:
     return Outcome({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
 
 
-def describe_attention(store: Store, name: str) -> Outcome:
-    """Describe the attention models ``name``: one row per finished size, otherwise their files."""
+def _attention(store: Store, name: str) -> Outcome:
     cards = attention_models(store, name)
     if not cards:
         return describe_folder(store, layout.attention_dir(name))
@@ -78,8 +76,7 @@ def describe_attention(store: Store, name: str) -> Outcome:
     return Outcome({"models": plain(cards)}, text)
 
 
-def describe_city(store: Store, name: str) -> Outcome:
-    """Describe the city ``name``."""
+def _city(store: Store, name: str) -> Outcome:
     document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
     if not isinstance(document, dict):
         raise McvrpError(
@@ -88,8 +85,7 @@ def describe_city(store: Store, name: str) -> Outcome:
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, map in the same folder")
 
 
-def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
-    """Describe the nights or the rounds of ``model``, one row each, in their order."""
+def _trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
     folder = f"{folder}/{model}"
     paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
     if not paths:
@@ -111,8 +107,7 @@ def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outc
     return Outcome({f"{kind}s": list(records.values())}, f"{text}\n\n{store.url(folder)}")
 
 
-def describe_driven(store: Store, city: str) -> Outcome:
-    """Describe the driven routes of the city ``city``: days, and the result of each file."""
+def _driven(store: Store, city: str) -> Outcome:
     from mcvrp.storage.driven import driven_readme, receipts
 
     text = markdown_text(driven_readme(store, city))
@@ -120,8 +115,7 @@ def describe_driven(store: Store, city: str) -> Outcome:
     return Outcome(document, f"{text}\n\n{store.url(layout.driven_dir(city))}")
 
 
-def describe_solution(store: Store, name: str) -> Outcome:
-    """Describe the routes of a day, by their files if the summary is missing."""
+def _solution(store: Store, name: str) -> Outcome:
     folder = layout.solution_dir(name)
     outcome = describe_folder(store, folder)
     summary = f"{folder}/summary.json"
@@ -151,14 +145,14 @@ class Kind:
 
 
 KINDS = (
-    Kind("city", "cities", describe_city, lambda store, name: store.exists(layout.city_readme(name))),
-    Kind("dataset", "labels", describe_dataset, lambda store, name: dataset_of(store, name) is not None),
+    Kind("city", "cities", _city, lambda store, name: store.exists(layout.city_readme(name))),
+    Kind("dataset", "labels", _dataset, lambda store, name: dataset_of(store, name) is not None),
     Kind("training run", "training"),
     Kind("model", "models", model_versions),
-    Kind("attention models", "attention", describe_attention),
+    Kind("attention models", "attention", _attention),
     Kind("benchmark", "benchmarks"),
-    Kind("driven days", "driven", describe_driven),
-    Kind("nights", "nights", partial(describe_trials, folder="nights", kind="night")),
-    Kind("rounds", "rounds", partial(describe_trials, folder="rounds", kind="round")),
-    Kind("routes", "solutions", describe_solution),
+    Kind("driven days", "driven", _driven),
+    Kind("nights", "nights", partial(_trials, folder="nights", kind="night")),
+    Kind("rounds", "rounds", partial(_trials, folder="rounds", kind="round")),
+    Kind("routes", "solutions", _solution),
 )

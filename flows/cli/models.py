@@ -86,13 +86,13 @@ def promote(options: argparse.Namespace) -> Outcome:
 
 def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion."""
-    champion = pointer(store, name, "champion")
-    number = layout.version_number(wanted)
-    if wanted != _CHALLENGER and number is None:
-        raise McvrpError(f"{shown(wanted)} is not a version: give a number, or {_CHALLENGER}")
-    version = pointer(store, name, _CHALLENGER).version if wanted == _CHALLENGER else number
+    champion, version = pointer(store, name, _CHAMPION), layout.version_number(wanted)
+    if wanted == _CHALLENGER:
+        version = pointer(store, name, _CHALLENGER).version
+        if version is None:
+            raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
     if version is None:
-        raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
+        raise McvrpError(f"{shown(wanted)} is not a version: give a number, or {_CHALLENGER}")
     if version == champion.version:
         raise McvrpError(f"version {version} is already the champion of model {name!r}: give another version")
     move_champion(store, name, version, champion, why)

@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, shown
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBERS: dict[type[float], tuple[str, str]] = {
+    int: (r"[+-]?[0-9]{1,18}", "an integer such as 20"),
+    float: (r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", "a number such as 2.5"),
+}
 _MESSAGE = 250  # characters of an argparse message
 # Unsupported options are rejected by name: "unrecognized" would not say that no option does it.
 _TIME_WINDOWS = ("--time-window", "--time-windows", "--service-time", "--shift")
@@ -30,8 +32,9 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for kind, read in ((None, _text), (int, _integer), (float, _number)):
-            self.register("type", kind, read)
+        self.register("type", None, _text)
+        for kind in _NUMBERS:
+            self.register("type", kind, partial(_number, kind))
 
     def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
         commands = super().add_subparsers(**options)
@@ -49,16 +52,11 @@ def _text(value: str) -> str:
     return value
 
 
-def _integer(value: str) -> int:
-    if not _INTEGER.fullmatch(value):
-        raise argparse.ArgumentTypeError(f"{shown(value)} is not an integer such as 20")
-    return int(value)
-
-
-def _number(value: str) -> float:
-    if not _NUMBER.fullmatch(value):
-        raise argparse.ArgumentTypeError(f"{shown(value)} is not a number such as 2.5")
-    return float(value)
+def _number(kind: type[float], value: str) -> float:
+    pattern, example = _NUMBERS[kind]
+    if not re.fullmatch(pattern, value):
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not {example}")
+    return kind(value)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -199,7 +197,9 @@ def _add_day(solve: _Parser) -> None:
     add("--longest-route", "LENGTH", f"maximum cost of a route, in the city's unit; {limit}", type=float)
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
-    solve.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
+    for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value
+        kept: dict[str, Any] = {"type": lambda value, name=name: name, "nargs": "?", "const": name}
+        solve.add_argument(name, dest="time_window", help=argparse.SUPPRESS, **kept)
     solve.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
 
 
@@ -222,16 +222,3 @@ def _add_search(solve: _Parser) -> None:
     add("--out", "FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")
     text = "replace routes of other orders in the output folder"
     solve.add_argument("--overwrite", action="store_true", help=text)
-
-
-class _Named(argparse.Action):
-    """Store the name of the option that was given."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, option_string)

@@ -28,9 +28,10 @@ FLOPS_PER_CORE = 2.3e10  # of training, small networks
 START_SECONDS = 10.0  # of the Ray session and of every phase
 BYTES_PER_PARAMETER = 12  # fp32 weights and two moments
 CLUSTER_CORES = 384  # processes of the paper's labelling
-HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
-GPUS_OF_THE_PAPER = 16
-SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
+# Hours of the paper's phases on its 16 GPUs (Sec. 5.2), by name and samples.
+HOURS_OF_THE_PAPER = {
+    ("I", 72_771_000): 52, ("II-A", 49_600_000): 59, ("II-B", 18_100_000): 26, ("II-C", 38_100_000): 96
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def plan_text(plan: Plan) -> str:
     parts = [aligned(head), table(titles, rows, range(2, 6))]
     if all(phase.paper_hours is not None for phase in plan.phases):
         hours = ", ".join(f"{phase.paper_hours:g} h ({phase.phase})" for phase in plan.phases)
-        parts.append(f"The paper trained on {GPUS_OF_THE_PAPER} GPUs: {hours}.")
+        parts.append(f"The paper trained on 16 GPUs: {hours}.")
     return "\n\n".join(parts)
 
 
@@ -214,7 +215,6 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
     decodes = phase.trains != "encoder"
     # 2 operations forward and 4 backward per parameter and token; sampling is another forward pass.
     flops = 6 * encoder * problem + (decoder * (6 * solution + 8 * drawn) if decodes else 0)
-    same_as_the_paper = samples == SAMPLES_OF_THE_PAPER.get(name)
     return PhasePlan(
         phase=name,
         trains=phase.trains,
@@ -222,7 +222,7 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
         steps=steps,
         tokens=problem + (solution + drawn if decodes else 0),
         seconds=START_SECONDS + flops / (FLOPS_PER_CORE * cores),
-        paper_hours=HOURS_OF_THE_PAPER[name] if same_as_the_paper else None,
+        paper_hours=HOURS_OF_THE_PAPER.get((name, samples)),
     )
 
 

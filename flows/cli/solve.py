@@ -57,7 +57,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     replaced = require_free(place, planned, options.overwrite)
     solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
-    notes = [*solved.summary.notes, *([replaced] if replaced else [])]
+    notes = [*solved.summary.notes, *filter(None, [replaced])]
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
     document = plain(solved.summary) | {"notes": notes, "files": files}
     return Outcome(document, "\n".join([*text, f"routes, map and README.md: {place.url}"]))
@@ -74,7 +74,6 @@ def _exported(options: argparse.Namespace) -> Store | None:
 
 
 def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
-    """Return the preset and the spec of the day: the preset's, with the options of the command line."""
     preset = load_preset(options.preset, options.overrides)
     fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:

@@ -89,10 +89,10 @@ def _with_files_in_store(name: str, value: Any) -> Any:
 def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
     """Return a model with a field for each parameter of ``body``."""
     hints = get_type_hints(body, include_extras=True)
-    fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(body).parameters.items():
-        required = parameter.default is inspect.Parameter.empty
-        fields[name] = (hints[name], ... if required else parameter.default)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in inspect.signature(body).parameters.items()
+    }
     config = ConfigDict(extra="forbid", protected_namespaces=())
     return create_model(body.__name__, __config__=config, **fields)
 

@@ -24,9 +24,7 @@ AnyCity = StoredCity | PlannedCity
 
 
 def check_cores(
-    label: LabelSpec | None = None,
-    train: TrainSpec | None = None,
-    benchmark: BenchmarkSpec | None = None,
+    label: LabelSpec | None = None, train: TrainSpec | None = None, benchmark: BenchmarkSpec | None = None
 ) -> None:
     """Raise McvrpError if a spec requests more cores than this machine has, and there is no cluster."""
     if settings.ray_address():

@@ -100,19 +100,16 @@ def run_environment(api_url: str, password: str | None, store: str) -> dict[str,
     """Return the environment of processes of `mcvrp ui`: this Python, its server and ``store``."""
     python = Path(sys.executable).parent
     login = {"PREFECT_API_AUTH_STRING": password} if password else {}
-    return child_environment(
+    return {
+        **os.environ,
         **login,
-        PREFECT_API_URL=api_url,
-        MCVRP_STORE=store,
-        MCVRP_FOLDER=str(folder()),
-        PYTHONSAFEPATH="1",  # a model.py or json.py in the user's folder must not be imported instead of ours
-        PATH=os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
-    )
-
-
-def child_environment(**changes: str) -> dict[str, str]:
-    """Return the environment of a child process: ours with ``changes``."""
-    return os.environ | changes
+        "PREFECT_API_URL": api_url,
+        "MCVRP_STORE": store,
+        "MCVRP_FOLDER": str(folder()),
+        # a model.py or json.py in the user's folder must not be imported instead of ours
+        "PYTHONSAFEPATH": "1",
+        "PATH": os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
+    }
 
 
 def retention() -> dict[str, str]:
@@ -128,11 +125,8 @@ def retention() -> dict[str, str]:
     if not (days := int(value)):
         return {}
     vacuum = "PREFECT_SERVER_SERVICES_DB_VACUUM_"
-    wanted = {
-        f"{vacuum}ENABLED": "events,flow_runs",
-        f"{vacuum}RETENTION_PERIOD": str(days * 24 * 3600),
-    }
-    return {name: value for name, value in wanted.items() if name not in os.environ}
+    wanted = {"ENABLED": "events,flow_runs", "RETENTION_PERIOD": str(days * 24 * 3600)}
+    return {vacuum + name: value for name, value in wanted.items() if vacuum + name not in os.environ}
 
 
 def log_file() -> Path:

@@ -90,10 +90,8 @@ class PipelineSpec(StrictSpec):
 
 
 def contradictions(spec: PipelineSpec) -> list[FieldError]:
-    """Return the contradictions between the stages of ``spec``, one sentence each.
-
-    Sizes are checked only for a synthetic city; for an imported one see `require_sizes`.
-    """
+    """Return the contradictions between the stages of ``spec``, one sentence each."""
+    # for an imported city see `require_sizes`
     sizes = [] if spec.city.source == "imported" else _sizes(spec, spec.city.customers)
     return [*sizes, *_names(spec), *_phases(spec)]
 
@@ -123,15 +121,11 @@ def _sizes(spec: PipelineSpec, customers: int, city: City | None = None) -> Iter
 
 def _names(spec: PipelineSpec) -> Iterator[FieldError]:
     if spec.train.dataset != spec.label.dataset:
-        yield _error(
-            "train.dataset",
-            f"= {spec.train.dataset!r} is not the dataset of label.dataset ({spec.label.dataset!r})",
-        )
+        text = f"= {spec.train.dataset!r} is not the dataset of label.dataset ({spec.label.dataset!r})"
+        yield _error("train.dataset", text)
     if spec.label.split != "train":
-        yield _error(
-            "label.split",
-            f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark",
-        )
+        text = f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark"
+        yield _error("label.split", text)
     held_out, dataset = spec.label.held_out_dataset, spec.train.held_out
     if spec.label.held_out and dataset not in (None, held_out):
         yield _error("train.held_out", f"= {dataset!r} is not the held-out set of the labels ({held_out!r})")
@@ -139,11 +133,8 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
         yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
     name = spec.benchmark.attention or spec.city.name
     if spec.attention.model not in (None, name):
-        yield _error(
-            "attention.model",
-            f"= {spec.attention.model!r}, but the benchmark uses {name!r}: "
-            "set benchmark.attention to the same name",
-        )
+        text = f"= {spec.attention.model!r}, but the benchmark uses {name!r}"
+        yield _error("attention.model", f"{text}: set benchmark.attention to the same name")
 
 
 def _phases(spec: PipelineSpec) -> Iterator[FieldError]:

@@ -16,33 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: a flow, its parameters, and the summary of its result.
+    """A stage: a flow, its parameters, and the summary of its result."""
 
-    Parameters
-    ----------
-    name
-        Name of the flow, of its file and function in `flows`, and of its deployment.
-    command, text
-        Name and help of the command; "" if there is none.
-    asks
-        Parameters of the flow for a preset: defaults of the form, arguments of the command.
-    check
-        Function of `flows.config.preflight` with the flow's parameters; "" if there is none.
-    figures, tables, lacks
-        Functions of `flows.figures` with the flow's result; "" for none.
-    entrypoint
-        Module and function of the flow, if they differ from its name.
-    """
-
-    name: str
+    name: str  # of the flow, of its file and function in `flows`, and of its deployment
     command: str
-    text: str
+    text: str  # help of the command; both are "" if there is none
+    # Parameters of the flow for a preset: defaults of the form, arguments of the command.
     asks: Callable[[PipelineSpec], dict[str, Any]]
-    check: str = ""
-    figures: str = ""
+    check: str = ""  # function of `flows.config.preflight` with the flow's parameters
+    figures: str = ""  # functions of `flows.figures` with the flow's result
     tables: str = ""
     lacks: str = ""
-    entrypoint: str = ""
+    entrypoint: str = ""  # module and function of the flow, if they differ from its name
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
@@ -59,8 +44,7 @@ class Stage:
 
 
 def _load(path: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = resolve_name(f"mcvrp.flows.{path}")
-    return function
+    return resolve_name(f"mcvrp.flows.{path}")
 
 
 _TABLE = (

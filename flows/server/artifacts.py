@@ -87,15 +87,12 @@ def showing_progress(subject: str) -> Iterator[None]:
 
 @contextmanager
 def showing_steps(subject: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins.
-
-    For stages of a few calls that report no progress themselves.
-    """
-    bar, numbers = _Bar(progress_key(subject)), itertools.count(1)
+    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins."""
+    bar, numbers = _Bar(progress_key(subject)), itertools.count()
 
     def begin(step: str) -> None:
-        number = next(numbers)
-        bar.show((number - 1) / total, f"{subject}: {step} ({number} of {total})")
+        done = next(numbers)
+        bar.show(done / total, f"{subject}: {step} ({done + 1} of {total})")
 
     yield begin
     bar.show(1.0, f"{subject}: done")  # not in a finally block: the bar of a failed step stays where it is

@@ -138,10 +138,7 @@ def _our_runs() -> dict[str, Any]:
 
 
 def _save(client: SyncPrefectClient, automation: AutomationCore) -> None:
-    """Create ``automation``, or update the one of its name.
-
-    One that has not changed is left alone: an update makes the server forget the events that it waits for.
-    """
+    # One that has not changed is left alone: an update makes the server forget the events that it waits for.
     stored = client.read_automations_by_name(automation.name)
     for duplicate in stored[1:]:  # Prefect lets names repeat
         client.delete_automation(duplicate.id)

@@ -71,11 +71,9 @@ def deployments() -> list[Deployment]:
 
 def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
     """Return the initial values of the form of ``flow``: its parameters in ``preset``."""
-    values = STAGES[flow.name].asks(preset)
     return {
         name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-        for name, value in values.items()
-        if name in flow.parameters.properties
+        for name, value in STAGES[flow.name].asks(preset).items()
     }
 
 
@@ -198,8 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings.prepare(verbose=False)
 
     def work() -> None:
-        for name in register(load_preset(options.preset, options.overrides)):
-            sys.stdout.write(f"{name}\n")
+        names = register(load_preset(options.preset, options.overrides))
+        sys.stdout.writelines(f"{name}\n" for name in names)
 
     return run_program(_PROGRAM, work)
 

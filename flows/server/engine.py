@@ -90,20 +90,15 @@ _OTHER_CODE = (
 
 
 def _flow(client: SyncPrefectClient, run: FlowRun) -> Flow[Any, Any] | None:
-    """Return the flow of the deployment of ``run``; None if that is not one of prefect.yaml."""
     stored = client.read_deployment(run.deployment_id) if run.deployment_id else None
     if stored is None or stored.pull_steps:
         return None
-    ours = (deployment for deployment in deployments() if deployment.entrypoint == stored.entrypoint)
-    return next((deployment.flow() for deployment in ours), None)
+    return next((ours.flow() for ours in deployments() if ours.entrypoint == stored.entrypoint), None)
 
 
 def _wrong_parameters(flow: Flow[Any, Any], parameters: dict[str, Any]) -> str | None:
-    """Return why ``flow`` does not take ``parameters``, None if it does.
-
-    Prefect would end the process before the run begins, with a state that names no parameter. Values are
-    checked by the flow itself.
-    """
+    # Prefect would end the process before the run begins, with a state that names no parameter. Values are
+    # checked by the flow itself.
     known = flow.parameters.properties
     if unknown := [name for name in parameters if name not in known]:
         return f"there is no parameter {shown(unknown[0])}; {flow.name} knows: {', '.join(known)}"

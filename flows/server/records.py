@@ -123,12 +123,9 @@ class Records:
 
 
 def _states(client: SyncPrefectClient, ids: list[UUID]) -> dict[UUID, StateType | None]:
-    """Return the states of the runs ``ids`` that the server has."""
-    states: dict[UUID, StateType | None] = {}
+    runs: list[FlowRun | TaskRun] = []
     for start in range(0, len(ids), _PAGE):
         page = {"id": {"any_": ids[start : start + _PAGE]}}
-        flow_runs = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(page))
-        task_runs = client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(page))
-        runs: list[FlowRun | TaskRun] = [*flow_runs, *task_runs]
-        states |= {run.id: run.state_type for run in runs}
-    return states
+        runs += client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(page))
+        runs += client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(page))
+    return {run.id: run.state_type for run in runs}

@@ -189,27 +189,25 @@ def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subproc
     command = [sys.executable, "-m", "uvicorn", "--factory", "mcvrp.flows.server.app:create_app"]
     port, password = server.page.rpartition(":")[2], server.password or ""
     command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
-    environment = settings.child_environment(
-        PREFECT_SERVER_API_HOST="127.0.0.1",
-        PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
-        PREFECT_SERVER_API_AUTH_STRING=password,
-        PREFECT_API_AUTH_STRING=password,  # its own services are clients of it
+    environment = {
+        **os.environ,
+        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_API_PORT": port,  # the pages of the UI call this port, 4200 without it
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PREFECT_API_AUTH_STRING": password,  # its own services are clients of it
         # Prefect's default allows the pages of any site to send requests.
-        PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{server.page},http://localhost:{port}",
         **_pages_folder(Path(prefect.__file__).with_name("server")),
         **settings.retention(),
-        PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # `_wait_for` reads from it why it did not start
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",  # `_wait_for` reads from it why it did not start
         **changes,
-    )
+    }
     # umask: its database contains parameters and logs of all runs
     return start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
 
 
 def _pages_folder(of_prefect: Path) -> dict[str, str]:
-    """Return the setting of a writable folder for the pages of the UI, which a server unpacks when it starts.
-
-    None is needed if ``of_prefect``, its default, is writable. Without its pages the UI answers 404.
-    """
+    # A server unpacks the pages of the UI when it starts; without them the UI answers 404.
     if PREFECT_UI_STATIC_DIRECTORY.value() or os.access(of_prefect, os.W_OK):
         return {}
     for folder in (PREFECT_HOME.value() / "mcvrp-ui", settings.cache_dir() / "prefect-ui"):

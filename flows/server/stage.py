@@ -72,11 +72,8 @@ class StageFlow(Flow[P, R]):
 
     def run_deployed(self, run: FlowRun, records: Records) -> None:
         """Run the stage as the flow run ``run``, which a worker executes."""
-
-        def engine(stage: Flow[..., Any]) -> Any:
-            # Of a failed run, the engine would raise the error, and log it once more.
-            return run_flow(stage, flow_run=run, return_type="state")
-
+        # Without a state the engine would raise the error of a failed run, and log it once more.
+        engine = functools.partial(run_flow, flow_run=run, return_type="state")
         self._run(records, engine, lambda: cast(Callable[..., Any], self.fn)(**run.parameters))
 
     def _run(
@@ -128,14 +125,8 @@ def stage(
 
     Parameters are validated here instead of by Prefect, so that the state of a run has the same message as
     the command line. A `McvrpError` fails the run with its message alone; the traceback of any other error is
-    in the logs of the run.
-
-    Parameters
-    ----------
-    run_name
-        Name of its runs: a template of the arguments, "label {label.dataset}", or a function of them.
-    timeout
-        Seconds after which Prefect fails a run.
+    in the logs of the run. ``run_name`` is a template of the arguments, "label {label.dataset}", or a
+    function of them; ``timeout`` is in seconds.
     """
 
     def declare(body: Callable[P, R]) -> StageFlow[P, R]:

@@ -25,18 +25,9 @@ import psutil
 from prefect.exceptions import PrefectException
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.server import server as servers
 from mcvrp.flows.server.automations import end_stopped_runs, notify_of_failures
 from mcvrp.flows.server.keeper import Keeper
-from mcvrp.flows.server.server import (
-    ANSWER_SECONDS,
-    Server,
-    answers,
-    configured_server,
-    database_environment,
-    running_server,
-    server_at,
-    server_keeper,
-)
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.processes import descendants, start_group
 
@@ -60,15 +51,15 @@ def serve(options: Namespace, store: str) -> NoReturn:
     ``options`` are those of the command, ``store`` is the address of the store that runs use by default.
     McvrpError if the server or its database does not answer, or a deployment is refused.
     """
-    database = database_environment(options.database)  # checked first: nothing has been started yet
-    server = _existing_server(options) or server_at(options.port)
+    database = servers.database_environment(options.database)  # checked first: nothing has been started yet
+    server = _existing_server(options) or servers.server_at(options.port)
     path = settings.log_file()
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
         keepers: list[Keeper] = []
         if server.ours:
             logger.info("starting a Prefect server (4 s, the first time 15 s)")
             changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
-            keepers.append(stack.enter_context(server_keeper(server, log, changes)))
+            keepers.append(stack.enter_context(servers.server_keeper(server, log, changes)))
         stack.enter_context(server.in_use())
         environment = settings.run_environment(server.url, server.password, store) | _WORKER
         _register(options, environment)
@@ -84,11 +75,11 @@ def serve(options: Namespace, store: str) -> NoReturn:
                 keeper.look()
 
 
-def _existing_server(options: Namespace) -> Server | None:
+def _existing_server(options: Namespace) -> servers.Server | None:
     """Return the server that runs already, None if one has to be started."""
-    server = configured_server()
-    if server is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
-        server = running_server(url)
+    server = servers.configured_server()
+    if server is None and servers.answers(url := servers.server_at(options.port).url, servers.ANSWER_SECONDS):
+        server = servers.running_server(url)
     if server is None:
         _require_free(options.port)
         return None
@@ -113,8 +104,7 @@ def _require_free(port: int) -> None:
 def _register(options: Namespace, environment: Mapping[str, str]) -> None:
     """Register all deployments, in a child process: flows import libraries of gigabytes."""
     command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--preset", options.preset]
-    for override in options.overrides:
-        command += ["--set", override]
+    command += [word for override in options.overrides for word in ("--set", override)]
     process = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if process.returncode:
         lines = process.stderr.strip().splitlines() or ["no reason given"]
@@ -142,7 +132,6 @@ def _stop_worker(worker: subprocess.Popen[str]) -> None:
 
 
 def _flow_run(process: psutil.Process) -> str | None:
-    """Return the id of the flow run that ``process`` executes, None if it executes none."""
     with contextlib.suppress(psutil.Error):
         return settings.worked_run(process.environ())
     return None
