@@ -12,21 +12,18 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.model.problem import infeasibility
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.label_files import read_table
-from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.layout import phase_dir, run_losses
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
@@ -38,6 +35,7 @@ from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
 from tests.support.poison import poison
 from tests.support.store_page import unknown
+from tests.support.ui import until
 from tests.unit.docs.pages import DOCS, examples
 
 LABELS = [method.label for method in all_methods().values()]
@@ -67,16 +65,6 @@ def store(place: Workplace) -> Store:
 def digests(place: Workplace) -> dict[str, str]:
     files = (path for stage in STAGES for path in (place.store / stage).rglob("*") if path.is_file())
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def test_every_label_serves_its_instance(store: Store) -> None:
-    city = load_city(store, "smoke")
-    for n in SPEC.label.sizes:
-        assert len(load_labels(store, "smoke", n)) == SPEC.label.count
-        for shard in Dataset.open(store, "smoke").shards(n):
-            for label in table_labels(read_table(store, shard.path), city.city_id):
-                assert label.instance.n == n
-                assert infeasibility(label.instance, label.solution) is None
 
 
 def steps_of(phase: str) -> int:
@@ -210,12 +198,8 @@ def test_a_second_run_does_nothing_new(place: Workplace) -> None:
 @pytest.fixture
 def at_home(place: Workplace) -> Iterator[None]:
     """The environment of the workplace, for commands in this process: they set variables of their own."""
-    before = dict(os.environ)
-    os.environ.clear()
-    os.environ.update(place.environment())
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+    with patch.dict(os.environ, place.environment(), clear=True):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -270,20 +254,14 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
         text=True,
     )
     staging = place.store / "labels" / "smoke" / "_staging"
-    deadline = time.monotonic() + 120
-    while not list(staging.rglob("rows-*.parquet")):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until("rows", 120, lambda: process.poll() is not None or list(staging.rglob("rows-*.parquet")))
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=5) == 130
     assert process.stderr is not None
     lines = process.stderr.read().splitlines()
     process.stderr.close()
     assert lines[-1] == "interrupted: what is finished is kept, the same command resumes from there"
-    while place.processes():  # killed, but perhaps not yet gone
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until("the end of all processes", 60, lambda: not place.processes())
     again = place.mcvrp("label", *more, "--json")
     assert again.returncode == 0, again.stderr
     summary = json.loads(again.stdout)

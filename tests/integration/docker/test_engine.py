@@ -32,6 +32,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.driving import drive
+from tests.support.ui import until
 
 ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
@@ -119,11 +120,9 @@ class Stack:
 
     def ended(self, state: Callable[[], dict[str, Any] | None]) -> None:
         """Wait until the run whose state is returned by ``state`` is completed."""
-        deadline = time.monotonic() + _RUN_SECONDS
-        while (found := state()) is None or found["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
-            assert time.monotonic() < deadline, found
-            time.sleep(2)
-        assert found["type"] == "COMPLETED", found
+        ends = ("COMPLETED", "FAILED", "CRASHED")
+        until("its end", _RUN_SECONDS, lambda: (found := state()) and found["type"] in ends)
+        assert (state() or {})["type"] == "COMPLETED", state()
 
 
 @pytest.fixture(scope="module")
@@ -246,21 +245,13 @@ def test_a_fault_does_not_change_the_results(
     folder = fault.replace(" ", "-")
     uri = f"s3://mcvrp/{folder}"
     run = stack.start_smoke(uri, tmp_path / "0")
-    deadline = time.monotonic() + _RUN_SECONDS
     store = Store.open("s3://mcvrp", writable=False)
-    while not store.list(f"{folder}/labels"):  # the first file of labelling
-        assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    match what:
-        case "killed":
-            stack.compose("kill", service)
-        case "cut off":
-            stack.cut_off(service)
-        case "paused":
-            stack.pause(service)
-        case "full":
-            stack.fill(service)
+    until("labels", _RUN_SECONDS, lambda: run.poll() is not None or store.list(f"{folder}/labels"))
+    assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
+    if what == "killed":
+        stack.compose("kill", service)
+    else:
+        {"cut off": stack.cut_off, "paused": stack.pause, "full": stack.fill}[what](service)
     stack.up()
     for k in range(1, _ATTEMPTS):
         if run.wait(_RUN_SECONDS) == 0:

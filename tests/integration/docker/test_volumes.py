@@ -24,6 +24,7 @@ from mcvrp.tasks.support.processes import free_port, start_group, stop_group
 from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.postgres_server import as_nobody_special, require_programs
 from tests.support.s3_server import missing_programs
+from tests.support.ui import until
 
 IMAGES = Path(__file__).parents[3] / "docker"
 _SECONDS = 600.0
@@ -156,17 +157,17 @@ def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str])
             with (data / "ballast").open("wb") as ballast:
                 free = shutil.disk_usage(data).free
                 os.posix_fallocate(ballast.fileno(), 0, free - 50 * 2**20)
-            until(lambda: not is_written(put, "late"))
+            until("a full store", _SECONDS, lambda: not is_written(put, "late"))
             assert len(s3.get_object(Bucket="bucket", Key="kept")["Body"].read()) == 2**20
             s3.delete_object(Bucket="bucket", Key="deleted")
             (data / "ballast").unlink()
-            until(lambda: is_written(put, "again"))
+            until("space", _SECONDS, lambda: is_written(put, "again"))
         with served("store", volume, store_changes, [], environment) as process:
             answer = answered(process, volume, s3.get_object, Bucket="bucket", Key="again")
             assert len(answer["Body"].read()) == 2**20
     finally:
         # a daemon that was stopped may hold the volume a little longer
-        until(lambda: subprocess.run(["umount", str(data)], check=False).returncode == 0)
+        until("its end", _SECONDS, lambda: subprocess.run(["umount", str(data)]).returncode == 0)
 
 
 def is_written(put: Callable[..., Any], key: str) -> bool:
@@ -177,10 +178,3 @@ def is_written(put: Callable[..., Any], key: str) -> bool:
             raise
         return False
     return True
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)

@@ -88,12 +88,6 @@ def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
     assert frame["cost"].between(10_000, 300_000).all()
 
 
-def test_the_network_has_the_classes_that_the_city_reserves(place: OwnCity) -> None:
-    model, card = load_model(place.store, "own")
-    assert model.config.classes == place.city.classes == CUSTOMERS + 51
-    assert card.city_id == place.city.city_id
-
-
 def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
     names = [path.split("/")[-1] for path in place.store.list("cities/own")]
     assert set(names) == {"README.md", "city.json", "city.parquet", "map.png"}
@@ -131,6 +125,7 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> 
         check_training(place.store, child, place.spec.train)
     xy, sizes = np.vstack([child.xy, np.tile(child.xy[:1], (30, 1))]), (CUSTOMERS, CUSTOMERS + ADDED)
     grown = City(xy, None, child.origin, child.scale, "m", sizes)
+    assert load_model(place.store, "own")[0].config.classes == place.city.classes == CUSTOMERS + 51
     with pytest.raises(McvrpError, match=r"has 351 output classes, city \w+ needs 356: train a new model"):
         place.card.require_city(grown)
 

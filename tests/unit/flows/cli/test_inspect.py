@@ -134,10 +134,10 @@ def test_a_missing_artifact_is_reported_with_suggestions(full: Store, path: str,
 
 @pytest.mark.parametrize("extension", ["json", "parquet", "safetensors", "csv"])
 def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
-    store = Store.open(tmp_path)
-    store.put(f"labels/d/x.{extension}", b"\xff{ not what it says")
+    store, path = Store.open(tmp_path), f"labels/d/x.{extension}"
+    store.put(path, b"\xff{ not what it says")
     with pytest.raises(McvrpError, match=rf"x\.{extension} is (no |not )"):
-        inspect(store, f"labels/d/x.{extension}")
+        inspect(store, path)
 
 
 def test_an_instance_is_drawn(

@@ -1,7 +1,8 @@
-"""Tests of the forms of the Prefect UI: every field has a description, bounds, and an initial value."""
+"""Tests of the table of stages and of the forms of the Prefect UI, which have its parameters."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
+from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
+from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.flows.server.deployments import Deployment, deployments, first_values
 
 Schema = Mapping[str, Any]
@@ -60,3 +63,23 @@ def test_initial_values_are_valid(deployment: Deployment, preset: str) -> None:
     """Those of any preset match the schema, and no required parameter is missing."""
     values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
     assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
+def test_paths_of_a_row_exist(stage: Stage) -> None:
+    assert stage.load_flow().name == stage.name  # type: ignore[attr-defined]
+    assert not stage.check or callable(stage.load_check())
+    for function in (stage.figures, stage.tables, stage.lacks):
+        assert not function or callable(getattr(figures, function))
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
+def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
+    """In the order of the flow and its check, but for those of the command line and of a day."""
+    parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
+    others = {"store", "phase", "orders", "capacity", "start", "unrounded"}
+    assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
+
+
+def test_every_deployment_is_a_stage() -> None:
+    assert {deployment.name for deployment in deployments()} == set(STAGES) - {"train-phase"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from mcvrp.tasks.support.processes import below
 from tests.support.faults import is_alive
+from tests.support.ui import until
 
 # A busy main thread, with a child that has a child of its own in another session.
 PROGRAM = """
@@ -52,13 +52,9 @@ def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signal
     )
     assert process.stderr is not None
     assert process.stderr.readline() == "ready\n"
-    deadline = time.monotonic() + 30
-    while len(family := below(process.pid)) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until("its family", 30, lambda: len(below(process.pid)) == 2)
+    family = below(process.pid)
     process.send_signal(number)
     assert process.wait(timeout=5) == 130
     process.stderr.close()
-    while any(map(is_alive, family)):  # killed, but not yet gone
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until("the end of its family", 30, lambda: not any(map(is_alive, family)))
