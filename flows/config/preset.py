@@ -83,7 +83,8 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     if errors:
         field = errors[0].path
         overridden = any(field[: len(override.path)] == override.path for override in parsed if field)
-        raise McvrpError(f"{'--set' if overridden else path.name}: {first_of(errors)}")
+        sentence = f"{'--set' if overridden else path.name}: {first_of(errors)}"
+        raise McvrpError(sentence)
     return spec
 
 
