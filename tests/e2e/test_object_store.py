@@ -84,7 +84,6 @@ def test_every_stage_outlasts_a_silent_bucket(
 
 @pytest.mark.slow
 def test_runs_of_the_ui_use_the_bucket(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
-    """A run that the UI starts finds the keys in its environment; the server never learns them."""
     place = Workplace.new(tmp_path)
     keys = s3.environment()
     with mcvrp_ui(place, "--store", s3_uri, **keys) as ui:

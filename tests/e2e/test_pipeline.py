@@ -88,7 +88,6 @@ def test_every_phase_has_a_finished_checkpoint_that_the_next_began_with(store: S
 
 
 def test_training_can_be_watched(store: Store) -> None:
-    """Held-out labels of every size, their gap where the decoder learns, the losses in three forms."""
     for n in SPEC.label.sizes:
         assert len(load_labels(store, "smoke-held-out", n)) == SPEC.label.held_out
     for phase in SPEC.train.phases:
@@ -142,7 +141,6 @@ def test_every_stage_is_on_record(place: Workplace) -> None:
 
 
 def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None:
-    """README.md, settings, figures, a picture; and every file has a line in the tree of the README."""
     assert unknown(store.list("")) == []
     for folder, names in {
         "cities/smoke": ("city.json", "map.png"),
@@ -162,7 +160,6 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
 
 
 def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
-    """No two artifacts of one run share a key; bars, figures, tables, pictures and links of every stage."""
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         artifacts = database.execute("SELECT key, type, data FROM artifact").fetchall()
     pages = {key: json.loads(text) for key, kind, text in artifacts if kind == "markdown"}
@@ -184,7 +181,6 @@ def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> N
 
 
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:
-    """City, labels, checkpoints and model stay byte for byte, and the summary says that nothing was made."""
     before = digests(place)
     done = place.mcvrp(*RUN, "--json")
     assert done.returncode == 0, done.stderr
@@ -228,7 +224,6 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
     changes: dict[str, str],
     part: str,
 ) -> None:
-    """Misfit with what an earlier run left: one sentence and code 2, before a server or any work starts."""
     before = digests(place)
     os.environ.update(changes)
     assert cli.run([*arguments.split(), "--preset", "smoke"]) == 2
@@ -240,7 +235,6 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
 
 @pytest.mark.slow
 def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> None:
-    """SIGINT while labels are made: code 130 within 5 s, no process left, and what was done stays done."""
     place = Workplace.new(tmp_path)
     # Units of eight instances; a worker of the first run falls asleep at the last one.
     changes = ("label.count=20", "label.iterations=1000")

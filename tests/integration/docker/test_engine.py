@@ -84,7 +84,6 @@ class Stack:
         subprocess.run(["docker", "network", "connect", "--alias", service, network, container], check=True)
 
     def pause(self, service: str) -> None:
-        """Stop every process of the service for a while; not every kernel supports `docker pause`."""
         container = self.compose("ps", "--quiet", service).strip()
         top = subprocess.check_output(["docker", "top", container, "-o", "pid"], text=True)
         for number, seconds in ((signal.SIGSTOP, _FAULT_SECONDS), (signal.SIGCONT, 0.0)):
@@ -203,7 +202,6 @@ def outcome(uri: str) -> dict[str, object]:
 def undisturbed(
     stack: Stack, environment: None, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, object]:
-    """Results of the preset smoke without a fault."""
     log = tmp_path_factory.mktemp("log") / "log"
     assert stack.start_smoke("s3://mcvrp/undisturbed", log).wait(_RUN_SECONDS) == 0, log.read_text()[-2000:]
     return outcome("s3://mcvrp/undisturbed")
@@ -240,7 +238,6 @@ def test_a_night_is_scheduled(stack: Stack, environment: None) -> None:
 def test_a_fault_does_not_change_the_results(
     stack: Stack, undisturbed: dict[str, object], tmp_path: Path, fault: str
 ) -> None:
-    """The same command is run again if the fault ended it."""
     service, _, what = fault.partition(" ")
     folder = fault.replace(" ", "-")
     uri = f"s3://mcvrp/{folder}"

@@ -58,7 +58,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def test_disk_space_of_the_engine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine's folder counts; a build needs more than a start; FREE_GB overrides both."""
     disk = os.statvfs(machine.folder)
     free = disk.f_bavail * disk.f_frsize / 1e9
     monkeypatch.setitem(GLOBALS, "RUNNING_GB", free / 2)
@@ -86,7 +85,6 @@ def test_a_disk_that_cannot_be_seen_is_not_checked(
 
 
 def test_secrets_that_break_a_url_or_that_others_can_read(machine: Machine) -> None:
-    """The message contains the name, and not the value."""
     for value in ("a@b", "a:b", "a b", 'a"b', "a$b", "é"):
         machine.write({SECRETS[-1]: value})
         error = machine.error()

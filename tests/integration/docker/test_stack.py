@@ -129,7 +129,6 @@ def nodes(stack: Stack, token: str) -> int:
 
 
 def test_rays_nodes_form_a_cluster_by_their_token(stack: Stack) -> None:
-    """Head and worker become healthy and form one cluster, which rejects clients with another token."""
     alone = ["--num-cpus=1", "--object-store-memory=100000000"]
     head = [
         *alone,

@@ -47,7 +47,6 @@ def replaced(text: str, changes: Mapping[str, str]) -> str:
 def served(
     name: str, volume: Path, changes: Mapping[str, str], become: list[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the script of an image, with ``changes`` of paths and ports for this machine."""
     for file in ("serve", "ceph.conf"):
         if (IMAGES / name / file).exists():
             text = (IMAGES / name / file).read_text()
@@ -100,7 +99,6 @@ def store_changes(volume: Path) -> dict[str, str]:
 
 
 def client(port: str, key: int) -> Any:
-    """Return a client with the keys ``key``."""
     return boto3.client(
         "s3",
         endpoint_url=f"http://127.0.0.1:{port}",
@@ -115,7 +113,6 @@ def keys(number: int) -> dict[str, str]:
 
 
 def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., Any], **values: str) -> Any:
-    """Return the result of ``ask`` once the service responds."""
     deadline = time.monotonic() + _SECONDS
     while True:
         with contextlib.suppress(BotoCoreError, OSError, asyncpg.CannotConnectNowError):
@@ -141,7 +138,6 @@ def test_the_store_opens_with_other_keys(volume: Path, store_changes: dict[str, 
 
 
 def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str]) -> None:
-    """Before it is full: objects can be read and deleted, and written again once there is space."""
     if os.geteuid() != 0:
         pytest.skip("only root can create a volume of limited size")
     data, port = volume / "data", store_changes["8333"]

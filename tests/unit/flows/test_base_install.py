@@ -54,7 +54,6 @@ _PROGRAMS = ("mcvrp.flows.server.deployments", "mcvrp.flows.server.worker")
 
 
 def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> None:
-    """Nothing of the pipeline is imported; its commands say in a sentence which extra they need."""
     put_day(Store.open(tmp_path / "store"))
     (tmp_path / "monday.csv").write_text("customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9)))
     (tmp_path / "addresses.csv").write_text("id,x,y,depot\nd,0,0,1\na,1,0,0\nb,0,1,0\nc,1,1,0\n")

@@ -62,7 +62,6 @@ def test_a_phase_has_its_step_and_its_gap() -> None:
 
 
 def test_phases_are_columns() -> None:
-    """Cells are empty if a phase has no such figure; notes follow the table."""
     kept = PhaseSummary("III", 9, 9, 90, 0, 1.0, {"greedy_gap": 7.5, "kept_step": 4})
     table, note = phase_table([PhaseSummary("I", 30, 30, 300, 0, 1.0, {}), kept]).split("\n\n")
     rows = table.splitlines()

@@ -21,7 +21,6 @@ RUNS, TASKS, LINES = 15, 3, 5
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
-    """A client without retries, as Prefect's pages are."""
     server = server_at(free_port())
     assert server.password
     user, _, password = server.password.partition(":")

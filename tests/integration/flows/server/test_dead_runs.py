@@ -142,7 +142,6 @@ def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_falls_silent_ends(tmp_path: Path) -> None:
-    """In any state that a kill leaves; not a run that works, has ended, or is not of mcvrp."""
     done = Workplace.new(tmp_path).python("-c", COMMON + SILENT)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {

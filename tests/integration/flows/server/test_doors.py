@@ -80,7 +80,6 @@ print(json.dumps(answers))
 
 
 def test_without_the_password_there_is_no_access(place: Workplace) -> None:
-    """Neither by a request that needs no preflight, nor by reading, nor by a websocket."""
     done = place.python("-c", KNOCKS)
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)

@@ -97,7 +97,6 @@ _RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1", "--set", 'benchmar
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    """A workplace in which no server was killed."""
     place = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
     done = place.mcvrp(*_RUN)
     assert done.returncode == 0, done.stderr
@@ -105,7 +104,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 def made(place: Workplace) -> dict[str, object]:
-    """Return the contents of the weights and labels by file, without the runtime of labels."""
     weights = {path: path.read_bytes() for path in place.store.rglob("*.safetensors")}
     parts = (place.store / "labels").rglob("*.parquet")
     labels = {path: parquet.ParquetFile(path).read().drop_columns("runtime").to_pylist() for path in parts}
@@ -155,7 +153,6 @@ def killed(place: Workplace, *after: float, always: bool = False) -> str:
 def test_a_run_continues_with_its_server_restarted(
     tmp_path: Path, undisturbed: Workplace, after: tuple[float, ...]
 ) -> None:
-    """Exit code 0, equal bytes, every stage on record, and no process survives."""
     place = Workplace.new(tmp_path)
     stderr = killed(place, *after)
     assert stderr.count(_ENDED) >= 1
@@ -168,7 +165,6 @@ def test_a_run_continues_with_its_server_restarted(
 def test_a_run_whose_server_does_not_stay_up_continues_without_a_record(
     tmp_path: Path, undisturbed: Workplace
 ) -> None:
-    """Killed whenever it runs, it is given up after some attempts, with one warning; equal results."""
     place = Workplace.new(tmp_path)
     stderr = killed(place, 2.0, always=True)
     given_up = "the Prefect server ends again and again: see whether memory or the disk is full"

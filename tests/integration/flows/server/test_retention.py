@@ -58,7 +58,6 @@ def place(tmp_path: Path) -> Workplace:
 
 
 def kept(place: Workplace, table: str) -> set[str]:
-    """Return the names of runs that have rows in ``table``, "?" for runs that were deleted."""
     on = "t.id" if table == "flow_run" else "t.flow_run_id"
     query = f"SELECT DISTINCT coalesce(r.name, '?') FROM {table} t LEFT JOIN flow_run r ON r.id = {on}"
     with sqlite3.connect(place.prefect / "prefect.db") as database:
@@ -70,7 +69,6 @@ def kept(place: Workplace, table: str) -> set[str]:
     [(_KEPT_DAYS, 120, {"just kept", "new"}), (0, 15, {"old", "just kept", "new"})],
 )
 def test_old_runs_are_deleted(place: Workplace, days: int, seconds: int, names: set[str]) -> None:
-    """When a server starts; runs that ended within the retention period are kept, all with 0 days."""
     done = place.python("-c", _SERVES, str(seconds), MCVRP_KEEP_RUNS_DAYS=str(days))
     assert done.returncode == 0, done.stderr
     for table in ("flow_run", "log", "artifact"):

@@ -66,7 +66,6 @@ def ui(
 
 
 def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
-    """The form refuses what violates its schema; other rules of the spec fail the run with a sentence."""
     spec = ui.deployment("label")["parameters"]["label"]
     with pytest.raises(AssertionError, match=r"409.*label\.count.*-3"):
         ui.start("label", label=spec | {"count": -3})
@@ -94,7 +93,6 @@ def test_a_parameter_that_no_flow_has_is_named(ui: Ui) -> None:
 
 @on_sqlite
 def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
-    """Users of the UI can access the store of the worker, and nothing else that its user can."""
     imported = {"name": "theirs", "source": "imported", "addresses": {"file": "/etc/passwd"}}
     climbing = {**imported, "addresses": {"file": "orders.csv", "history": "../../secret.csv"}}
     spec = ui.deployment("pipeline")["parameters"]["spec"]
@@ -141,7 +139,6 @@ def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Pat
 
 
 def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui) -> None:
-    """The message has the run, the error and a link; one call per run; the token stays secret."""
     run = ui.ended(ui.start("label", city="nowhere"))
     calls = until("the call", 60, lambda: [call for call in RECEIVED if call["id"] == run["id"]])
     (call,) = calls
@@ -175,7 +172,6 @@ def test_a_cron_schedule_fires(ui: Ui) -> None:
 
 
 def test_a_killed_ui_is_on_record_and_the_next_one_resumes(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No process survives; the next server ends the run, executes the waiting one, keeps changes."""
     place = Workplace.new(tmp_path_factory.mktemp("killed"))
     with mcvrp_ui(place) as ui:
         ui.ended(ui.start("city"))

@@ -50,7 +50,6 @@ def cut_off(page: Page) -> list[str]:
 
 
 def submit(page: Page, was: int, count: str) -> None:
-    """Replace the initial value ``was`` of the form by ``count`` once it is shown, and submit the form."""
     field = page.locator(_COUNT).first  # two match while the form is drawn
     expect(field).to_have_value(str(was))
     field.fill(count)
@@ -63,7 +62,6 @@ def runs(ui: Ui, name: str) -> list[dict[str, Any]]:
 
 
 def read(page: Page, ui: Ui, text: str, *also: str) -> None:
-    """Open the newest artifact whose Markdown contains ``text``; wait for it, ``also`` and its pictures."""
     newest = {"artifacts": {"type": {"any_": ["markdown"]}}, "sort": "CREATED_DESC"}
     artifact = next(each for each in ui.api("/artifacts/filter", newest) if text in each["data"])
     page.goto(f"{ui.page}/artifacts/artifact/{artifact['id']}")
@@ -167,7 +165,6 @@ def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace
 
 
 def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path) -> None:
-    """A million labels per size, the phases and samples of the paper, costs in metres."""
     rng = np.random.default_rng(0)
     metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
     spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
@@ -189,7 +186,6 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path)
 
 
 def test_a_cancelled_pipeline_ends_and_resumes(page: Page, ui: Ui, workplace: Workplace) -> None:
-    """No process survives; started again it keeps what was finished, and each stage creates an artifact."""
     spec = ui.deployment("pipeline")["parameters"]["spec"]
     spec["label"] |= {"dataset": "slow", "count": 20, "iterations": 500, "shard_rows": 5, "held_out": 2}
     spec["train"] |= {"dataset": "slow", "held_out": "slow-held-out", "phases": spec["train"]["phases"][:2]}
@@ -215,7 +211,6 @@ def test_a_cancelled_pipeline_ends_and_resumes(page: Page, ui: Ui, workplace: Wo
 
 
 def test_a_night_from_its_routes_to_its_artifact(page: Page, ui: Ui, workplace: Workplace) -> None:
-    """The model is fine-tuned and compared; a second run is refused, a later one changes nothing."""
     store = Store.open(workplace.store)
     drive(store, load_city(store, "smoke"), days=12)
     spec = ui.deployment("nightly")["parameters"]["nightly"] | {"quiet_seconds": 0}  # the files are complete

@@ -26,7 +26,6 @@ from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
 
 @pytest.fixture(scope="module")
 def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with the dataset d and its card, and the dataset bare without one."""
     store = Store.open(tmp_path_factory.mktemp("store"))
     make_dataset(store, label_spec())
     write_card(store, CITY, "d")
@@ -35,7 +34,6 @@ def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
-    """As text with its path, and as a document; without a card, the totals come from the manifest."""
     outcome = inspect(carded, "d")
     assert "20 solved instances" in outcome.text
     assert carded.url(layout.card("d")) in outcome.text
@@ -60,7 +58,6 @@ def test_files_and_folders_are_described(carded: Store) -> None:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Store:
-    """A store with artifacts of every kind, several with the same name."""
     store = Store.open(tmp_path / "store")
     save_city(store, "lyon", CITY)
     for path in ("labels/laptop/spec.json", "training/laptop/spec.json", "benchmarks/alps/summary.json"):
@@ -100,7 +97,6 @@ def full(tmp_path: Path) -> Store:
 def test_a_name_of_any_kind_is_described(
     full: Store, path: str, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As text and as JSON, by its path, by its whole address, and relative to the current folder."""
     outcome = inspect(full, path)
     assert part in outcome.text or part in json.dumps(outcome.document, indent=2)
     if "/" in path:
@@ -143,7 +139,6 @@ def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
 def test_an_instance_is_drawn(
     carded: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Into the given file, by default one in the current folder that is named after what it shows."""
     target = tmp_path / "x.png"
     outcome = draw(carded, "labels/d", 21, 7, target)
     assert target.read_bytes().startswith(b"\x89PNG")
@@ -191,7 +186,6 @@ def test_a_label_that_does_not_exist_is_not_drawn(
 
 
 def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small pictures are inside, large ones are links, and without a card there is nothing."""
     text = card_markdown(carded, "d")
     assert text.count("data:image/png;base64,") == 3
     assert "20 solved instances" in text

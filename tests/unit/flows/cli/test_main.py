@@ -118,7 +118,6 @@ def test_the_plan_is_printed_as_text_or_json(capsys: pytest.CaptureFixture[str])
 def test_exit_codes(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """2 invalid input, 1 partly done, 130 interrupted, each with a line."""
     monkeypatch.setattr("mcvrp.flows.cli.commands.execute", Mock(side_effect=error))
     assert cli.run(["plan"]) == code
     assert capsys.readouterr().err.count("\n") == 1
@@ -127,7 +126,6 @@ def test_exit_codes(
 def test_missing_results_are_printed_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The figures of the stage, then a line with what is missing, and exit code 1."""
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
     monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, records, **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.commands.stored_city", lambda store, name: None)

@@ -59,7 +59,6 @@ def test_a_plan_is_json() -> None:
 
 
 def test_a_phase_by_policy_costs_its_draws() -> None:
-    """As many instances and steps as it says; twice the samples are about twice the time, labels on top."""
 
     def planned(**changes: float) -> PhasePlan:
         overrides = [f"train.phases.4.policy.{field}={value}" for field, value in changes.items()]
@@ -75,7 +74,6 @@ def test_a_phase_by_policy_costs_its_draws() -> None:
 
 
 def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
-    """One per size, 100 epochs of 1.28 M instances in the paper; none if the row is left out."""
     plan = make_plan(load_preset("paper", ['benchmark.methods=["am"]']), "paper", cores=2)
     assert plan.attention is not None
     assert (plan.attention.models, plan.attention.instances) == (7, 128_000_000)
@@ -96,7 +94,6 @@ def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
 
 
 def test_what_is_held_out_is_counted() -> None:
-    """Beside the instances to train on; its labels cost time and bytes, its name no step."""
     with_it, without = (
         make_plan(load_preset("laptop", changes), "laptop", cores=2)
         for changes in ([], ["label.held_out=0", "train.held_out="])
@@ -122,7 +119,6 @@ def test_the_gpu_preset_fits_its_promise() -> None:
 
 
 def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
-    """Equal time is a limit; what decodes more takes longer; the paper's heuristics stay as they were."""
 
     def plan(*methods: str) -> BenchmarkPlan:
         change = f"benchmark.methods={list(methods)}"

@@ -17,7 +17,6 @@ logger = logging.getLogger("mcvrp.tasks.some.module")
 
 
 def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """At level INFO, from any thread, once even within a nested `terminal`; nothing on stdout."""
     root = logging.getLogger("mcvrp")
     before = (list(root.handlers), root.level, root.propagate)
     with terminal(), terminal():

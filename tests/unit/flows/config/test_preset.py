@@ -70,7 +70,6 @@ def test_a_value_that_is_not_toml_is_text(text: str, path: tuple[str | int, ...]
 
 
 def test_set_changes_single_fields() -> None:
-    """In tables and lists of tables, and nothing else; an empty value restores the default."""
     before = load_preset("smoke").model_dump()
     after = load_preset("smoke", ["label.fleet=10000", "train.phases.1.lr=0.5"]).model_dump()
     assert after["label"]["fleet"] == 10_000
@@ -140,7 +139,6 @@ def test_rules_between_sections() -> None:
     ],
 )
 def test_an_invalid_file_is_named(tmp_path: Path, content: bytes | None, parts: list[str]) -> None:
-    """With the line of malformed TOML, or the field."""
     own = tmp_path / "own.toml"
     if content is None:
         own.mkdir()

@@ -23,7 +23,6 @@ _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, str]]]:
-    """Values that each bar has shown, by its key."""
     bars: dict[str, list[tuple[float, str]]] = {}
     keys: dict[UUID, str] = {}
     numbers = count()

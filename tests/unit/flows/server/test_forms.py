@@ -60,7 +60,6 @@ def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> Non
 @pytest.mark.parametrize("preset", preset_names())
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
 def test_initial_values_are_valid(deployment: Deployment, preset: str) -> None:
-    """Those of any preset match the schema, and no required parameter is missing."""
     values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
     assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
 
@@ -75,7 +74,6 @@ def test_paths_of_a_row_exist(stage: Stage) -> None:
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
 def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
-    """In the order of the flow and its check, but for those of the command line and of a day."""
     parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
     others = {"store", "phase", "orders", "capacity", "start", "unrounded"}
     assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]

@@ -46,7 +46,6 @@ IGNORES = """
 @pytest.mark.parametrize("work", [WAITS, IGNORES], ids=["orderly", "stubborn"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signals, work: str) -> None:
-    """Exit code 130 within 5 s and no descendant left, even where the main thread ignores the signal."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM.format(work=work)], stderr=subprocess.PIPE, text=True
     )

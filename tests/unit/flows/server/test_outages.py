@@ -88,7 +88,6 @@ def test_a_deployed_run_goes_through_an_outage(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_stage_runs_without_a_record_in_the_end(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
-    """When the wait is over; the next stage does not wait again."""
     engine, records = Engine(monkeypatch, before=10**6), Records()
     monkeypatch.setattr(stage, "BEGIN_SECONDS", -1.0)
     assert twice.recorded_in(records)(2) == 4
@@ -170,7 +169,6 @@ def ended(**options: Any) -> Records:
 
 
 def test_runs_are_added_with_their_states() -> None:
-    """A state that a function returned is that of its run, any other value means that it is complete."""
     flow, task = FlowRun(flow_id=uuid4(), name="f"), TaskRun(task_key="t", dynamic_key="0", name="t")
     records = Records()
     records.add(flow, "a result")

@@ -99,7 +99,6 @@ def test_a_worker_takes_no_other_files(field: str) -> None:
 
 
 def test_a_worker_takes_its_store_and_those_that_the_operator_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any other store is refused; the default is that of the worker."""
     monkeypatch.setenv("MCVRP_STORE", "s3://ours")
     with pytest.raises(McvrpError, match="store = '/data' is not the store of the worker: leave it empty"):
         of_worker({"store": "/data"})
