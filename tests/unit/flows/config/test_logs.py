@@ -20,13 +20,13 @@ def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) ->
     root = logging.getLogger("mcvrp")
     before = (list(root.handlers), root.level, root.propagate)
     with terminal(), terminal():
-        logger.info("%d rows", 3)
+        logger.info("%d done", 3)
         logger.debug("a detail")
         thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
         thread.start()
         thread.join()
     logger.warning("after it")
-    assert capsys.readouterr() == ("", "3 rows\na worker was lost\n")
+    assert capsys.readouterr() == ("", "3 done\na worker was lost\n")
     assert (list(root.handlers), root.level, root.propagate) == before
 
 
