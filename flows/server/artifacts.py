@@ -36,10 +36,7 @@ _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
     """Create a Markdown artifact of the running flow or task: a list of ``figures``, then ``parts``.
 
-    Parameters
-    ----------
-    subject
-        Stage and name of its output, "label laptop"; the key of the artifact.
+    Its key is ``subject``, the stage and the name of its output: "label laptop".
     """
     # A list wraps on a narrow screen, on which Prefect cuts off a table.
     lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())
@@ -91,15 +88,12 @@ def showing_progress(subject: str) -> Iterator[None]:
 
 @contextmanager
 def showing_steps(subject: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins.
-
-    For stages of a few calls that report no progress themselves.
-    """
-    bar, numbers = _Bar(progress_key(subject)), itertools.count(1)
+    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins."""
+    bar, numbers = _Bar(progress_key(subject)), itertools.count()
 
     def begin(step: str) -> None:
-        number = next(numbers)
-        bar.show((number - 1) / total, f"{subject}: {step} ({number} of {total})")
+        done = next(numbers)
+        bar.show(done / total, f"{subject}: {step} ({done + 1} of {total})")
 
     yield begin
     bar.show(1.0, f"{subject}: done")  # not in a finally block: the bar of a failed step stays where it is
