@@ -43,7 +43,6 @@ class _VerifyContext:
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
     """Verify every label of ``dataset`` and store the report with it.
 
-    A call within a day of an interrupted one resumes it; after a report everything is verified again.
     ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, or its
     city is not in the store.
     """

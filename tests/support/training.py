@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,12 @@ def nudge(job: RankJob, progress: Progress) -> None:
 
 
 def write_dataset(
-    store: Store, city: City, sizes: range, count: int, name: str = "tiny", solve: Solve = sweep
+    store: Store,
+    city: City,
+    sizes: range,
+    count: int,
+    name: str = "tiny",
+    solve: Callable[[City, Instance], Solution] = sweep,
 ) -> None:
     stream = InstanceStream(city, 1, "train")
     for n in sizes:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
@@ -157,6 +158,19 @@ def test_several_files_are_repaired_at_once(store: Store) -> None:
     assert verify_dataset(store, "d").good
 
 
+def test_a_city_with_its_own_ranges_keeps_its_good_rows(tmp_path: Path) -> None:
+    """A row that is wrong costs that row, too, if the ranges are the city's and not the spec's."""
+    store, city = Store.open(tmp_path), City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    save_city(store, "c", city)
+    label_missing(store, city, label_spec())
+    before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
+    in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
+    assert [fault.row for fault in verify_dataset(store, "d").faults] == [None, 1]
+    label_missing(store, city, label_spec())
+    assert changed(before, store) == rows_of(20, 7)
+    assert Dataset.open(store, "d").fingerprint() == content
+
+
 def test_a_report_on_other_bytes_takes_nothing_out(store: Store) -> None:
     whole = store.get(SECOND)
     in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
@@ -292,7 +306,6 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
 def test_verification_outlasts_a_silent_store(
     store: Store, scratch: Path, outage: Outage, most: int | None
 ) -> None:
-    monkeypatch.setattr("mcvrp.storage.labels.verified_files.SAVE_SECONDS", 0.0)
     in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
 
     def report(there: Store) -> VerificationReport:
