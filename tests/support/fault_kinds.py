@@ -20,7 +20,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
 from tests.support.hosts import Host
-from tests.support.poison import poison
+from tests.support.labels import poison
 from tests.support.shared import unavailable, until
 
 FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))

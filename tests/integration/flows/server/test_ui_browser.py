@@ -26,7 +26,7 @@ from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.browser import new_page
 from tests.support.command import Workplace
-from tests.support.driving import drive
+from tests.support.labels import drive
 from tests.support.paper_shaped import paper_shaped
 from tests.support.shared import until
 from tests.support.ui import Ui, mcvrp_ui
