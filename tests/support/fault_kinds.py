@@ -53,10 +53,7 @@ def strike(kind: str, site: Site, driver: LabelCommand, rng: random.Random) -> b
 
 
 def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
-    """Label while the faults of ``plan`` happen one after another at random moments; then finish.
-
-    If the command ends before its fault, shards are lost, and it has to work again.
-    """
+    """Label while the faults of ``plan`` happen one after another at random moments; then finish."""
     driver = site.start()
     for kind in plan:
         struck = False

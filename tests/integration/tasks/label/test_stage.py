@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
@@ -34,11 +33,6 @@ from tests.support.labels import poison
 from tests.support.shared import until
 
 CITY = City.uniform(60, seed=3)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 def spec(**changes: object) -> LabelSpec:
