@@ -32,7 +32,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.labels import drive
-from tests.support.ui import until
+from tests.support.shared import until
 
 ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]

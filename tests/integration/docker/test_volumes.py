@@ -24,7 +24,7 @@ from mcvrp.tasks.support.processes import free_port, start_group, stop_group
 from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.postgres_server import as_nobody_special, require_programs
 from tests.support.s3_server import missing_programs
-from tests.support.ui import until
+from tests.support.shared import until
 
 IMAGES = Path(__file__).parents[3] / "docker"
 _SECONDS = 600.0

@@ -13,7 +13,7 @@ import pytest
 from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace
 from tests.support.s3_server import S3Server, User
-from tests.support.ui import until
+from tests.support.shared import until
 
 CANARY = "c4n4ryc4n4ry"
 SECRETS = {

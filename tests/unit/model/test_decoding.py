@@ -114,7 +114,7 @@ def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
 )
 def test_an_answer_does_not_depend_on_its_batch(strategy: Strategy, rotations: int) -> None:
     """Alone, in reverse order, or three paths at a time: the same samples of every instance."""
-    options = {"samples": 5, "rotations": rotations}
+    options: dict[str, Any] = {"samples": 5, "rotations": rotations}
     together = run(MIXED, strategy, **options)
     backwards = run(MIXED[::-1], strategy, max_batch=3, **options)[::-1]
     alone = [run([instance], strategy, **options)[0] for instance in MIXED]
@@ -263,7 +263,7 @@ def test_a_network_in_bf16_answers_feasibly() -> None:
     ],
 )
 def test_what_a_strategy_cannot_answer_is_refused(
-    strategy: Strategy, options: dict[str, int], message: str
+    strategy: Strategy, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(McvrpError, match=message):
         run(MIXED, strategy, **options)

@@ -10,7 +10,7 @@ import pytest
 
 from mcvrp.tasks.support.processes import below
 from tests.support.faults import is_alive
-from tests.support.ui import until
+from tests.support.shared import until
 
 # A busy main thread, with a child that has a child of its own in another session.
 PROGRAM = """

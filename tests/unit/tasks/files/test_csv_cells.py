@@ -142,8 +142,8 @@ def test_truth_is_no_number() -> None:
         lambda: SolveSpec(time_limit=True),
         lambda: SolveSpec(samples=True),
         lambda: SolveSpec(version=True),
-        lambda: LabelSpec(demand=[True, 9]),  # type: ignore[arg-type]
-        lambda: LabelSpec(count="1_0"),  # type: ignore[arg-type]
+        lambda: LabelSpec.model_validate({"demand": [True, 9]}),
+        lambda: LabelSpec.model_validate({"count": "1_0"}),
     ):
         with pytest.raises(ValueError, match="should be a valid"):
             make()

@@ -85,17 +85,17 @@ def test_five_seconds_unless_told() -> None:
 
 
 def test_identity_is_what_decides_the_labels() -> None:
-    """Extent, workers and the rows a shard may vary under one spec hash, whatever decides a label may not."""
+    """Extent, workers and rows per shard may vary under one spec hash, whatever decides a label may not."""
     own = spec().recipe(CITY).spec_hash
     for same in ({"count": 7}, {"smallest": 10}, {"largest": 30}, {"workers": 1}, {"shard_rows": 10}):
         assert spec(**same).recipe(CITY).spec_hash == own
-    others: list[dict[str, object]] = [
+    others: list[dict[str, Any]] = [
         *({"iterations": 30, **more} for more in ({}, {"population": 6}, {"granular": 8})),
         *({"budget": name} for name in ("thrifty", "converged")),
         *({"seed": 2}, {"split": "test"}, {"solver": "pyvrp"}, {"fleet": 10_000}, {"time_limit": 4.0}),
         *({"demand": (1, 8)}, {"capacity": (30, 40)}),
     ]
-    hashes = {spec(**other).recipe(CITY).spec_hash for other in others}  # type: ignore[arg-type]
+    hashes = {spec(**other).recipe(CITY).spec_hash for other in others}
     hashes.add(spec().recipe(City.uniform(60, seed=4)).spec_hash)
     assert len(hashes | {own}) == len(others) + 2
 
@@ -220,7 +220,7 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
 
 
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """Ranges decide the hash, whoever has said so; a synthetic city's is what it was."""
+    """Ranges decide the hash, wherever they are given; a synthetic city's hash is unchanged."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
     assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
     assert spec().rules_in(CITY) == Rules()

@@ -86,7 +86,7 @@ def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label])
         else:
             assert (new.solution, new.cost, new.source) == (known.solution, known.cost, known.source)
     gain, beaten = gains(labels, after), sum(even(label.instance) for label in labels)
-    before, now = (np.mean([label.cost for label in each]) for each in (labels, after))
+    before, now = (float(np.mean([label.cost for label in each])) for each in (labels, after))
     assert 0 < beaten < 12
     assert (gain.looked, gain.improved, gain.before, gain.after) == (12, beaten, before, now)
     assert gain.share == pytest.approx(100 * beaten / 12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -113,12 +114,12 @@ def test_equal_time_is_processor_time_of_all_processes(
 
 def test_a_search_gets_its_share_of_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """HGS counts processor time: it gets 2 of 8 s on a machine that provides a quarter."""
-    limits: list[float | None] = []
-    monkeypatch.setattr(HGS, "search", lambda self, *run: limits.append(self.time_limit) or run[-1][0])
+    limits = Mock()
+    monkeypatch.setattr(HGS, "search", lambda self, *run: limits(self.time_limit) and run[-1][0])
     day = instance(12)
     samples = [sweep(CITY, day)]
     assert _polished(CITY, day, samples, SolveSpec(polish="hgs"), 8.0, 0.25) == samples
-    assert limits == [2.0]
+    limits.assert_called_once_with(2.0)
 
 
 def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
@@ -213,7 +214,7 @@ def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tm
     put_model(store, "other", City.uniform(40, seed=6))
     save_city(store, "one-way", one_way_city())
     before = store.list("")
-    day = {"city": "small", "model": "small", "orders": orders, "capacity": 20, "spec": SolveSpec()}
+    day: dict[str, Any] = {"city": "small", "model": "small", "orders": orders, "capacity": 20}
     with pytest.raises(McvrpError, match=message):
         plan_day(store, **({"spec": SolveSpec()} | day | change))
     assert store.list("") == before

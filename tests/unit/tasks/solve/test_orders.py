@@ -37,7 +37,7 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
     assert result.instance.demands.tolist() == [2, 8]
     assert (result.instance.capacity, result.orders) == (20, 4)
     assert (result.merged, result.ignored) == ((Merged("C5", 3, 8),), ("name", "phone"))
-    assert day(SOUND, tmp_path).merged == day(SOUND, tmp_path).ignored == ()
+    assert day(SOUND, tmp_path).merged == () == day(SOUND, tmp_path).ignored
     rows = "".join(f"C{k},1\n" for k in range(1, 1201))  # more than the paper's table of capacities covers
     assert day(f"customer,demand\n{rows}", tmp_path).instance.n == 1200
 
@@ -95,7 +95,7 @@ def test_orders_are_read_from_the_store_or_refused(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store")
     store.put("incoming/monday.csv", SOUND.encode())
     assert read_orders("store:incoming/monday.csv", store).name == "monday.csv"
-    for place in ("nowhere.csv", str(tmp_path), "store:nowhere.csv", "ftp://host/day.csv", []):
+    for place in ("nowhere.csv", str(tmp_path), "store:nowhere.csv", "ftp://host/day.csv", list[Order]()):
         with pytest.raises(McvrpError):
             read_orders(place, store)
     with pytest.raises(McvrpError, match="leads out of the store"):

@@ -78,14 +78,14 @@ def test_only_a_run_without_an_answer_has_a_second(monkeypatch: pytest.MonkeyPat
     assert runs[1:] == [(hgs.own_bound(hard), 30, None), (hgs.own_bound(hard), 1000, 20)]
 
 
-@pytest.mark.parametrize("budget", [{"time_limit": 0.1}, {"iterations": 5}])
-def test_orders_of_a_vehicle_each_get_one(budget: dict[str, float]) -> None:
+@pytest.mark.parametrize(("seconds", "iterations"), [(0.1, None), (None, 5)])
+def test_orders_of_a_vehicle_each_get_one(seconds: float | None, iterations: int | None) -> None:
     """HGS-CVRP's own bound is too small: the fleet is larger from the start, or rejected if it is given."""
     instance = draw(EACH_ALONE, 24, 0)
     assert hgs.own_bound(instance) < fewest_vehicles(instance) == 24
-    assert len(HGS(**budget).search(CITY, instance, 1).routes) == 24
+    assert len(HGS(seconds, iterations).search(CITY, instance, 1).routes) == 24
     with pytest.raises(SolverFailed, match="24 vehicles are needed at least, the fleet is 23"):
-        HGS(fleet=23, **budget).search(CITY, instance, 1)
+        HGS(seconds, iterations, fleet=23).search(CITY, instance, 1)
 
 
 @given(rules=any_rules(), n=st.integers(1, 30), i=st.integers(0, 1000))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from mcvrp.model.attention_model import rollout
-from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy
+from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.problem import City, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers import attention, fm_mcvrp
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.devices import decoding_map
@@ -75,7 +76,7 @@ def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample(solver:
 def test_samples_of_attention_models_are_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
     """s = 1 and s = 4 are the first of 9, alone, in other company or in pieces."""
 
-    def costs(samples: int, instances: list = FEW, seed: int = 3) -> list[np.ndarray]:
+    def costs(samples: int, instances: list[Instance] = FEW, seed: int = 3) -> list[np.ndarray]:
         return [answer.costs for answer in ATTENTION.solve(CITY, instances, samples=samples, seed=seed)]
 
     whole = costs(9)
@@ -113,16 +114,13 @@ def test_another_city_and_a_size_without_an_attention_model_are_refused() -> Non
 
 @pytest.mark.usefixtures("_two_threads")
 def test_starts_are_the_samples_of_each_instance_and_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[int] = []
-    decode = fm_mcvrp.decode
-    monkeypatch.setattr(
-        fm_mcvrp, "decode", lambda *a, **k: threads.append(torch.get_num_threads()) or decode(*a, **k)
-    )
+    used = Mock()
+    monkeypatch.setattr(fm_mcvrp, "decode", lambda *a, **k: used(torch.get_num_threads()) and decode(*a, **k))
     ticks = iter(range(100))
-    monkeypatch.setattr(fm_mcvrp.time, "thread_time", lambda: float(2 ** next(ticks)))
+    monkeypatch.setattr("time.thread_time", lambda: float(2 ** next(ticks)))
     starts = list(FM.starts(CITY, FEW[:4], samples=4, seed=1))
     assert torch.get_num_threads() == DEFAULT_THREADS
-    assert set(threads) == {1}
+    assert {call.args for call in used.call_args_list} == {(1,)}
     assert [start.seconds for start in starts] == [1.0, 4.0, 16.0, 64.0]
     answers = FM.solve(CITY, FEW[:4], samples=4, seed=1)
     for start, instance, answer in zip(starts, FEW, answers, strict=False):

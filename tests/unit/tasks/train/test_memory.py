@@ -9,7 +9,7 @@ import torch
 
 from mcvrp.model.features import Batch
 from mcvrp.model.problem import City
-from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits, tokens
+from mcvrp.tasks.train.memory import MicroBatch, advice, is_out_of_memory, largest_that_fits, tokens
 from tests.support.batches import sweep_batch
 
 
@@ -23,7 +23,8 @@ def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
     """The result is the first of 6, 3 and 1 of 13 samples for which there is memory."""
     tried = []
 
-    def attempt(part: Batch) -> None:
+    def attempt(part: MicroBatch) -> None:
+        assert isinstance(part, Batch)
         tried.append(len(part.ids))
         if len(part.ids) > room:
             raise torch.OutOfMemoryError("CUDA out of memory")
