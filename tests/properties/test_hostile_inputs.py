@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import psutil
 import pytest
@@ -90,10 +90,7 @@ def test_the_command_says_it_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever a message has in it, the terminal gets one line that it can show, of 300 characters."""
-
-    def fail(options: Any) -> None:
-        raise McvrpError(f"of \x1b[2J {LONG}\n{LONG}: the remedy")
-
+    fail = Mock(side_effect=McvrpError(f"of \x1b[2J {LONG}\n{LONG}: the remedy"))
     monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
     with patch.dict(os.environ):  # the command sets variables for its children
         assert cli.run(["plan"]) == 2

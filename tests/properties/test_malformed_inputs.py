@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import datetime
 import io
-import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pandas as pd
 import pytest
 
-from mcvrp.flows.cli import main as cli
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
@@ -29,48 +26,31 @@ from mcvrp.tasks.solve.limits import require_kept, require_possible
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.spec import SolveSpec
 from tests.support import malformed, malformed_store
-from tests.support.datasets import label_spec, make_dataset
-from tests.support.malformed import NAMES, TODAY, TOWN, Case, sound
+from tests.support.datasets import everything, label_spec, make_dataset
+from tests.support.hostile import Place
+from tests.support.malformed import NAMES, TODAY, TOWN, Case, as_bytes, sound
 from tests.support.malformed_store import BEFORE, DAY, HEADER, StoreCase
 
 Act = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class Desk:
-    """A store with something of each kind, and a folder beside it for what people bring."""
-
-    store: Store
-    folder: Path
-
-    def file(self, name: str, data: str | bytes) -> str:
-        (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
-        return str(self.folder / name)
-
-    def incoming(self, data: str | bytes) -> None:
-        self.store.put("incoming/routes.csv", data.encode() if isinstance(data, str) else data)
-
-    def everything(self) -> dict[str, bytes]:
-        return {path: self.store.get(path) for path in self.store.list("")}
-
-
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    desk = Desk(Store.open((folder := tmp_path_factory.mktemp("desk")) / "store"), folder)
+    desk = Place(tmp_path_factory.mktemp("desk"))
     make_dataset(desk.store, label_spec(largest=20))
-    make_city(desk.store, _city("own", desk.file("own.csv", sound()), spare=1))
+    make_city(desk.store, _city("own", desk.file(sound(), "own.csv"), spare=1))
     card = ModelCard("m", 1, "c", {}, "run", "d", "f", True, {}, 1, "abc")
     desk.store.put_json(layout.model_card("m", 1), asdict(card))
     enrol(desk.store, "m", 1)
     desk.store.put("incoming/before.csv", f"{HEADER}\n{BEFORE},a,1,C9,1,10\n".encode())
     _take(desk.store)
-    return folder
+    return desk.folder
 
 
 @pytest.fixture
-def desk(furnished: Path, tmp_path: Path) -> Desk:
+def desk(furnished: Path, tmp_path: Path) -> Place:
     shutil.copytree(furnished / "store", tmp_path / "store")
-    return Desk(Store.open(tmp_path / "store"), tmp_path)
+    return Place(tmp_path)
 
 
 def _city(name: str, file: str, **options: object) -> CitySpec:
@@ -86,33 +66,33 @@ def _take(store: Store) -> tuple[IntakeReceipt, ...]:
 # is that of the error, or the result.
 
 
-def addresses(desk: Desk, case: Case) -> Act:
-    spec = _city("new", desk.file("own.csv", case.data), **case.options)
+def addresses(desk: Place, case: Case) -> Act:
+    spec = _city("new", desk.file(case.data, "own.csv"), **case.options)
     return lambda: make_city(desk.store, spec)
 
 
-def more_addresses(desk: Desk, case: Case) -> Act:
-    spec = _city("new", desk.file("more.csv", case.data), extends="own", **case.options)
+def more_addresses(desk: Place, case: Case) -> Act:
+    spec = _city("new", desk.file(case.data, "more.csv"), extends="own", **case.options)
     return lambda: make_city(desk.store, spec)
 
 
-def matrix(desk: Desk, case: Case) -> Act:
-    file, costs = desk.file("own.csv", malformed.TRIANGLE), desk.file("costs", case.data)
+def matrix(desk: Place, case: Case) -> Act:
+    file, costs = desk.file(malformed.TRIANGLE, "own.csv"), desk.file(case.data, "costs")
     return lambda: make_city(desk.store, _city("new", file, matrix=costs))
 
 
-def history(desk: Desk, case: Case) -> Act:
-    file, past = desk.file("own.csv", sound()), desk.file("past.csv", case.data)
+def history(desk: Place, case: Case) -> Act:
+    file, past = desk.file(sound(), "own.csv"), desk.file(case.data, "past.csv")
     return lambda: make_city(desk.store, _city("new", file, history=past))
 
 
-def orders(desk: Desk, case: Case) -> Act:
-    file = desk.file("day.csv", case.data)
+def orders(desk: Place, case: Case) -> Act:
+    file = desk.file(case.data, "day.csv")
     return lambda: checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
 
 
-def limits(desk: Desk, case: Case) -> Act:
-    file = desk.file("day.csv", case.data)
+def limits(desk: Place, case: Case) -> Act:
+    file = desk.file(case.data, "day.csv")
     spec = SolveSpec.model_validate({"polish": "pyvrp", **case.options})
 
     def act() -> None:
@@ -123,9 +103,9 @@ def limits(desk: Desk, case: Case) -> Act:
     return act
 
 
-def routes(desk: Desk, case: Case) -> Act:
+def routes(desk: Place, case: Case) -> Act:
     """Ingest a file of routes: good rows are stored, the others quarantined with a reason."""
-    desk.incoming(case.data)
+    desk.store.put("incoming/routes.csv", as_bytes(case.data))
 
     def act() -> str:
         (receipt,) = _take(desk.store)
@@ -138,8 +118,8 @@ def routes(desk: Desk, case: Case) -> Act:
     return act
 
 
-def unreadable_routes(desk: Desk, case: Case) -> Act:
-    desk.incoming(case.data)
+def unreadable_routes(desk: Place, case: Case) -> Act:
+    desk.store.put("incoming/routes.csv", as_bytes(case.data))
 
     def act() -> str:
         (receipt,) = _take(desk.store)
@@ -150,12 +130,12 @@ def unreadable_routes(desk: Desk, case: Case) -> Act:
     return act
 
 
-def stored(desk: Desk, case: StoreCase) -> Act:
+def stored(desk: Place, case: StoreCase) -> Act:
     case.change(desk.store)
     return lambda: case.ask(desk.store)
 
 
-WAYS_IN: dict[Callable[[Desk, Any], Act], Sequence[Case | StoreCase]] = {
+WAYS_IN: dict[Callable[[Place, Any], Act], Sequence[Case | StoreCase]] = {
     addresses: malformed.ADDRESSES,
     more_addresses: malformed.MORE_ADDRESSES,
     matrix: malformed.MATRICES,
@@ -173,11 +153,11 @@ CASES = [(way, case) for way, cases in WAYS_IN.items() for case in cases]
     ("way", "case"), CASES, ids=[f"{way.__name__}: {case.name}".replace("_", " ") for way, case in CASES]
 )
 def test_a_malformed_input_is_one_sentence_and_loses_nothing(
-    desk: Desk, way: Callable[[Desk, Any], Act], case: Case | StoreCase
+    desk: Place, way: Callable[[Place, Any], Act], case: Case | StoreCase
 ) -> None:
     """Every byte of the store is there afterwards, and nothing new but what became of a file of routes."""
     act = way(desk, case)
-    before = desk.everything()
+    before = everything(desk.store)
     try:
         message = str(act())
     except McvrpError as error:
@@ -185,32 +165,7 @@ def test_a_malformed_input_is_one_sentence_and_loses_nothing(
     assert all(part in message for part in case.parts), message
     assert "\n" not in message
     assert len(message.replace(str(desk.folder), "")) <= LONGEST
-    after = desk.everything()
+    after = everything(desk.store)
     before.pop(layout.driven_card("town"), None)  # it tells of what there is
     assert after.items() >= before.items()
     assert all(path.startswith("driven/town/") for path in after.keys() - before.keys())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [("city import own.csv --name new", "own.csv: no row is the depot"), ("inspect nowhere", "nowhere")],
-)
-def test_the_command_says_it_in_one_line(
-    desk: Desk,
-    arguments: str,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for name in ("MCVRP_STORE", "MCVRP_CACHE"):
-        monkeypatch.setenv(name, str(desk.folder / name.removeprefix("MCVRP_").lower()))
-    monkeypatch.chdir(desk.folder)
-    desk.file("own.csv", "id,x,y\na,1,1\n")
-    before = desk.everything()
-    with patch.dict(os.environ):  # the command sets variables for its children
-        assert cli.run(arguments.split()) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert message in err
-    assert desk.everything() == before

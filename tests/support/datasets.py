@@ -86,6 +86,11 @@ def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> 
     return buffer.getvalue()
 
 
+def flipped(data: bytes) -> bytes:
+    """Flip a bit of the first page, of the index; the footer is as it was."""
+    return data[:60] + bytes([data[60] ^ 1]) + data[61:]
+
+
 def in_row(row: int, change: Callable[[Label], Label]) -> Callable[[list[Label]], Sequence[Label]]:
     return lambda labels: [change(label) if k == row else label for k, label in enumerate(labels)]
 
@@ -97,6 +102,10 @@ def other_routes(label: Label, routes: Sequence[Sequence[int]]) -> Label:
 
 def routes(label: Label) -> list[list[int]]:
     return [list(route) for route in label.solution.routes]
+
+
+def forgotten_customer(label: Label) -> Label:
+    return other_routes(label, [*routes(label)[:-1], routes(label)[-1][1:]])
 
 
 def dearer(label: Label) -> Label:
@@ -118,5 +127,5 @@ def wrong_demand(label: Label) -> Label:
     return dataclasses.replace(label, instance=instance)
 
 
-def everything(store: Store) -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list("")}
+def everything(store: Store, folder: str = "") -> dict[str, bytes]:
+    return {path: store.get(path) for path in store.list(folder)}

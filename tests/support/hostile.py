@@ -21,7 +21,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, plan_city
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.solve.orders import checked_day, read_orders
-from tests.support.malformed import NAMES, TOWN, TRIANGLE, npy, parquet
+from tests.support.malformed import NAMES, TOWN, TRIANGLE, as_bytes, npy, parquet
 from tests.support.workbook import Rows, edited, with_cell, with_state, xlsx
 
 MILLION = 10**6
@@ -33,6 +33,8 @@ Act = Callable[[], object]
 
 @dataclass(frozen=True)
 class Place:
+    """A store, and a folder beside it for what people bring."""
+
     folder: Path
 
     @property
@@ -40,7 +42,7 @@ class Place:
         return Store.open(self.folder / "store")
 
     def file(self, data: str | bytes, name: str = "table") -> str:
-        (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
+        (self.folder / name).write_bytes(as_bytes(data))
         return str(self.folder / name)
 
     def pipe(self, name: str = "pipe") -> str:
@@ -84,10 +86,6 @@ def _city_card(store: Store) -> object:
     return load_city(store, "c")
 
 
-def _label_spec(store: Store) -> object:
-    return stored_spec(store, "d")
-
-
 CARD, SPEC = "cities/c/city.json", "labels/d/spec.json"
 NULL = {"city_id": "c", "schema_version": 2, "smallest": 20, "largest": 20, "count": None}
 
@@ -115,7 +113,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         "city.json is not JSON (it has an integer of more than 64 bits",
     ),
     "null in a spec": (
-        lambda p: p.stored(SPEC, json.dumps(NULL), _label_spec),
+        lambda p: p.stored(SPEC, json.dumps(NULL), lambda store: stored_spec(store, "d")),
         "spec.json is not a spec of labels (count: Input should be a valid integer)",
     ),
     "null in a manifest": (

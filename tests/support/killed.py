@@ -24,11 +24,9 @@ class Killed(BaseException):
 def killed_at_each_write(
     store: Store, folder: Path, work: Callable[[Store], object], *, at_least: int
 ) -> Iterator[tuple[Store, bool]]:
-    """Yield a copy of ``store`` for each write of ``work``, which was killed during it there.
+    """Yield a copy of ``store`` for each write of ``work`` (also of leases), which was killed during it.
 
-    Writes include those of leases; there have to be ``at_least`` so many. A file has been written in part to
-    its temporary name, a folder deleted in part. The second value is True for the last copy alone, which
-    was not disturbed.
+    Files are then written in part to a temporary name, folders deleted in part; True is undisturbed.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)  # no power is cut here, and waiting takes half of the time

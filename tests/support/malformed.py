@@ -35,6 +35,10 @@ def sound(*changes: tuple[int, str]) -> str:
     return "\n".join(rows[row] for row in sorted(rows)) + "\n"
 
 
+def as_bytes(data: Data) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
 def parquet(frame: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
     frame.to_parquet(buffer)

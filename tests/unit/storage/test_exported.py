@@ -18,6 +18,7 @@ from mcvrp.storage.exported import export_folder, import_folder
 from mcvrp.storage.models.models import load_model, model_card, named_version, open_folder, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
+from tests.support.datasets import everything
 from tests.support.solving import CITY, put_day, put_model
 
 
@@ -45,10 +46,10 @@ def test_a_folder_is_complete_and_never_overwritten(store: Store, tmp_path: Path
     before, card = load_model(store, "small")
     folder = Store.open(tmp_path / "folder")
     export_folder(store, card, folder)
-    written = {path: folder.get(path) for path in folder.list("")}
+    written = everything(folder)
     with pytest.raises(McvrpError, match="folder is not empty"):
         export_folder(store, card, folder)
-    assert {path: folder.get(path) for path in folder.list("")} == written
+    assert everything(folder) == written
     put_model(store, "small", CITY, version=1)
     store.delete("models")
     network, exported = load_model(tmp_path / "folder")

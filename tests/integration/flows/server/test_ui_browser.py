@@ -25,6 +25,7 @@ from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.browser import new_page
 from tests.support.command import Workplace
+from tests.support.datasets import everything
 from tests.support.labels import drive
 from tests.support.paper_shaped import paper_shaped
 from tests.support.shared import until
@@ -220,6 +221,6 @@ def test_a_night_from_its_routes_to_its_artifact(page: Page, ui: Ui, workplace: 
     assert refused["state"]["message"] == "Deployment concurrency limit reached."
     assert ui.ended(night, _TIMEOUT)["state_type"] == "COMPLETED"
     read(page, ui, "# Night of smoke", "12", "Champion against challenger")
-    before = {path: store.get(path) for path in store.list("")}
+    before = everything(store)
     assert ui.ended(ui.start("nightly", nightly=spec), _TIMEOUT)["state_type"] == "COMPLETED"
-    assert {path: store.get(path) for path in store.list("")} == before
+    assert everything(store) == before

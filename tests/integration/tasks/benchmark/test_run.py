@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -197,14 +198,10 @@ def test_another_model_invalidates_only_the_networks_rows(finished: Store) -> No
 
 
 def test_a_missing_solver_keeps_its_rows_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    def absent(spec: BenchmarkSpec, method: str) -> None:
-        raise SolverMissing("LKH-3 is not installed: pip install elkai")
-
-    monkeypatch.setattr(benchmark_preparation, "heuristic", absent)
-    store = Store.open(str(tmp_path))
+    absent = SolverMissing("LKH-3 is not installed: pip install elkai")
+    monkeypatch.setattr(benchmark_preparation, "heuristic", Mock(side_effect=absent))
     results = run_benchmark(store, CITY, SPEC.model_copy(update={"methods": ("lkh3",), "run": "l"}))
     summary = write_report(store, CITY, results)
     assert summary.failures == {"LKH-3": (8, "LKH-3 is not installed: pip install elkai")}

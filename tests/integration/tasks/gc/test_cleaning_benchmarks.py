@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -119,11 +120,7 @@ def test_a_method_that_cannot_run_keeps_its_answers(store: Store, monkeypatch: p
     """A solver that is no longer installed has no settings to compare its answers with: they are kept."""
     run(store, methods=("hgs",))
     kept = parts(store)
-
-    def absent(spec: BenchmarkSpec, method: str) -> None:
-        raise SolverMissing("HGS is not installed")
-
-    monkeypatch.setattr(prepare, "heuristic", absent)
+    monkeypatch.setattr(prepare, "heuristic", Mock(side_effect=SolverMissing("HGS is not installed")))
     run(store, methods=("hgs", "fm-gs"))
     cleaned(store)
     monkeypatch.undo()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from ray.exceptions import WorkerCrashedError
@@ -23,17 +24,12 @@ from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import label_unit
-from tests.support.datasets import CITY, dearer, in_row, label_spec, rewritten
+from tests.support.datasets import CITY, dearer, flipped, in_row, label_spec, rewritten
 from tests.support.killed import killed_at_each_write
 
 FIRST = layout.label_shard("d", 20, 0)  # rows 0 to 5
 CHUNK = layout.staged_chunk("d", 20, 1, 5)
 Rows = list[dict[str, Any]]
-
-
-def flipped(data: bytes) -> bytes:
-    """Flip a bit of the first page; the footer is as it was."""
-    return data[:60] + bytes([data[60] ^ 1]) + data[61:]
 
 
 def wrong_cost(data: bytes) -> bytes:
@@ -63,8 +59,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Rows:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store.open(tmp_path)
+def store(store: Store) -> Store:
     save_city(store, "c", CITY)
     return store
 
@@ -155,11 +150,7 @@ def test_a_store_that_does_not_answer_makes_nothing_corrupt(
     assert _move_away(path, context) is None
     assert _move_away(layout.staged_chunk("d", 20, 5, 6), context) is None
     before = store.list("")
-
-    def silent(*_: object) -> bytes:
-        raise OSError(5, os.strerror(5))
-
-    monkeypatch.setattr(Path, "read_bytes", silent)
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=OSError(5, os.strerror(5))))
     with pytest.raises(StoreUnavailable):
         _move_away(path, context)
     assert store.list("") == before

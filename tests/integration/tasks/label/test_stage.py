@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import signal
 import sys
@@ -28,16 +27,10 @@ from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
+from tests.support.datasets import CITY, everything, label_spec as spec
 from tests.support.faults import LabelCommand, start_family
 from tests.support.labels import poison
 from tests.support.shared import until
-
-CITY = City.uniform(60, seed=3)
-
-
-def spec(**changes: object) -> LabelSpec:
-    base = {"dataset": "d", "smallest": 20, "largest": 21, "count": 10, "iterations": 5, "shard_rows": 6}
-    return LabelSpec.model_validate({**base, **changes})
 
 
 def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> LabelFile:
@@ -45,10 +38,6 @@ def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> Lab
     receipt = label_unit(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
     assert receipt.chunk is not None
     return receipt.chunk
-
-
-def checksums(store: Store) -> dict[str, str]:
-    return {path: hashlib.sha256(store.get(path)).hexdigest() for path in store.list("")}
 
 
 def rows_of(store: Store, dataset: str = "d") -> dict[tuple[int, int], object]:
@@ -89,9 +78,9 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
 
 def test_presence_means_done(store: Store) -> None:
     label_missing(store, CITY, spec())
-    before, rows = checksums(store), rows_of(store)
+    before, rows = everything(store), rows_of(store)
     assert label_missing(store, CITY, spec()).new == 0
-    assert checksums(store) == before
+    assert everything(store) == before
     store.delete(layout.label_shard("d", 20, 1))
     assert label_missing(store, CITY, spec()).new == 4
     assert rows_of(store) == rows
@@ -152,12 +141,12 @@ def test_rows_staged_for_later_are_kept(store: Store) -> None:
 def test_a_contradiction_is_refused(store: Store, changes: dict[str, object], named: str) -> None:
     """Fields that differ are named and nothing is changed; a city also if the spec is lost."""
     label_missing(store, CITY, spec(count=2, largest=20))
-    before, other = checksums(store), City.uniform(60, seed=4)
+    before, other = everything(store), City.uniform(60, seed=4)
     with pytest.raises(McvrpError, match=named):
         label_missing(store, CITY, spec(**changes))
     with pytest.raises(McvrpError, match=f"city_id is '{CITY.city_id}', requested '{other.city_id}'"):
         label_missing(store, other, spec())
-    assert checksums(store) == before
+    assert everything(store) == before
     store.delete(layout.label_spec("d"))
     with pytest.raises(McvrpError, match=f"city {CITY.city_id}, .*{other.city_id}"):
         label_missing(store, other, spec())

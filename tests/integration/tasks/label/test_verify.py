@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,6 +30,7 @@ from tests.support.datasets import (
     CITY,
     dearer,
     everything,
+    flipped,
     in_row,
     label_spec,
     make_dataset,
@@ -52,9 +54,8 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def store(tmp_path: Path, labelled: dict[str, bytes]) -> Store:
+def store(store: Store, labelled: dict[str, bytes]) -> Store:
     """A store with a copy of that dataset."""
-    store = Store.open(tmp_path)
     for path, data in labelled.items():
         store.put(path, data)
     return store
@@ -86,10 +87,6 @@ def test_a_right_dataset_is_verified(store: Store) -> None:
 
 def in_file(path: str, change: Callable[[bytes], bytes]) -> Callable[[Store], None]:
     return lambda store: store.put(path, change(store.get(path)))
-
-
-def flipped(data: bytes) -> bytes:
-    return data[:60] + bytes([data[60] ^ 1]) + data[61:]  # in the first page of index
 
 
 def copied_to(path: str) -> Callable[[Store], None]:
@@ -205,7 +202,6 @@ def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | Non
 
 
 def test_a_spec_that_is_lost_or_corrupt_is_named_and_written_again(store: Store) -> None:
-    """Without its spec nothing else can be verified; labelling recreates it."""
     path = layout.label_spec("d")
     whole, before = store.get(path), runtimes(store)
     for data in (None, b"", b"{", b"[]", b'{"city_id": "x"}'):
@@ -246,10 +242,7 @@ def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-
-    def refuse(*_: object) -> None:
-        raise StoreError("cannot write")
-
+    refuse = Mock(side_effect=StoreError("cannot write"))
     monkeypatch.setattr("mcvrp.tasks.label.verify.write_verification", refuse)
     report = verify_dataset(store, "d")
     assert report.good
@@ -261,15 +254,6 @@ def test_a_corrupt_report_is_no_report(store: Store) -> None:
         store.put(layout.verification("d"), data)
         assert read_verification(store, "d") is None
         assert label_missing(store, CITY, label_spec()).new == 0
-
-
-def test_a_report_does_not_depend_on_the_size_of_a_shard(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
-    for dataset, shard_rows in (("a", 3), ("b", 100)):
-        make_dataset(store, label_spec(dataset=dataset, shard_rows=shard_rows))
-    few, many = (verify_dataset(store, dataset) for dataset in ("b", "a"))
-    assert (few.good, few.files, many.good, many.files) == (True, 2, True, 8)
-    assert few.fingerprint == many.fingerprint
 
 
 def _worked(item: int, shared: int) -> int:

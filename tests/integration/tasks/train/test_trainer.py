@@ -58,11 +58,6 @@ def last(store: Store, run: str, phase: str) -> CheckpointState:
     return checkpoint
 
 
-def initial_network(state: CheckpointState) -> FmMcvrp:
-    torch.manual_seed(philox_key("weights", "1") % 2**63)
-    return FmMcvrp(NetworkConfig(**state.origin.network))
-
-
 def stream_of(store: Store, spec: TrainSpec, phase: str) -> SampleStream:
     """Return the stream of ``phase`` of a single rank."""
     fingerprint = last(store, spec.run, phase).origin.fingerprint
@@ -107,7 +102,8 @@ def test_a_phase_is_a_plain_loop_with_adamw(
     )
     train_phase(store, spec, "I", here())
     final, stream, table = last(store, "small", "I"), stream_of(store, spec, "I"), CityTable.of(CITY)
-    network = initial_network(final)
+    torch.manual_seed(philox_key("weights", "1") % 2**63)
+    network = FmMcvrp(NetworkConfig(**final.origin.network))
     parameters = network.encoder_parameters() if encoder else list(network.parameters())
     adam = torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.1)
     expected_rows = []

@@ -59,7 +59,6 @@ def test_a_plan_is_json() -> None:
 
 
 def test_a_phase_by_policy_costs_its_draws() -> None:
-
     def planned(**changes: float) -> PhasePlan:
         overrides = [f"train.phases.4.policy.{field}={value}" for field, value in changes.items()]
         return make_plan(load_preset("laptop", overrides), "laptop", cores=2).phases[4]
@@ -119,7 +118,6 @@ def test_the_gpu_preset_fits_its_promise() -> None:
 
 
 def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
-
     def plan(*methods: str) -> BenchmarkPlan:
         change = f"benchmark.methods={list(methods)}"
         return make_plan(load_preset("paper", [change]), "paper", cores=2).benchmark

@@ -11,6 +11,7 @@ from collections import namedtuple
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -288,7 +289,7 @@ def test_a_disk_that_is_full_or_a_file_is_named(
         patch.setattr(shutil, "disk_usage", lambda _: usage(1, 1, 10**6))
         with pytest.raises(McvrpError, match=r"cache of labels in .*cache.* needs about .* GB.*MCVRP_CACHE"):
             opened(folder, store)
-    monkeypatch.setattr(os, "fsync", _no_room)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(McvrpError, match=r"cannot be written \(No space left on device\).*MCVRP_CACHE"):
         opened(folder, store)
     assert not list(folder.rglob("*arrow*"))
@@ -302,7 +303,3 @@ def test_the_expected_size_is_within_a_factor_of_two(folder: Path, store: Store)
     with opened(folder, store):
         size = sum(path.stat().st_size for path in folder.rglob("n=*"))
     assert 0.5 < sum(expected_bytes(n, rows) for n, rows in COUNTS.items()) / size < 2
-
-
-def _no_room(_: int) -> None:
-    raise OSError(28, "No space left on device")

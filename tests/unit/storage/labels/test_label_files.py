@@ -35,7 +35,7 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, Label, label_table, table_labels
 from mcvrp.storage.labels.shards import ShardList
 from mcvrp.storage.store.store import Store
-from tests.support.datasets import other_routes, routes
+from tests.support.datasets import forgotten_customer, other_routes, routes
 from tests.support.labels import CITY, N, some_label
 
 
@@ -61,11 +61,6 @@ def test_labels_and_their_footer_read_back(store: Store, tmp_path: Path) -> None
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def drop_one(label: Label) -> Label:
-    *others, last = routes(label)
-    return other_routes(label, [*others, last[1:]])
-
-
 def serve_another_instead(label: Label) -> Label:
     first, *others = routes(label)
     stranger = min(set(range(1, 61)) - set(label.instance.ids.tolist()))
@@ -79,7 +74,7 @@ def stranger_to_the_city(label: Label) -> Label:
 
 ONCE = "routes that do not serve customer .* exactly once"
 WRONG: dict[Callable[[Label], Label], str] = {
-    drop_one: ONCE,
+    forgotten_customer: ONCE,
     lambda label: other_routes(label, [*routes(label), routes(label)[0][:1]]): ONCE,
     serve_another_instead: ONCE,
     lambda label: other_routes(label, [[node for route in routes(label) for node in route]]): "load exceeds",
@@ -94,7 +89,7 @@ def test_a_wrong_label_is_never_stored(store: Store, change: Callable[[Label], L
     for row in (0, 3, 5):
         labels = [some_label(i) for i in range(6)]
         labels[row] = change(labels[row])
-        if change is drop_one:
+        if change is forgotten_customer:
             message = rf"routes that do not serve customer {routes(some_label(row))[-1][0]} exactly once"
         with pytest.raises(McvrpError, match=rf"\(n=20, i={row}\).*{message}"):
             write_labels(store, layout.label_shard("d", N, 0), CITY, "spec", labels)

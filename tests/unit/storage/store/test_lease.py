@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
@@ -175,13 +176,9 @@ def test_a_lost_lease_is_not_confirmed(store: Store, copied: bool, successor: by
 
 
 def test_a_silent_store_confirms_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-
-    def silent(self: Store, path: str) -> tuple[bytes, str]:
-        raise StoreUnavailable("no answer")
-
     with holding(store, PATH, WHAT) as lease:
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "get_tagged", silent)
+            patch.setattr(Store, "get_tagged", Mock(side_effect=StoreUnavailable("no answer")))
             with pytest.raises(StoreUnavailable):
                 lease.confirm()
         lease.confirm()

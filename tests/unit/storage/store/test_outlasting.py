@@ -16,6 +16,7 @@ from mcvrp.storage.store import connections
 from mcvrp.storage.store.errors import LeaseLost, StoreSilent
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from tests.support.datasets import everything
 from tests.support.silent_store import Outage
 
 METHODS: dict[str, Callable[[Store], object]] = {
@@ -49,10 +50,6 @@ def filled(folder: Path) -> Store:
     return store.outlasting()
 
 
-def contents(store: Store) -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list("")}
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["unheard", "answer lost"])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_outlasts_silence_at_every_request(
@@ -68,7 +65,7 @@ def test_every_method_outlasts_silence_at_every_request(
         outage.begin(first, length=3, lost=lost)
         assert METHODS[name](store) == expected
         assert outage.requests > requests
-        assert contents(store) == contents(undisturbed)
+        assert everything(store) == everything(undisturbed)
 
 
 def test_a_stream_resumes_at_its_position(tmp_path: Path, outage: Outage) -> None:

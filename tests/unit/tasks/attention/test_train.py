@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
+from tests.support.datasets import everything
 from tests.support.silent_store import Outage, check_outlasted
 
 CITY = City.uniform(30, seed=1)
@@ -55,10 +57,6 @@ def store(tmp_path: Path) -> Store:
 
 def changed(**changes: Any) -> AttentionSpec:
     return AttentionSpec.model_validate(TINY.model_dump() | changes)
-
-
-def everything(store: Store, folder: str = "") -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list(folder)}
 
 
 def test_the_defaults_are_the_papers() -> None:
@@ -147,7 +145,7 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
 ) -> None:
     other = City.uniform(30, seed=2)
     with monkeypatch.context() as patch:
-        patch.setattr(loop.Training, "_end_epoch", interrupt)
+        patch.setattr(loop.Training, "_end_epoch", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             train_attention(store, CITY, changed(epoch_instances=8 * 30))
     assert store.list("attention") == ["attention/tiny/n=006/training.safetensors"]
@@ -160,10 +158,6 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
     with pytest.raises(McvrpError, match=f"trained with city = {CITY.city_id}, now it is {other.city_id}"):
         check_attention_models(store, other, TINY)
     check_attention_models(store, CITY, changed(checkpoint_seconds=7))
-
-
-def interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
@@ -270,7 +264,6 @@ def test_an_interrupted_training_is_the_undisturbed_one(
 def test_training_outlasts_a_silent_store(
     store: Store, tmp_path: Path, outage: Outage, most: int | None
 ) -> None:
-    """Whichever request fails for a while, the model is the same, byte for byte."""
     save_city(store, "small", CITY)
 
     def trained(silent: Store) -> list[float]:

@@ -23,6 +23,7 @@ from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city,
 from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
+from tests.support.datasets import everything
 from tests.support.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
 from tests.support.workbook import xlsx
 
@@ -77,14 +78,13 @@ def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
     assert exact.city.matrix is None
 
 
-def test_an_instance_of_cvrplib_says_itself_what_options_say(tmp_path: Path) -> None:
+def test_an_instance_of_cvrplib_says_itself_what_options_say(store: Store, tmp_path: Path) -> None:
     """Options of other files are refused by name, and so are extending a city and rounding addresses."""
     for option in ({"depot": "1"}, {"unit": "km"}, {"demand": (1, 5)}, {"capacity": (9, 9)}):
         with pytest.raises(McvrpError, match=f"defines its own {next(iter(option))}"):
             imported(tmp_path, VRP.read_text(), "E.vrp", **option)
     with pytest.raises(McvrpError, match=r"is not a \.vrp file, for which unrounded is meant"):
         imported(tmp_path, sound(), unrounded=True)
-    store = Store.open(tmp_path / "store")
     (tmp_path / "own.csv").write_text(sound())
     own = AddressFile(file=str(tmp_path / "own.csv"))
     make_city(store, CitySpec(name="own", source="imported", addresses=own))
@@ -233,12 +233,12 @@ def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
 
 def test_a_city_is_imported_once(store: Store) -> None:
     first = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
-    before = {path: store.get(path) for path in store.list("")}
+    before = everything(store)
     again = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
     by_name = make_city(store, CitySpec(name="own", source="imported"))
     assert first.city.city_id == again.city.city_id == by_name.city.city_id
     assert (by_name.city.demand, by_name.city.capacity) == ((2, 12), (40, 60))
-    assert {path: store.get(path) for path in store.list("")} == before
+    assert everything(store) == before
     for other, message in (
         (spec_of(MORE, depot="C00301"), "another city named 'own'"),
         (spec_of(CITY), "other demand and capacity"),
@@ -278,8 +278,7 @@ def test_a_city_that_extends_another_takes_what_was_made_for_it(store: Store, tm
     np.testing.assert_array_equal(grandchild.costs(nodes), parent.costs(nodes))
 
 
-def test_the_matrix_of_an_extended_city_holds_its_parents(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "store")
+def test_the_matrix_of_an_extended_city_holds_its_parents(store: Store, tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text(TRIANGLE)
     (tmp_path / "costs").write_bytes(npy(COSTS))
     parent = make_city(store, spec_of(tmp_path / "own.csv", matrix=str(tmp_path / "costs"))).city

@@ -27,14 +27,10 @@ GOOD: list[Row] = [
 ]
 
 
-def table(rows: list[Row]) -> pd.DataFrame:
-    """Return ``rows`` as a reader of files would, the first row being line 2."""
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype("string")
-    return frame.set_index(pd.RangeIndex(2, 2 + len(rows)))
-
-
 def check(rows: list[Row], **options: Any) -> CheckedRoutes:
-    return check_routes(table(rows), CITY, NODES, **{"today": TODAY, **options})
+    lines = pd.RangeIndex(2, 2 + len(rows))
+    table = pd.DataFrame(rows, columns=list(COLUMNS), index=lines, dtype="string")
+    return check_routes(table, CITY, NODES, **{"today": TODAY, **options})
 
 
 def test_a_day_comes_back_as_it_was_driven() -> None:

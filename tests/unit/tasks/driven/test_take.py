@@ -24,7 +24,7 @@ from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import checksum, driven_days, read_day
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
+from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
 from tests.support.hostile import SPREADSHEETS
@@ -194,7 +194,6 @@ def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
 def test_whoever_is_stopped_is_followed_by_the_same_result(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    """After any number of writes, the next ingestion ends with the bytes of an uninterrupted one."""
     two_days = GOOD + MIXED.removeprefix(f"{HEADER}\n")
     undisturbed = Store.open(tmp_path / "undisturbed")
     for each in (store, undisturbed):
@@ -238,24 +237,24 @@ def test_days_of_another_city_are_refused(store: Store) -> None:
 DATA = Path(__file__).parents[3] / "support" / "data"
 VRP, SOL = (DATA / "E-n22-k4.vrp").read_bytes(), (DATA / "E-n22-k4.sol").read_bytes()
 UNPRICED = SOL[: SOL.index(b"Cost")]
+FILE = parse_vrp("E-n22-k4.vrp", VRP)
+CITY_OF_FILE = StoredCity("e", FILE.city, Addresses.numbered(FILE.city.customers), "imported")
 
 
-def take_solutions(store: Store, vrp: VrpFile) -> Taken:
-    city = StoredCity("e", vrp.city, Addresses.numbered(vrp.city.customers), "imported")
-    return take_routes(store, city, today=TODAY)
+def take_solutions(store: Store) -> Taken:
+    return take_routes(store, CITY_OF_FILE, today=TODAY)
 
 
-def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
-    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+def test_a_solution_is_a_day_to_learn_from(store: Store) -> None:
     store.put("incoming/E-2026-01-31.vrp", VRP)
     store.put("incoming/E-2026-01-31.sol", SOL)
-    (receipt,) = take_solutions(store, vrp).receipts
+    (receipt,) = take_solutions(store).receipts
     assert (receipt.rows, receipt.rejected, receipt.days) == (21, 0, ("2026-01-31",))
     label = read_day(store, "e", datetime.date(2026, 1, 31))
     assert label.cost == 375
-    assert label.solution == canonical(vrp.city, parse_sol("E.sol", SOL, vrp)[0])
-    assert (label.instance.demands == vrp.demands).all()
-    assert take_solutions(store, vrp).known == 1
+    assert label.solution == canonical(FILE.city, parse_sol("E.sol", SOL, FILE)[0])
+    assert (label.instance.demands == FILE.demands).all()
+    assert take_solutions(store).known == 1
 
 
 @pytest.mark.parametrize(
@@ -272,28 +271,24 @@ def test_what_is_no_day_is_refused_with_its_reason(
 ) -> None:
     store.put(f"incoming/{name}.vrp", vrp)
     store.put(f"incoming/{name}.sol", sol)
-    (receipt,) = take_solutions(store, parse_vrp("E-n22-k4.vrp", VRP)).receipts
+    (receipt,) = take_solutions(store).receipts
     assert receipt.days == ()
     assert part in (receipt.refused or "")
 
 
-def test_a_solution_waits_for_its_instance(tmp_path: Path) -> None:
-    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+def test_a_solution_waits_for_its_instance(store: Store) -> None:
     store.put("incoming/2026-01-31.sol", SOL)
-    before = take_solutions(store, vrp)
+    before = take_solutions(store)
     assert before.receipts == ()
     assert [str(one) for one in before.waiting] == [
         "incoming/2026-01-31.sol waits for 2026-01-31.vrp in the same folder"
     ]
     store.put("incoming/2026-01-31.vrp", VRP)
-    assert take_solutions(store, vrp).days == ["2026-01-31"]
+    assert take_solutions(store).days == ["2026-01-31"]
 
 
-def test_an_unresponsive_store_is_no_fault_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unresponsive_store_is_no_fault_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the instance cannot be read from the store, there is no receipt: the solution is tried again."""
-    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
     store.put("incoming/E-2026-01-31.vrp", VRP)
     store.put("incoming/E-2026-01-31.sol", SOL)
     get = Store.get
@@ -306,5 +301,5 @@ def test_an_unresponsive_store_is_no_fault_of_the_file(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "get", silent)
         with pytest.raises(StoreUnavailable):
-            take_solutions(store, vrp)
-    assert take_solutions(store, vrp).days == ["2026-01-31"]
+            take_solutions(store)
+    assert take_solutions(store).days == ["2026-01-31"]

@@ -458,7 +458,6 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     ("arguments", "reason"),
     [
         ("rollback nothing", "model 'nothing' has no champion"),
-        ("rollback ../m", "'../m' is not a valid name for a model"),
         ("promote m 9", "no version 9"),
         ("promote m challenger", "no challenger to promote"),
         ("promote m champion", "'champion' is not a version"),

@@ -20,12 +20,11 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import statistics as label_statistics
 from mcvrp.tasks.label.card import figure_path, selection, size_tables, spread_figure, write_card
 from mcvrp.tasks.label.statistics import update_statistics
-from tests.support.datasets import CITY, label_spec, make_dataset
+from tests.support.datasets import CITY, everything, label_spec, make_dataset
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store.open(tmp_path)
+def store(store: Store) -> Store:
     make_dataset(store, label_spec())
     return store
 
@@ -93,7 +92,7 @@ def test_a_corrupt_shard_is_named(store: Store) -> None:
 def test_the_card_says_what_there_is(store: Store) -> None:
     """Counts, sizes, makers, spec and figures; written twice it is the same, byte for byte."""
     write_card(store, CITY, "d")
-    before = {path: store.get(path) for path in store.list("")}
+    before = everything(store)
     text = before[layout.card("d")].decode()
     makers = ("\n- **20**: solver, sweep, sweep 1, ", "abacus")
     for part in ("20 solved instances", "20 to 21 customers", CITY.city_id, *makers, "mcvrp verify d"):
@@ -102,7 +101,7 @@ def test_the_card_says_what_there_is(store: Store) -> None:
         assert f"(figures/{quantity}.png)" in text
         assert before[figure_path("d", quantity)].startswith(b"\x89PNG")
     write_card(store, CITY, "d")
-    assert {path: store.get(path) for path in store.list("")} == before
+    assert everything(store) == before
 
 
 def some_statistics(count: int) -> list[SizeStatistics]:

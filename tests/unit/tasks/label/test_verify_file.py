@@ -27,6 +27,7 @@ from mcvrp.tasks.label.verify_file import verify_file
 from tests.support.datasets import (
     CITY,
     dearer,
+    forgotten_customer,
     in_row,
     label_spec,
     make_dataset,
@@ -49,30 +50,9 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Shard:
     return store.get(PATH), source
 
 
-def another_instance(label: Label) -> Label:
-    return dataclasses.replace(sweep_label(20, 77, label_spec()), index=label.index)
-
-
 def larger_vehicle(label: Label) -> Label:
     instance = dataclasses.replace(label.instance, capacity=label.instance.capacity + 1)
     return dataclasses.replace(label, instance=instance)
-
-
-def turned_route(label: Label) -> Label:
-    first, *rest = routes(label)
-    return other_routes(label, [first[::-1], *rest])
-
-
-def rolled_routes(label: Label) -> Label:
-    return other_routes(label, [*routes(label)[1:], routes(label)[0]])
-
-
-def forgotten_customer(label: Label) -> Label:
-    return other_routes(label, [*routes(label)[:-1], routes(label)[-1][1:]])
-
-
-def customer_of_nowhere(label: Label) -> Label:
-    return dataclasses.replace(label, solution=Solution(((2**31, 5), *label.solution.routes)))
 
 
 def customer_too_few(label: Label) -> Label:
@@ -86,12 +66,18 @@ def customer_too_few(label: Label) -> Label:
         (dearer, "cost .* but its routes cost"),
         (swapped_customers, "cost .* but its routes cost|exceeds the capacity"),
         (wrong_demand, "demands are not those|exceeds the capacity"),
-        (another_instance, "customers are not those of the instance"),
+        (
+            lambda label: dataclasses.replace(sweep_label(20, 77, label_spec()), index=label.index),
+            "customers are not those of the instance",
+        ),
         (larger_vehicle, "it has capacity"),
-        (turned_route, "canonical form"),
-        (rolled_routes, "canonical form"),
+        (lambda label: other_routes(label, [routes(label)[0][::-1], *routes(label)[1:]]), "canonical form"),
+        (lambda label: other_routes(label, [*routes(label)[1:], routes(label)[0]]), "canonical form"),
         (forgotten_customer, "do not serve customer"),
-        (customer_of_nowhere, "do not serve customer"),
+        (
+            lambda label: dataclasses.replace(label, solution=Solution(((2**31, 5), *label.solution.routes))),
+            "do not serve customer",
+        ),
         (customer_too_few, "does not have 20 ids"),
         (lambda label: dataclasses.replace(label, index=99), "its index 99 is not in the footer"),
         (lambda label: dataclasses.replace(label, runtime=float("nan")), "runtime nan"),

@@ -8,6 +8,7 @@ import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -201,12 +202,8 @@ def waiting(store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch) 
 
 def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str) -> None:
     """Start a night, and interrupt it before the ``step`` of ``module``."""
-
-    def cut_off(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(module, step, cut_off)
+        patch.setattr(module, step, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             night(store)
 
@@ -251,7 +248,6 @@ def test_a_night_outlasts_a_silent_store(
     outage: Outage,
     most: int | None,
 ) -> None:
-    """If any request is not answered for a while, days, version and decision are the same."""
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -90,10 +91,7 @@ def test_no_routes_within_the_limits_is_one_sentence() -> None:
 
 
 def test_a_start_within_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-
-    def none(*_: object) -> Solution:
-        raise SolverFailed("HGS gave up")
-
+    none = Mock(side_effect=SolverFailed("HGS gave up"))
     monkeypatch.setattr("mcvrp.tasks.solvers.hgs.HGS.search", none)
     spec = SolveSpec(samples=0, time_limit=0.05, longest_route=30.0)
     assert searched(OPPOSITE, BOTH, spec, Solution(((1,), (2,)))).cost == 40.0

@@ -21,6 +21,7 @@ from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
 from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.log import TrainLog, Watch
+from tests.support.datasets import everything
 from tests.support.training import rank_job, small_spec
 
 BATCH: Any = SimpleNamespace(
@@ -96,9 +97,9 @@ def test_rows_and_events_are_read_back(store: Store, tmp_path: Path) -> None:
     log.save()
     take(log, [3, 4])
     log.save()
-    before = {path: store.get(path) for path in store.list("training")}
+    before = everything(store, "training")
     log.save()  # without a new row
-    assert {path: store.get(path) for path in store.list("training")} == before
+    assert everything(store, "training") == before
     resumed = log_of(store, start=state(2))
     assert [row.step for row in resumed.rows] == [1, 2]
     take(resumed, [3, 4, 5], greedy_gap=8.0)
@@ -118,7 +119,6 @@ def test_rows_and_events_are_read_back(store: Store, tmp_path: Path) -> None:
 
 
 def test_corrupt_metrics_are_an_error(store: Store) -> None:
-    """Without a file there are no metrics; a corrupt file is named."""
     assert read_metrics(store, "small", "II") == []
     store.put(layout.phase_metrics("small", "II"), b"PAR1 no")
     with pytest.raises(McvrpError, match="not a readable file of training metrics"):
@@ -213,6 +213,5 @@ def test_never_better_than_guessing_is_a_divergence() -> None:
 
 
 def test_steps_are_counted_not_rows() -> None:
-    """A row counts for all steps since the previous row."""
     assert divergence([0.5] + [9.0] * 2, every=10) is None
     assert (divergence([0.5] + [9.0] * 3, every=10) or (0, ""))[0] == 40

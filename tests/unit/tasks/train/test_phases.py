@@ -32,7 +32,7 @@ from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publi
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
-from tests.support.datasets import age, count_footers
+from tests.support.datasets import age, count_footers, everything
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
 LEASE = "training/small/lease.json"
@@ -74,10 +74,6 @@ def pretend(job: RankJob, progress: Progress, step: int | None = None) -> None:
 
 def forbidden(job: RankJob, progress: Progress) -> None:
     raise AssertionError("there was nothing left to train")
-
-
-def contents(store: Store, folder: str) -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list(folder)}
 
 
 def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Store) -> None:
@@ -135,9 +131,9 @@ def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
         forget_first,
     ):
         change()
-        before = contents(store, "models")
+        before = everything(store, "models")
         assert train(store, small_spec(), forbidden).model == first
-        assert contents(store, "models") == before
+        assert everything(store, "models") == before
 
 
 def test_other_weights_are_another_version(store: Store) -> None:
@@ -315,7 +311,6 @@ def test_the_default_is_a_rank_per_core(
 
 
 def test_jobs_resume_until_the_phase_is_complete(store: Store) -> None:
-    """Each job starts where the previous one ended; together they are one summary."""
     ends = iter([4, 5, 12])
 
     def limited(job: RankJob, progress: Progress) -> None:
@@ -382,7 +377,6 @@ def test_a_refusal_is_not_retried(store: Store, error: McvrpError) -> None:
 
 
 def test_ranks_do_not_restart_from_a_foreign_checkpoint(store: Store) -> None:
-    """Checkpoints that appear during training are checked like those before."""
 
     def foreign(job: RankJob, progress: Progress) -> None:
         recipe = {**job.origin.recipe, "seed": 2}
@@ -436,11 +430,11 @@ def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
     tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])
 
     def second(job: RankJob, progress: Progress) -> None:
-        before = contents(store, "training/tuned/base")
+        before = everything(store, "training/tuned/base")
         for spec in (tuned, tuned.model_copy(update={"base": "small@2"})):
             with pytest.raises(McvrpError, match="run 'tuned' is being trained by process"):
                 train(store, spec, forbidden)
-        assert contents(store, "training/tuned/base") == before != {}
+        assert everything(store, "training/tuned/base") == before != {}
         pretend(job, progress)
 
     train(store, tuned, second)
