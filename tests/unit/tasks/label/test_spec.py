@@ -85,7 +85,7 @@ def test_five_seconds_unless_told() -> None:
 
 
 def test_identity_is_what_decides_the_labels() -> None:
-    """Extent, workers and the rows a shard may vary under one spec hash, whatever decides a label may not."""
+    """Extent, workers and rows per shard may vary under one spec hash, whatever decides a label may not."""
     own = spec().recipe(CITY).spec_hash
     for same in ({"count": 7}, {"smallest": 10}, {"largest": 30}, {"workers": 1}, {"shard_rows": 10}):
         assert spec(**same).recipe(CITY).spec_hash == own
@@ -220,7 +220,7 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
 
 
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """Ranges decide the hash, whoever has said so; a synthetic city's is what it was."""
+    """Ranges decide the hash, whoever sets them; a synthetic city's is what it was."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
     assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
     assert spec().rules_in(CITY) == Rules()
