@@ -100,9 +100,13 @@ def test_a_stage_runs_without_a_record_in_the_end(monkeypatch: pytest.MonkeyPatc
 
 def test_an_error_of_the_work_is_raised_in_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not that of the request that was to report it."""
+
+    def fails() -> None:
+        raise McvrpError("bad input")
+
     Engine(monkeypatch, after=True)
     with pytest.raises(McvrpError, match="bad input"):
-        stage.stage("fails", "fails", timeout=60)(Mock(side_effect=McvrpError("bad input")))()
+        stage.stage("fails", "fails", timeout=60)(fails)()
 
 
 def test_another_error_of_the_engine_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

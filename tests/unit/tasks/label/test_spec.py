@@ -220,7 +220,7 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
 
 
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """Ranges decide the hash, wherever they are given; a synthetic city's hash is unchanged."""
+    """Ranges decide the hash, whoever sets them; a synthetic city's is what it was."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
     assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
     assert spec().rules_in(CITY) == Rules()
