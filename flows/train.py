@@ -14,6 +14,7 @@ from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, 
 from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import (
@@ -50,9 +51,9 @@ def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSum
 
 
 @task(name="publish model", task_run_name="publish model {spec.model}", **RESUMING_TASK_OPTIONS)
-def publish_model(store: Store, spec: TrainSpec) -> ModelCard:
+def publish_model(store: Store, city: StoredCity, spec: TrainSpec) -> ModelCard:
     """Publish the weights of the last phase as the next version of the model."""
-    return publish(store, spec)
+    return publish(store, spec, city)
 
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)
@@ -61,7 +62,7 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
     opened = open_store(store)
     read = preflight(check_training, opened, city, train)
     phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
-    summary = TrainSummary(train.run, phases, publish_model(opened, train))
+    summary = TrainSummary(train.run, phases, publish_model(opened, read, train))
     curve = training_curve(opened, train.run, [phase.name for phase in train.phases])
     model = layout.model_dir(summary.model.name, summary.model.version)
     paths = {

@@ -179,7 +179,7 @@ def _list_models(options: argparse.Namespace) -> Outcome:
 def _export(options: argparse.Namespace) -> Outcome:
     from mcvrp.flows.cli.models import export_model
 
-    return export_model(_reading(options), options.model, options.folder)
+    return export_model(_reading(options), options.model, options.folder, options.city)
 
 
 def _import_model(options: argparse.Namespace) -> Outcome:

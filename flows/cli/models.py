@@ -63,12 +63,12 @@ def list_models(store: Store, name: str | None) -> Outcome:
     return Outcome({each: model.document for each, model in models.items()}, text)
 
 
-def export_model(store: Store, what: str, folder: str) -> Outcome:
-    """Write ``what``, a model as NAME[@VERSION], to ``folder``; errors as `export_folder`."""
+def export_model(store: Store, what: str, folder: str, city: str | None = None) -> Outcome:
+    """Write ``what``, a model as NAME[@VERSION], to ``folder``; ``city``, errors as `export_folder`."""
     name, _, version = what.partition("@")
     card = named_version(store, name, version or _CHAMPION)
     output = output_folder(folder)
-    export_folder(store, card, output)
+    export_folder(store, card, output, city)
     files = output.list("")
     text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"
     return Outcome({"model": name, "version": card.version, "folder": output.url(), "files": files}, text)

@@ -182,6 +182,8 @@ def _add_models(models: _Parser) -> None:
     add("show", "show the versions of a model").add_argument("model", help="name of the model")
     export = add("export", "write a version and its city to a self-contained folder")
     export.add_argument("model", metavar="MODEL[@VERSION]", help="version to export (default: the champion)")
+    text = "name of its city, if the store has several at the same places with other ids of customers"
+    export.add_argument("--city", metavar="NAME", help=text)
     read = add("import", "publish an exported model as the next version")
     read.add_argument("--name", help="name of the imported model (default: its original name)")
     for command in (export, read):

@@ -30,9 +30,19 @@ _EXPORT_AGAIN = "export the model again with mcvrp models export"
 
 
 def export_model(
-    store: Store, name: str, checkpoint: CheckpointState, *, dataset: str, rotation_trained: bool
+    store: Store,
+    name: str,
+    checkpoint: CheckpointState,
+    *,
+    dataset: str,
+    rotation_trained: bool,
+    city: str | None = None,
+    ids_sha256: str | None = None,
 ) -> ModelCard:
-    """Publish the weights of ``checkpoint`` as a version of ``name``, see `publish`."""
+    """Publish the weights of ``checkpoint`` as a version of ``name``, see `publish`.
+
+    The other parameters are fields of its card.
+    """
     origin = checkpoint.origin
     if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
         return published
@@ -53,6 +63,8 @@ def export_model(
         smallest=origin.recipe.get("smallest"),
         largest=origin.recipe.get("last"),
         steps=checkpoint.steps,
+        city=city,
+        ids_sha256=ids_sha256,
     )
     return publish(store, card, data, *([store.get(losses)] if store.exists(losses) else []))
 
@@ -211,7 +223,9 @@ def load_model(
     else:
         card, folder, hint, where = folder_card(store), "", _EXPORT_AGAIN, layout.folder_card
     weights = model_weights(store, card, folder)
-    return network_of_weights(card.network, weights, store.url(where), hint), card
+    network = network_of_weights(card.network, weights, store.url(where), hint)
+    network.city_id = card.city_id
+    return network, card
 
 
 def model_weights(store: Store, card: ModelCard, folder: str | None = None) -> Arrays:

@@ -68,7 +68,7 @@ def run_night(
     McvrpError, IncompleteError
         As in `trial_context`, `take_routes` and `run_trial`.
     """
-    with trial_context(store, city.city, spec) as context:
+    with trial_context(store, city, spec) as context:
         last = context.nights[-1] if context.nights else None
         taken = take_routes(
             store, city, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds

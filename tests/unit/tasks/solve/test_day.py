@@ -116,9 +116,10 @@ def test_equal_time_is_processor_time_of_all_processes(on_cpu: bool) -> None:
     assert clock.share() <= 1
 
 
-def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
+def test_costs_that_depend_on_the_direction(network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Costs come from the matrix, routes keep their direction, and PyVRP is the baseline."""
     city = one_way_city()
+    monkeypatch.setattr(network, "city_id", city.city_id)
     day = instance(12, city)
     result = routed(network, day, city, samples=8)
     assert infeasibility(day, result.solution) is None

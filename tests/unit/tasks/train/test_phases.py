@@ -17,6 +17,7 @@ from safetensors.numpy import save
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.layout import model_alias
 from mcvrp.storage.models.card import ModelCard
@@ -75,6 +76,13 @@ def forbidden(job: RankJob, progress: Progress) -> None:
 
 def contents(store: Store, folder: str) -> dict[str, bytes]:
     return {path: store.get(path) for path in store.list(folder)}
+
+
+def test_the_card_names_the_city_and_the_ids_of_its_customers(store: Store) -> None:
+    """Other customers at the same places have the same city id."""
+    city = StoredCity("lyon", CITY, Addresses.numbered(CITY.customers), "imported")
+    card = stage.train(store, city, small_spec(), UNUSED, pretend).model
+    assert (card.city, card.ids_sha256) == ("lyon", city.ids_sha256(CITY.city_id))
 
 
 def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Store) -> None:
