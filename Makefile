@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-t5 bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-temperature bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +28,7 @@ help:
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, driver, scaling, stream, t5, training, decoding, attention, beyond, regimes, promotions, network: benchmarks; record results in BENCHMARKS.md"
+	@echo "make bench-...   hgs, labels, budgets, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network: benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -87,15 +87,8 @@ bench-scaling: $(STAMP)
 bench-stream: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_stream
 
-# Only these two need Hugging Face's T5.
-bench-t5: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python -m tests.benchmarks.bench_t5
-
 bench-decoding: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m tests.benchmarks.bench_decoding
-	$(BIN)/python -m tests.benchmarks.bench_decoding_processes
 
 # Trains for about 20 minutes.
 bench-attention: $(STAMP)
@@ -108,9 +101,6 @@ bench-beyond: $(STAMP)
 # Takes hours: training sizes and larger ones.
 bench-regimes: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
-
-bench-temperature: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_temperature $(STORE) $(PRESET)
 
 # Uses copies of the demo's store; half an hour.
 bench-promotions: $(STAMP)

@@ -2,10 +2,8 @@
 
     python3 docker/preflight.py [--secrets docker/.env]
 
-Exits with 2, after a sentence on stderr, if the file of secrets can be read by others or has a value that
-breaks a URL, or if the disk of the container engine is too full. Everything else (a missing or stopped
-engine, a missing secret, a port in use) is rejected by compose itself. DOCKER names the engine's program,
-FREE_GB the space to require. Only Python's standard library is needed.
+Exits with 2 after a sentence on stderr. A missing or stopped engine, a missing secret or a port in use is
+rejected by compose itself. DOCKER names the engine's program, FREE_GB the space to require.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -62,7 +61,7 @@ def disk_error() -> str:
         return ""
     folder = _ask("info", "--format", "{{.DockerRootDir}}")
     try:
-        disk = os.statvfs(folder)
+        free = shutil.disk_usage(folder).free / 1e9
     except OSError:  # no engine, or one in a virtual machine
         return ""
     limit = os.environ.get("FREE_GB") or ""
@@ -71,7 +70,6 @@ def disk_error() -> str:
         needed = float(limit or (RUNNING_GB if built else BUILDING_GB))
     except ValueError:
         return f"FREE_GB={limit} is not a number of gigabytes: use FREE_GB=4, for example"
-    free = disk.f_bavail * disk.f_frsize / 1e9
     if free < needed:
         return (
             f"{folder}, which holds the engine's images and volumes, has {free:.1f} GB free of the "

@@ -8,10 +8,10 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_attention, preflight
+from mcvrp.flows.config.preflight import check_attention
 from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import AttentionCard, attention_table
@@ -34,19 +34,13 @@ def attention(
     store: StoreUri = None,
 ) -> AttentionSummary:
     """Train the attention models that are not finished. A model that diverges is stored as diverged."""
-    opened, began = open_store(store), time.monotonic()
-    spec = attention.filled(city, attention.sizes or ())
-    read = preflight(check_attention, opened, city, spec)
+    began, spec = time.monotonic(), attention.filled(city, attention.sizes or ())
+    opened, read = inputs(check_attention, store, city, spec)
     cards = tuple(train_attention_model(opened, read.city, spec, n) for n in spec.sizes or ())
     summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
     curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
     paths = {f"n = {card.n}": card.folder for card in cards}
-    show_figures(
-        f"attention {summary.model}",
-        f"Attention models {summary.model}",
-        attention_figures(summary),
-        attention_table(cards),
-        album(opened, curves),
-        links(opened, paths),
-    )
+    title, body = f"Attention models {summary.model}", (album(opened, curves), links(opened, paths))
+    figures = attention_figures(summary)
+    show_figures(f"attention {summary.model}", title, figures, attention_table(cards), *body)
     return summary

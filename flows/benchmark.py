@@ -8,17 +8,16 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_benchmark, preflight
+from mcvrp.flows.config.preflight import check_benchmark
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.run import run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.summary import BenchmarkSummary
 from mcvrp.tasks.report.write import write_report
 
 
@@ -29,10 +28,8 @@ def compare(store: Store, city: City, spec: BenchmarkSpec, model: str | None) ->
         return run_benchmark(store, city, spec, model)
 
 
-@task(name="write report", task_run_name="write report {results.spec.run}", **RESUMING_TASK_OPTIONS)
-def report(store: Store, city: City, results: BenchmarkResults) -> BenchmarkSummary:
-    """Write tables, figures and the report; return the key figures."""
-    return write_report(store, city, results)
+_REPORT = "write report {results.spec.run}"
+report = task(name="write report", task_run_name=_REPORT, **RESUMING_TASK_OPTIONS)(write_report)
 
 
 @stage("benchmark", "benchmark {benchmark.run}", timeout=30 * DAY)
@@ -43,8 +40,8 @@ def benchmark(
     store: StoreUri = None,
 ) -> BenchmarkResult:
     """Compare all methods on held-out instances, and write tables and a report."""
-    opened, began = open_store(store), time.monotonic()
-    read = preflight(check_benchmark, opened, city, benchmark, model)
+    began = time.monotonic()
+    opened, read = inputs(check_benchmark, store, city, benchmark, model)
     # the default name of attention models, as in the flow `attention`
     named = benchmark.model_copy(update={"attention": benchmark.attention or city})
     summary = report(opened, read.city, compare(opened, read.city, named, model))
@@ -52,12 +49,6 @@ def benchmark(
     page = f"{folder}/report.html"
     result = BenchmarkResult(summary, opened.url(page), time.monotonic() - began)
     paths = {"the benchmark": folder, "the report": page, "tables": f"{folder}/tables"}
-    show_figures(
-        f"benchmark {benchmark.run}",
-        f"Benchmark {benchmark.run}",
-        benchmark_figures(result),
-        benchmark_tables(result),
-        gallery(opened, f"{folder}/figures"),
-        links(opened, paths),
-    )
+    body = benchmark_tables(result), gallery(opened, f"{folder}/figures"), links(opened, paths)
+    show_figures(f"benchmark {benchmark.run}", f"Benchmark {benchmark.run}", benchmark_figures(result), *body)
     return result

@@ -150,11 +150,11 @@ def attention_figures(attention: AttentionSummary) -> Figures:
     """Return the key figures of attention models: the mean cost of each, or that it diverged."""
     figures = {"attention models": attention.model, "time": duration(attention.seconds)}
     for card in attention.cards:
-        if card.diverged is None:
-            result = f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
-        else:
-            result = f"diverged at {card.diverged}"
-        figures[f"n={card.n}"] = result
+        figures[f"n={card.n}"] = (
+            f"{card.steps:,} steps, mean greedy cost {card.epochs[-1].greedy:.4g}"
+            if card.diverged is None
+            else f"diverged at {card.diverged}"
+        )
     return figures
 
 
@@ -257,11 +257,10 @@ def pipeline_lacks(pipeline: PipelineSummary) -> str:
 def pipeline_tables(pipeline: PipelineSummary) -> str:
     """Return the tables of the benchmark and of the duration of each stage as Markdown."""
     held_out = pipeline.label.held_out
-    phases = {f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases}
     stages = {
         "city": pipeline.city.seconds,
         "label": pipeline.label.seconds + (held_out.seconds if held_out else 0.0),
-        **phases,
+        **{f"train {phase.phase}": phase.seconds for phase in pipeline.train.phases},
         **({"attention": pipeline.attention.seconds} if pipeline.attention else {}),
         "benchmark": pipeline.benchmark.seconds,
     }

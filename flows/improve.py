@@ -8,10 +8,10 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_trial, preflight
+from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
@@ -40,11 +40,9 @@ def improve(
     store: StoreUri = None,
 ) -> tuple[Round, ...]:
     """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not."""
-    opened = open_store(store)
-    read = preflight(check_trial, opened, city, improve)
-    rounds: tuple[Round, ...] = ()
-    for number in range(1, improve.rounds + 1):
-        rounds = (*rounds, improve_round(opened, read, improve, number))
+    opened, read = inputs(check_trial, store, city, improve)
+    numbers = range(1, improve.rounds + 1)
+    rounds = tuple(improve_round(opened, read, improve, number) for number in numbers)
     body = trial_body(opened, improve.model, rounds[-1].record, [improve_tables(rounds)])
     show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

@@ -8,10 +8,10 @@ from typing import Annotated
 from prefect import task
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_labels, preflight
+from mcvrp.flows.config.preflight import check_labels
 from mcvrp.flows.figures import label_figures
 from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -45,8 +45,7 @@ def label(
     store: StoreUri = None,
 ) -> LabelSummary:
     """Create the missing labels of a dataset and of its held-out set."""
-    opened = open_store(store)
-    read = preflight(check_labels, opened, city, label)
+    opened, read = inputs(check_labels, store, city, label)
     dataset, *others = label.datasets
     matrix = read.city.matrix
     with kept_ray(0 if matrix is None else matrix.nbytes):

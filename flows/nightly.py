@@ -9,10 +9,10 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_trial, preflight
+from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import night_figures, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
@@ -34,12 +34,10 @@ def nightly(
     store: StoreUri = None,
 ) -> NightSummary:
     """Ingest driven routes, fine-tune the champion on them, compare, and promote it or report why not."""
-    opened = open_store(store)
-    read = preflight(check_trial, opened, city, nightly)
+    opened, read = inputs(check_trial, store, city, nightly)
     done = retrain(opened, read, nightly)
+    body = links(opened, {"what was driven": layout.driven_dir(city)})
     if done.record and done.new:
         body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
-    else:
-        body = links(opened, {"what was driven": layout.driven_dir(city)})
     show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), body)
     return done

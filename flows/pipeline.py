@@ -8,12 +8,13 @@ from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
 from mcvrp.flows.config.parameters import StoreUri, shown
-from mcvrp.flows.config.preflight import check_pipeline, checked, is_checked
+from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import DAY, open_store, stage
+from mcvrp.flows.server.records import Records
+from mcvrp.flows.server.stage import DAY, open_store, running_records, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
@@ -27,54 +28,48 @@ def pipeline(
 ) -> PipelineSummary:
     """Run all stages. What an earlier run has finished is found in the store and not repeated."""
     opened = open_store(store)
-    if not is_checked():
+    records = running_records() or Records()
+    if records.cities is None:
         check_pipeline(opened, spec)
+        records.cities = {}
     subject = f"pipeline {spec.city.name}"
-    with showing_steps(subject, 4 + spec.compares_attention) as begin, checked(opened):
+    with showing_steps(subject, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
         # read once for all stages that follow
-        with checked(opened, stored_city(opened, made.name)):
-            begin("labels")
-            labelled = label(made.name, spec.label, store)
-            begin("training")
-            trained = train(made.name, spec.train, store)
-            models = None
-            if spec.compares_attention:
-                begin("attention models")
-                models = attention(made.name, spec.attention_models, store)
-            begin("benchmark")
-            compared = benchmark(made.name, spec.comparison, spec.train.model, store)
+        records.cities[opened.uri, made.name] = stored_city(opened, made.name)
+        begin("labels")
+        labelled = label(made.name, spec.label, store)
+        begin("training")
+        trained = train(made.name, spec.train, store)
+        models = None
+        if spec.compares_attention:
+            begin("attention models")
+            models = attention(made.name, spec.attention_models, store)
+        begin("benchmark")
+        compared = benchmark(made.name, spec.comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
-    body = pipeline_tables(summary), _pictures(opened, summary), _links(opened, summary)
+    body = pipeline_tables(summary), *_pictures_and_links(opened, summary)
     show_figures(subject, f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
 
 
-def _pictures(store: Store, pipeline: PipelineSummary) -> str:
-    """Return the main picture of each stage as Markdown."""
-    figures = f"{layout.benchmark_dir(pipeline.benchmark.summary.run)}/figures"
-    return album(
-        store,
-        {
-            "Map of the addresses": layout.city_map(pipeline.city.name),
-            "Losses": layout.run_losses(pipeline.train.run),
-            "Gaps to HGS": f"{figures}/gaps.png",
-            "A day routed": f"{figures}/solution.png",
-        },
-    )
-
-
-def _links(store: Store, pipeline: PipelineSummary) -> str:
-    model, run = pipeline.train.model, pipeline.benchmark.summary.run
+def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, str]:
+    folder = layout.benchmark_dir(pipeline.benchmark.summary.run)
+    pictures = {
+        "Map of the addresses": layout.city_map(pipeline.city.name),
+        "Losses": layout.run_losses(pipeline.train.run),
+        "Gaps to HGS": f"{folder}/figures/gaps.png",
+        "A day routed": f"{folder}/figures/solution.png",
+    }
     paths = {
         "the city": layout.city_dir(pipeline.city.name),
         "the labels": layout.label_dir(pipeline.label.dataset),
         "the training": layout.run_dir(pipeline.train.run),
-        "the model": model.folder,
-        "the benchmark": layout.benchmark_dir(run),
-        "the report": f"{layout.benchmark_dir(run)}/report.html",
+        "the model": pipeline.train.model.folder,
+        "the benchmark": folder,
+        "the report": f"{folder}/report.html",
     }
     if pipeline.attention:
         paths["the attention models"] = layout.attention_dir(pipeline.attention.model)
-    return links(store, paths)
+    return album(store, pictures), links(store, paths)

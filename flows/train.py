@@ -8,22 +8,14 @@ from prefect import task
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_training, preflight
+from mcvrp.flows.config.preflight import check_training
 from mcvrp.flows.figures import phase_figures, phase_table, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.train.phases import (
-    PhaseSummary,
-    TrainSummary,
-    publish,
-    train_phase,
-    until_complete,
-)
+from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary, publish, train_phase, until_complete
 from mcvrp.tasks.train.spec import TrainSpec
 
 Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")]
@@ -50,23 +42,19 @@ def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSum
     return until_complete(job)
 
 
-@task(name="publish model", task_run_name="publish model {spec.model}", **RESUMING_TASK_OPTIONS)
-def publish_model(store: Store, city: StoredCity, spec: TrainSpec) -> ModelCard:
-    """Publish the weights of the last phase as the next version of the model."""
-    return publish(store, spec, city)
+_PUBLISH = "publish model {spec.model}"
+publish_model = task(name="publish model", task_run_name=_PUBLISH, **RESUMING_TASK_OPTIONS)(publish)
 
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)
 def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSummary:
     """Train all phases, resuming from the last checkpoint, and publish the model."""
-    opened = open_store(store)
-    read = preflight(check_training, opened, city, train)
+    opened, read = inputs(check_training, store, city, train)
     phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
     summary = TrainSummary(train.run, phases, publish_model(opened, read, train))
     curve = training_curve(opened, train.run, [phase.name for phase in train.phases])
-    model = layout.model_dir(summary.model.name, summary.model.version)
     paths = {
-        "the model": model,
+        "the model": layout.model_dir(summary.model.name, summary.model.version),
         "the run": layout.run_dir(train.run),
         "its card": layout.run_card(train.run),
     }
@@ -78,6 +66,5 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
 @stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)
 def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreUri = None) -> PhaseSummary:
     """Train a single phase; the flow `train` publishes the model."""
-    opened = open_store(store)
-    read = preflight(check_training, opened, city, train, phase)
+    opened, read = inputs(check_training, store, city, train, phase)
     return train_one(opened, read.city, train, phase)

@@ -31,16 +31,12 @@ class AttentionConfig:
 
 @dataclass(frozen=True)
 class Orders:
-    """Instances of one size on the device.
+    """Instances of one size on the device."""
 
-    ``ids`` int64 ``(B, T)``, ``xy`` float32 ``(B, T, 2)`` in the city's unit square, ``demands``
-    int64 ``(B, T)`` in units, 0 at the depot, ``capacity`` int64 ``(B,)``.
-    """
-
-    ids: Tensor
-    xy: Tensor
-    demands: Tensor
-    capacity: Tensor
+    ids: Tensor  # int64 (B, T)
+    xy: Tensor  # float32 (B, T, 2), in the city's unit square
+    demands: Tensor  # int64 (B, T), 0 at the depot
+    capacity: Tensor  # int64 (B,)
 
     @classmethod
     def of(cls, table: CityTable, rows: InstanceRows) -> Orders:
@@ -54,27 +50,12 @@ class Orders:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Encoded nodes for decoding, computed once per instance.
+    """Encoded nodes for decoding, computed once per instance."""
 
-    Parameters
-    ----------
-    queries
-        Part of a query that depends on the last node and the graph, ``(B, T, D)``.
-    keys, values
-        Keys ``(B, H, D/H, T)`` and values ``(B, H, T, D/H)`` of the glimpse.
-    scorers
-        Weights that score each node from a glimpse, ``(B, D, T)``: the keys of the single-headed
-        attention times the projection of the glimpse.
-    """
-
-    queries: Tensor
-    keys: Tensor
-    values: Tensor
-    scorers: Tensor
-
-    def detached(self) -> Nodes:
-        """Return the tensors detached from the graph of gradients."""
-        return Nodes(self.queries.detach(), self.keys.detach(), self.values.detach(), self.scorers.detach())
+    queries: Tensor  # (B, T, D), the part of a query that depends on the last node and the graph
+    keys: Tensor  # (B, H, D/H, T) of the glimpse
+    values: Tensor  # (B, H, T, D/H) of the glimpse
+    scorers: Tensor  # (B, D, T), keys of the single-headed attention times the projection of the glimpse
 
 
 class EncoderLayer(nn.Module):
@@ -137,14 +118,8 @@ class AttentionModel(nn.Module):
     def scores(self, nodes: Nodes, last: Tensor, room: Tensor, allowed: Tensor) -> Tensor:
         """Return the scores of the next nodes, ``(B, S, T)``, minus infinity if masked.
 
-        Parameters
-        ----------
-        last
-            Position of the last node, int64 ``(B, S)``.
-        room
-            Remaining share of the capacity, ``(B, S)``.
-        allowed
-            Feasibility mask with at least one node each, bool ``(B, S, T)``.
+        ``last`` and ``room`` ``(B, S)`` are position of the last node and remaining share of the capacity;
+        the feasibility mask ``allowed`` ``(B, S, T)`` has at least one node each.
         """
         queries = nodes.queries.gather(1, last[..., None].expand(-1, -1, self.config.dim))
         queries = _by_head(queries + room[..., None] * self.step.weight[:, -1], self.config.heads)
@@ -176,11 +151,8 @@ class AttentionModel(nn.Module):
 def rollout(model: AttentionModel, nodes: Nodes, orders: Orders, uniforms: Tensor | None = None) -> Tensor:
     """Return paths through ``orders``, positions, int64 ``(B, S, L)``: 0, route, 0, ..., 0 and zeros.
 
-    Parameters
-    ----------
-    uniforms
-        Doubles in [0, 1) ``(B, S, 2n)``: number t draws the node after token t. None: greedy
-        decoding, S = 1.
+    Number t of ``uniforms``, doubles in [0, 1) ``(B, S, 2n)``, draws the node after token t; None: greedy
+    decoding, S = 1.
     """
     demands, count = orders.demands[:, None], orders.demands.shape[1] - 1
     shape = (len(orders.ids), 1 if uniforms is None else uniforms.shape[1])
@@ -200,15 +172,13 @@ def rollout(model: AttentionModel, nodes: Nodes, orders: Orders, uniforms: Tenso
         remaining = torch.where(last == 0, capacity, remaining - demand)
         left = left - (last != 0).long()
         path.append(last)
-        if t >= count and bool(
-            ((left == 0) & (last == 0)).all()
-        ):  # no earlier, as it synchronizes with the device
+        # no earlier, as it synchronizes with the device
+        if t >= count and bool(((left == 0) & (last == 0)).all()):
             break
     return torch.stack(path, dim=2)
 
 
 def _draw(scores: Tensor, allowed: Tensor, uniforms: Tensor) -> Tensor:
-    """Return the nodes drawn by ``uniforms`` ``(B, S)`` with the probabilities softmax(``scores``)."""
     through = scores.double().softmax(-1).cumsum(-1)
     beyond = (through > uniforms[..., None] * through[..., -1:]) & allowed
     return beyond.to(torch.uint8).argmax(-1)  # the first; u < 1, so there is one

@@ -25,17 +25,18 @@ MARGIN = 0.21
 class City:
     """A depot and the fixed set of addresses that it serves.
 
+    McvrpError if a shape is wrong, a value not finite, a cost negative, or a node outside the frame.
+
     Parameters
     ----------
     xy
         Coordinates in the city's own unit, float64 ``(m + 1, 2)``; row 0 is the depot.
     matrix
-        Travel cost from row to column in the city's own unit, float64 ``(m + 1, m + 1)``,
-        symmetric or not. Without it, costs are straight lines.
+        Travel cost from row to column, float64 ``(m + 1, m + 1)``, symmetric or not; None: straight lines.
     origin, scale
         Frame of the model: ``(xy - origin) / scale`` is in the unit square.
     unit
-        Unit of costs: "unit" for a synthetic city, "m" for metres.
+        Unit of coordinates and costs: "unit" for a synthetic city, "m" for metres.
     extends
         Numbers of customers of the cities that this one extends, the oldest first: each consists of the
         first customers of this city, in the same frame, with the same costs.
@@ -50,12 +51,6 @@ class City:
     extended: the frame stays, and kappa (the distance to the depot over the largest one) keeps the scale of
     the oldest city, `max_radius`. A later address may be outside the frame by `MARGIN` of its side, with a
     kappa above 1.
-
-    Raises
-    ------
-    McvrpError
-        If a shape is wrong, a value is not finite, a cost is negative, or a node lies
-        outside the frame.
     """
 
     xy: NDArray[np.float64]
@@ -110,10 +105,7 @@ class City:
 
     @classmethod
     def framed(cls, xy: NDArray[np.float64], matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
-        """Return the city whose frame is the smallest square around all of ``xy``, ``(m + 1, 2)``.
-
-        ``more``: the other fields of a city, without the frame.
-        """
+        """Return the city whose frame is the smallest square around all of ``xy``; ``more``: other fields."""
         low, high = xy.min(axis=0), xy.max(axis=0)
         rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
         scale = float((high - low).max()) + rounding or 1.0  # or all addresses coincide
@@ -181,12 +173,6 @@ class City:
     def unit_xy(self) -> NDArray[np.float64]:
         """Coordinates in the frame of the model, ``(m + 1, 2)``, in [0, 1] but for later addresses."""
         return (self.xy - np.asarray(self.origin)) / self.scale
-
-    @cached_property
-    def angles(self) -> NDArray[np.float64]:
-        """Angle of each node about the depot in [0, 2 pi), counter-clockwise from +x; depot 0."""
-        delta = self.xy - self.xy[DEPOT]
-        return np.mod(np.arctan2(delta[:, 1], delta[:, 0]), 2 * np.pi)
 
     def legs(self, path: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Return the cost of each leg of ``path``, ``(len(path) - 1,)``."""

@@ -8,10 +8,9 @@ came before: a run resumes at any step on any number of ranks without replay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal, TypeVar
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 
 Order = Literal["paper", "bucketed"]
-_T = TypeVar("_T")
 _MOST_SETS = 10_000_000  # of a phase, counted once per pass
 WINDOW = 64  # batches whose samples are sorted by size together in the bucketed order
 
@@ -32,19 +30,18 @@ class Samples:
     sizes: NDArray[np.int64]
     rows: NDArray[np.int64]
 
+    def __getitem__(self, which: slice | NDArray[np.int64]) -> Samples:
+        return Samples(self.sizes[which], self.rows[which])
+
 
 @dataclass(frozen=True, eq=False)
 class Curriculum:
-    """The samples of one phase, in order.
+    """The samples of one phase, in order: the sets Cr_first, Cr_first+1, ..., Cr_last.
 
     Parameters
     ----------
     counts
         Rows of data per size, ``counts[0]`` for size ``smallest``, up to at least size ``last``.
-    smallest
-        The smallest size of every set.
-    first, last
-        The phase's sets are Cr_first, Cr_first+1, ..., Cr_last.
     batch
         Samples of a global batch.
     stream
@@ -75,9 +72,6 @@ class Curriculum:
     trunc: int | None = None
     passes: int = 1
     order: Order = "paper"
-    _sets: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
-    _windows: dict[int, Samples] = field(default_factory=dict, init=False, repr=False)
-    _subsets: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.smallest <= self.first <= self.last:
@@ -128,11 +122,9 @@ class Curriculum:
             raise IndexError(f"step {step} of a phase of {self.steps}")
         k = step - 1
         if self.order == "paper":
-            return self._at(np.arange(k * self.batch, step * self.batch))
+            return self.at(np.arange(k * self.batch, step * self.batch))
         window, place = divmod(k, WINDOW)
-        samples = _remembered(self._windows, window, lambda: self._window(window))
-        here = slice(place * self.batch, (place + 1) * self.batch)
-        return Samples(samples.sizes[here], samples.rows[here])
+        return _window(self, window)[place * self.batch : (place + 1) * self.batch]
 
     def angles(self, step: int) -> NDArray[np.float32]:
         """Return the rotation of each sample of ``step``, radians in [0, 2 pi), ``(batch,)``."""
@@ -144,29 +136,22 @@ class Curriculum:
         key = philox_key("shuffles", *self.stream)
         return philox_uniforms(key, (step, 0), self.batch * tokens).reshape(self.batch, tokens)
 
-    def _window(self, window: int) -> Samples:
-        """Return the samples of a window: batches of similar sizes, in random order."""
-        first = window * WINDOW
-        last = min(first + WINDOW, self.steps)
-        samples = self._at(np.arange(first * self.batch, last * self.batch))
-        by_size = np.argsort(samples.sizes, kind="stable").reshape(-1, self.batch)
-        picks = by_size[philox_order(philox_key("window", *self.stream), (window, 0), len(by_size))].ravel()
-        return Samples(samples.sizes[picks], samples.rows[picks])
-
-    def _at(self, positions: NDArray[np.int64]) -> Samples:
+    def at(self, positions: NDArray[np.int64]) -> Samples:
         """Return the samples at ``positions`` of the random order."""
+        key = philox_key("order", *self.stream)
         sets = np.searchsorted(self.set_starts, positions, side="right") - 1
         numbers = np.empty_like(positions)  # within the largest set
-        for number in np.unique(sets):
+        for number in np.unique(sets).tolist():
             here = sets == number
-            numbers[here] = self._shuffled(int(number))[positions[here] - self.set_starts[number]]
+            start, stop = self.set_starts[number : number + 2].tolist()
+            numbers[here] = _set_order(key, number, stop - start)[positions[here] - start]
         places = np.searchsorted(self.size_starts, numbers, side="right") - 1
         rows = numbers - self.size_starts[places]
         sizes = places + self.smallest
         if self.trunc is not None:
-            for size in np.unique(sizes):
+            for size in np.unique(sizes).tolist():
                 here = sizes == size
-                rows[here] = self.subset(int(size))[rows[here]]
+                rows[here] = self.subset(size)[rows[here]]
         return Samples(sizes, rows)
 
     def subset(self, size: int) -> NDArray[np.int64]:
@@ -174,21 +159,25 @@ class Curriculum:
         count = self.counts[size - self.smallest]
         if self.trunc is None or self.trunc >= count:
             return np.arange(count)
-        key = philox_key("trunc", *(self.trunc_stream or self.stream))
-        return _remembered(
-            self._subsets, size, lambda: np.sort(philox_order(key, (size, 0), count)[: self.trunc]), keep=None
-        )
-
-    def _shuffled(self, number: int) -> NDArray[np.int64]:
-        length = int(self.set_starts[number + 1] - self.set_starts[number])
-        key = philox_key("order", *self.stream)
-        return _remembered(self._sets, number, lambda: philox_order(key, (number, 0), length))
+        return _subset(philox_key("trunc", *(self.trunc_stream or self.stream)), size, count, self.trunc)
 
 
-def _remembered(memory: dict[int, _T], key: int, make: Callable[[], _T], keep: int | None = 1) -> _T:
-    """Return ``make()`` for ``key``, memoized for the last ``keep`` keys (None: for all)."""
-    if key not in memory:
-        while keep is not None and len(memory) >= keep:
-            memory.pop(next(iter(memory)))  # a set of the paper takes 300 MB
-        memory[key] = make()
-    return memory[key]
+@lru_cache(maxsize=1)  # a set of the paper takes 300 MB
+def _set_order(key: int, number: int, length: int) -> NDArray[np.int64]:
+    return philox_order(key, (number, 0), length)
+
+
+@lru_cache(maxsize=1)
+def _window(phase: Curriculum, window: int) -> Samples:
+    """Return the samples of a window: batches of similar sizes, in random order."""
+    first = window * WINDOW
+    last = min(first + WINDOW, phase.steps)
+    samples = phase.at(np.arange(first * phase.batch, last * phase.batch))
+    by_size = np.argsort(samples.sizes, kind="stable").reshape(-1, phase.batch)
+    key = philox_key("window", *phase.stream)
+    return samples[by_size[philox_order(key, (window, 0), len(by_size))].ravel()]
+
+
+@lru_cache(maxsize=1024)  # more than the sizes of a phase
+def _subset(key: int, size: int, count: int, trunc: int) -> NDArray[np.int64]:
+    return np.sort(philox_order(key, (size, 0), count)[:trunc])

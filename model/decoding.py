@@ -24,7 +24,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group, Paths
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, exact_sum, require_instances
-from mcvrp.model.random import philox_key, philox_uniforms
+from mcvrp.model.random import philox_key, philox_rows, philox_uniforms
 from mcvrp.model.strategies import Beam, Greedy, Nucleus, Sampling, Strategy
 
 __all__ = ["Beam", "Decoded", "Greedy", "Nucleus", "Sampling", "Strategy", "decode", "paths_at_once"]
@@ -95,23 +95,20 @@ def decode(
 ) -> list[Decoded]:
     """Return ``samples`` decoded solutions of each instance, feasible by construction.
 
+    Of a beam, the most probable ones in descending order, padded with the most probable one.
+
     Parameters
     ----------
     model
         Network in evaluation mode, on the device and in the precision of decoding.
     city
         The city that the model was trained on, or one that extends it.
-    samples
-        Number of paths per instance; for a beam, the most probable ones in descending order, padded with
-        the most probable one.
     first
         Number of the first sample: 10 samples, then 90 from the 10th on, equal 100 at once.
     rotations
         Number of rotations of the city (Sec. 4.4): sample i takes rotation i mod ``rotations`` and shares
         encoding and keys with the other samples of that rotation. Rotation 0 is the identity, the others
         have random angles. With as many rotations as samples, each sample has its own, as in the paper.
-    seed
-        Random seed.
     max_batch
         Maximum number of paths decoded at once; default: what fits in memory.
     table
@@ -141,16 +138,13 @@ def decode(
     if max_batch is None:
         max_batch = paths_at_once(model, max(instance.n for instance in instances), share)
     wanted = range(first, first + samples)
-    batches = [
-        _Batch(jobs, seed, rotations, strategy)
-        for jobs in _batches(instances, wanted, rotations, max_batch, strategy.width)
-    ]
+    batches = list(_batches(instances, wanted, rotations, max_batch, strategy.width))
     batches.reverse()  # the longest first, so that processes end at about the same time
     pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
     # only dominance needs the city, whose matrix may be large
-    context = (model, table, city if strategy.dominance else None)
-    for batch, of_jobs in zip(batches, mapped(_decode_batch, context, batches), strict=True):
-        for job, paths in zip(batch.jobs, of_jobs, strict=True):
+    context = (model, table, city if strategy.dominance else None, strategy, rotations, seed)
+    for jobs, of_jobs in zip(batches, mapped(_decode_batch, context, batches), strict=True):
+        for job, paths in zip(jobs, of_jobs, strict=True):
             pieces[job.index].append((job.samples, paths[: len(job.samples)]))
     return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
 
@@ -179,16 +173,6 @@ class _Job:
     samples: range
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Jobs that are decoded together, with the settings of decoding."""
-
-    jobs: list[_Job]
-    seed: int
-    rotations: int
-    strategy: Strategy
-
-
 def _batches(
     instances: Sequence[Instance], samples: range, rotations: int, max_batch: int, width: int
 ) -> Iterator[list[_Job]]:
@@ -211,29 +195,25 @@ def _slices(count: int, most: int) -> Iterator[slice]:
 
 
 def _group(seed: int, instance: Instance, samples: range, rotations: int, width: int) -> Group:
-    """Return the group of ``samples``; word 0 of sample r's stream is the angle of rotation r.
-
-    Word t + 1 of a sample's stream draws the node after token t. A beam has ``width`` paths, whatever the
-    number of samples.
-    """
+    """Return the group of ``samples``; a beam has ``width`` paths, whatever the number of samples."""
     key = philox_key("decoding", str(seed), instance.city_id, instance.orders_hash)
     rotation = samples.start % rotations
+    # Word 0 of sample r's stream is the angle of rotation r, word t + 1 draws the node after token t.
     angle = float(philox_uniforms(key, (rotation, 0), 1)[0]) * 2 * np.pi if rotation else 0.0
     streams = samples if width == 1 else range(rotation, rotation + width * rotations, rotations)
-    uniforms = np.stack([philox_uniforms(key, (sample, 0), 2 * instance.n + 1) for sample in streams])
+    uniforms = philox_rows(key, [(sample, 0) for sample in streams], 2 * instance.n + 1)
     return Group(instance, angle, uniforms[:, 1:])
 
 
-def _decode_batch(context: tuple[FmMcvrp, CityTable, City | None], batch: _Batch) -> list[NDArray[np.int32]]:
+def _decode_batch(
+    context: tuple[FmMcvrp, CityTable, City | None, Strategy, int, int], jobs: list[_Job]
+) -> list[NDArray[np.int32]]:
     """Return each job's paths as the city's node numbers, padded with 0, ``(S, L)``."""
-    model, table, city = context
-    groups = [
-        _group(batch.seed, job.instance, job.samples, batch.rotations, batch.strategy.width)
-        for job in batch.jobs
-    ]
+    model, table, city, strategy, rotations, seed = context
+    groups = [_group(seed, job.instance, job.samples, rotations, strategy.width) for job in jobs]
     with torch.inference_mode():
-        rolled = rollout(model, table, groups, batch.strategy, _legs(city, groups) if city else None)
-    of_jobs = zip(batch.jobs, rolled.cpu().numpy(), strict=True)
+        rolled = rollout(model, table, groups, strategy, _legs(city, groups) if city else None)
+    of_jobs = zip(jobs, rolled.cpu().numpy(), strict=True)
     return [job.instance.nodes[positions].astype(np.int32) for job, positions in of_jobs]
 
 
@@ -257,8 +237,8 @@ def rollout(
 ) -> Tensor:
     """Return the paths of ``groups`` as positions in their instances, padded with 0, int64 ``(G, S, L)``.
 
-    L is the length of the longest path; every group has S streams of random numbers. With ``legs``, the costs
-    from node to node ``(G, T, T)``, a path is dropped if its group has a cheaper one in the same state.
+    Every group has S streams of random numbers. With ``legs``, the costs from node to node ``(G, T, T)``, a
+    path is dropped if its group has a cheaper one in the same state.
     """
     state = Paths.start(model, table, groups, legs)
     count, size, steps = state.uniforms.shape  # G, S
@@ -287,7 +267,6 @@ def rollout(
 def _finish(
     city: City, instance: Instance, first: int, parts: list[tuple[range, NDArray[np.int32]]]
 ) -> Decoded:
-    """Return the samples of an instance in order, trimmed to the longest, with their costs."""
     longest = max(part.shape[1] for _, part in parts)
     paths = np.zeros((sum(len(samples) for samples, _ in parts), longest), dtype=np.int32)
     for samples, part in parts:

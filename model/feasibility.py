@@ -14,18 +14,9 @@ from torch import Tensor
 def feasible(demands: Tensor, remaining: Tensor, served: Tensor, at_depot: Tensor, inside: Tensor) -> Tensor:
     """Return which nodes of an instance may come next: the mask M of Eq. H, bool ``(..., T)``.
 
-    Parameters
-    ----------
-    demands
-        ``(..., T)``, 0 at the depot.
-    remaining
-        Capacity left on the current route, ``(...)``.
-    served
-        Whether each node has been served, bool ``(..., T)``; the depot's entry is ignored.
-    at_depot
-        Whether the last node was the depot, bool ``(...)``.
-    inside
-        Which positions are nodes of the instance, not padding, bool ``(..., T)``.
+    ``remaining`` ``(...)`` is the capacity left on the current route, ``at_depot`` ``(...)`` whether the last
+    node was the depot; ``inside`` ``(..., T)`` is False at padding. The depot's entry of ``served``
+    ``(..., T)`` is ignored.
     """
     allowed = inside & ~served & (demands <= remaining[..., None])
     depot = ~at_depot

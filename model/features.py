@@ -1,8 +1,7 @@
 """The city on the device: its table, the nine features of a token (Sec. 4.2) and the costs of paths.
 
-A batch carries node numbers, demands and capacities only. Coordinates, rotation and the
-features (x, y, d, t, kappa, gamma, omega, c, a) come from the city's table, which lives on
-the device. Symbols in shapes: B instances, T = n + 1 nodes of an instance with the depot at
+A batch carries node numbers, demands and capacities; the features (x, y, d, t, kappa, gamma, omega, c, a) are
+from the city's table. Symbols in shapes: B instances, T = n + 1 nodes of an instance with the depot at
 position 0, L tokens of a solution's path.
 """
 
@@ -25,16 +24,11 @@ _C, _A = 7, 8  # positions of load and served demand among the features
 
 @dataclass(frozen=True)
 class CityTable:
-    """Per-node inputs of the features, one row per node.
+    """Per-node inputs of the features, float32, in the model's frame."""
 
-    ``delta`` float32 ``(m + 1, 2)`` is each node's offset from the depot in the model's
-    frame, ``depot`` ``(2,)`` the depot itself, ``kappa`` ``(m + 1,)`` the distance to the
-    depot over the largest of the city (of the oldest that it extends: `model.problem.City.max_radius`).
-    """
-
-    delta: Tensor
-    depot: Tensor
-    kappa: Tensor
+    delta: Tensor  # (m + 1, 2), offset from the depot
+    depot: Tensor  # (2,)
+    kappa: Tensor  # (m + 1,), distance to the depot over `City.max_radius`
 
     @classmethod
     def of(cls, city: City, device: torch.device | str = "cpu") -> CityTable:
@@ -43,32 +37,17 @@ class CityTable:
         delta = xy - xy[DEPOT]
         distance = np.hypot(delta[:, 0], delta[:, 1])
         largest = city.max_radius or 1.0  # every customer at the depot: all distances are 0
-        return cls(
-            *(torch.tensor(a, dtype=torch.float32) for a in (delta, xy[DEPOT], distance / largest))
-        ).to(device)
-
-    def to(self, device: torch.device | str) -> CityTable:
-        """Return the table on ``device``."""
-        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+        columns = (delta, xy[DEPOT], distance / largest)
+        return cls(*(torch.tensor(column, dtype=torch.float32).to(device) for column in columns))
 
 
 @dataclass(frozen=True)
 class TravelCosts:
-    """Costs of paths through a city.
+    """Costs of paths through a city: straight lines, or those of its matrix."""
 
-    Parameters
-    ----------
-    xy
-        Coordinates of the nodes in the unit square, float32 ``(m + 1, 2)``; None if there is a matrix.
-    matrix
-        Cost from node to node, float32 ``(m + 1, m + 1)``; None if costs are straight lines.
-    unit
-        Factor from these costs to the city's unit.
-    """
-
-    xy: Tensor | None
-    matrix: Tensor | None
-    unit: float
+    xy: Tensor | None  # float32 (m + 1, 2), in the unit square
+    matrix: Tensor | None  # float32 (m + 1, m + 1), from row to column
+    unit: float  # factor from these costs to the city's unit
 
     @classmethod
     def of(cls, city: City, table: CityTable) -> TravelCosts:
@@ -92,41 +71,17 @@ class TravelCosts:
 
 @dataclass(frozen=True)
 class Batch:
-    """Instances of a batch and, for training, their solutions; padded to the longest.
+    """Instances of a batch and, for training, their solutions; padded to the longest with 0, all int64."""
 
-    Parameters
-    ----------
-    ids
-        Node numbers in the city, int64 ``(B, T)``; position 0 is the depot, padding is 0.
-    demands
-        Demands in units, int64 ``(B, T)``; 0 at the depot and at padding. float32 sums would be inexact
-        beyond 2**24.
-    capacity
-        int64 ``(B,)``.
-    lengths
-        Nodes of each instance, n + 1, int64 ``(B,)``.
-    path
-        Solutions as positions into the instance, int64 ``(B, L)``: 0, route, 0, ..., 0, then
-        padding with 0.
-    path_lengths
-        Tokens of each path, both end depots included, int64 ``(B,)``.
-    angle
-        Rotation about the depot in radians, float32 ``(B,)``; None: no rotation.
-    padded
-        Whether an instance is smaller than T - 1, so that its padding has to be masked.
-    by_angle
-        Whether routes are sorted by angle, an order that a rotation rolls.
-    """
-
-    ids: Tensor
-    demands: Tensor
-    capacity: Tensor
-    lengths: Tensor
-    path: Tensor
-    path_lengths: Tensor
-    angle: Tensor | None = None
-    padded: bool = True
-    by_angle: bool = True
+    ids: Tensor  # (B, T), node numbers in the city; position 0 is the depot
+    demands: Tensor  # (B, T), 0 at the depot; float32 sums would be inexact beyond 2**24
+    capacity: Tensor  # (B,)
+    lengths: Tensor  # (B,), nodes of each instance, n + 1
+    path: Tensor  # (B, L), solutions as positions into the instance: 0, route, 0, ..., 0
+    path_lengths: Tensor  # (B,), tokens of each path, both end depots included
+    angle: Tensor | None = None  # float32 (B,), rotation about the depot in radians
+    padded: bool = True  # whether an instance is smaller than T - 1, so that its padding has to be masked
+    by_angle: bool = True  # whether routes are sorted by angle, an order that a rotation rolls
 
     @property
     def key_lengths(self) -> Tensor | None:
@@ -156,8 +111,7 @@ def rolled_path(table: CityTable, ids: Tensor, path: Tensor, path_lengths: Tenso
 
     Routes are stored by the angle of their centroid in [0, 2 pi). A rotation moves the start of
     the plane's angles, so the list of routes is rolled to begin with the smallest angle in the rotated
-    frame. ``ids``, ``path`` and ``path_lengths`` are as in
-    `Batch`.
+    frame. The other arguments are as in `Batch`.
     """
     columns = torch.arange(path.shape[1], device=path.device)
     ends = path_lengths[:, None] - 1  # position of the last depot of each path
@@ -177,8 +131,7 @@ def problem_features(
 ) -> Tensor:
     """Return the features of problem tokens, ``(B, T, 9)``; c = a = 0.
 
-    A rotation turns the city about the depot by ``angle`` ``(B,)``, counter-clockwise;
-    coordinates are not rescaled afterwards.
+    The city is turned about the depot by ``angle`` ``(B,)``, counter-clockwise, and not rescaled.
     """
     delta = table.delta[ids]  # (B, T, 2)
     if angle is not None:

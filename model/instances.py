@@ -1,8 +1,7 @@
 """Instance (n, i) of a split as a pure function of (city, seed, split, n, i) (Sec. 5.1).
 
 Each instance has its own counter-based random stream, so every worker, in any order and on any machine,
-generates the same bytes. `instance_rows` generates many of one size at once, as reinforcement learning
-needs millions.
+generates the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Instance
-from mcvrp.model.random import philox_key, philox_rows, philox_uniforms
+from mcvrp.model.random import philox_key, philox_rows
 
 Range = tuple[int, int]  # smallest and largest, both included
 
@@ -32,34 +31,9 @@ CAPACITY_TABLE = (
 )
 
 
-def capacity_range(n: int) -> tuple[int, int]:
-    """Return the smallest and the largest vehicle capacity for ``n`` customers (Table 1).
-
-    Raises
-    ------
-    McvrpError
-        If the table has no row for ``n``.
-    """
-    for first, last, low, high in CAPACITY_TABLE:
-        if first <= n <= last:
-            return low, high
-    raise McvrpError(
-        f"no capacity rule for {n} customers: the table covers 20 to 1000; give capacity = [low, high]"
-    )
-
-
 @dataclass(frozen=True)
 class Rules:
-    """Rules by which demands and capacities are drawn.
-
-    Parameters
-    ----------
-    demand
-        Smallest and largest demand of a customer, both included.
-    capacity
-        Smallest and largest capacity of a vehicle, both included; None: the paper's table, by number of
-        customers.
-    """
+    """Ranges of a customer's demand and a vehicle's capacity; capacity None: the paper's table, by size."""
 
     demand: Range = PAPERS_DEMAND
     capacity: Range | None = None
@@ -71,68 +45,24 @@ class Rules:
             demand, capacity = demand or city.demand, capacity or city.capacity
         return cls(demand or PAPERS_DEMAND, capacity)
 
-    def capacity_range(self, n: int) -> tuple[int, int]:
+    def capacity_range(self, n: int) -> Range:
         """Return the smallest and the largest capacity for ``n`` customers.
 
-        Raises
-        ------
-        McvrpError
-            If ``n`` has no capacity rule, or a customer may want more than a vehicle may hold.
+        McvrpError if ``n`` has no capacity rule, or a customer may want more than a vehicle may hold.
         """
-        low, high = self.capacity or capacity_range(n)
-        if low < self.demand[1]:
+        rows = ((low, high) for first, last, low, high in CAPACITY_TABLE if first <= n <= last)
+        allowed = self.capacity or next(rows, None)
+        if allowed is None:
             raise McvrpError(
-                f"a vehicle may hold {low} at n={n}, a customer may want {self.demand[1]}: give capacity"
+                f"no capacity rule for {n} customers: the table covers 20 to 1000; "
+                "give capacity = [low, high]"
             )
-        return low, high
-
-
-@dataclass(frozen=True)
-class InstanceStream:
-    """All instances of one split of one city.
-
-    Parameters
-    ----------
-    city
-        City of the customers.
-    seed
-        Random seed of the stream; instances of different seeds are unrelated.
-    split
-        "train", "valid" (monitoring of training), "trial" (selection of a challenger) or "test"
-        (benchmarks): streams without a common random word, whatever their seeds.
-    rules
-        Ranges of demand and capacity.
-    """
-
-    city: City
-    seed: int
-    split: Split
-    rules: Rules = Rules()
-
-    def __call__(self, n: int, i: int) -> Instance:
-        """Return the i-th instance with ``n`` customers.
-
-        Customers are drawn without replacement, demand and capacity uniformly.
-
-        Raises
-        ------
-        McvrpError
-            If the city has fewer than ``n`` customers or ``n`` has no capacity rule.
-        """
-        m = self.city.customers
-        if not 1 <= n <= m:
-            raise McvrpError(f"cannot draw {n} customers from a city of {m}: ask for no more")
-        low, high = self.rules.capacity_range(n)
-        smallest, largest = self.rules.demand
-        key = philox_key("instance", self.city.city_id, str(self.seed), self.split)
-        u = philox_uniforms(key, (i, n), 2 * n + 1)
-        ids = _sample_without_replacement(u[:n], m) + 1
-        order = np.argsort(ids)
-        demands = smallest + np.floor(u[n : 2 * n] * (largest - smallest + 1))
-        capacity = low + int(u[2 * n] * (high - low + 1))
-        return Instance(
-            self.city.city_id, ids[order].astype(np.uint32), demands[order].astype(np.uint16), capacity
-        )
+        low, largest = allowed[0], self.demand[1]
+        if low < largest:
+            raise McvrpError(
+                f"a vehicle may hold {low} at n={n}, a customer may want {largest}: give capacity"
+            )
+        return allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,49 +78,57 @@ class InstanceRows:
     capacity: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class InstanceStream:
+    """All instances of one split of one city.
+
+    Instances of different seeds are unrelated. The splits "train", "valid" (monitoring of training), "trial"
+    (selection of a challenger) and "test" (benchmarks) have no common random word, whatever their seeds.
+    """
+
+    city: City
+    seed: int
+    split: Split
+    rules: Rules = Rules()
+
+    def __call__(self, n: int, i: int) -> Instance:
+        """Return the i-th instance with ``n`` customers; raises as `instance_rows`."""
+        rows = instance_rows(self, n, i, i + 1)
+        ids, demands = rows.ids[0, 1:].astype(np.uint32), rows.demands[0, 1:].astype(np.uint16)
+        return Instance(self.city.city_id, ids, demands, int(rows.capacity[0]))
+
+
 def instance_rows(stream: InstanceStream, n: int, start: int, stop: int) -> InstanceRows:
-    """Return instances (n, start) to (n, stop - 1) of ``stream``; McvrpError as the stream raises."""
-    m = stream.city.customers
-    first = stream(n, start)  # checks n and the rules
+    """Return instances (n, start) to (n, stop - 1) of ``stream``.
+
+    Customers are drawn without replacement, demand and capacity uniformly. McvrpError if the city has fewer
+    than ``n`` customers or ``n`` has no capacity rule.
+    """
+    city, m = stream.city, stream.city.customers
+    if not 1 <= n <= m:
+        raise McvrpError(f"cannot draw {n} customers from a city of {m}: ask for no more")
     low, high = stream.rules.capacity_range(n)
     smallest, largest = stream.rules.demand
-    key = philox_key("instance", stream.city.city_id, str(stream.seed), stream.split)
-    index = np.arange(start, stop, dtype=np.uint64)
-    u = philox_rows(key, np.stack([index, np.full_like(index, n)], axis=1), 2 * n + 1)
-    customers = _rows_without_replacement(u[:, :n], m) + 1
+    key = philox_key("instance", city.city_id, str(stream.seed), stream.split)
+    u = philox_rows(key, [(i, n) for i in range(start, stop)], 2 * n + 1)
+    customers = _without_replacement(u[:, :n], m) + 1
     order = customers.argsort(axis=1)
     drawn = smallest + np.floor(u[:, n : 2 * n] * (largest - smallest + 1))
     ids = np.full((len(u), n + 1), DEPOT, dtype=np.int64)
     demands = np.zeros((len(u), n + 1), dtype=np.int64)
     ids[:, 1:] = np.take_along_axis(customers, order, axis=1)
     demands[:, 1:] = np.take_along_axis(drawn, order, axis=1)
-    assert (ids[0, 1:] == first.ids).all()
     capacity = low + np.floor(u[:, 2 * n] * (high - low + 1))
     return InstanceRows(ids, demands, capacity.astype(np.int64))
 
 
-def _sample_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Return ``len(u)`` distinct numbers below ``m``: the first steps of a Fisher-Yates shuffle."""
-    n = len(u)
-    steps = np.arange(n)
-    picks = (steps + np.floor(u * (m - steps)).astype(np.int64)).tolist()
-    moved: dict[int, int] = {}  # entries of the shuffled array that differ from the identity
-    chosen = []
-    for step, pick in enumerate(picks):
-        chosen.append(moved.get(pick, pick))
-        moved[pick] = moved.get(step, step)
-    return np.array(chosen, dtype=np.int64)
-
-
-def _rows_without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
-    """Return `_sample_without_replacement` for each row of ``u`` ``(B, n)``, in array operations."""
-    count, n = u.shape
-    picks = (np.arange(n) + np.floor(u * (m - np.arange(n)))).astype(np.int64)
-    shuffled = np.tile(np.arange(m, dtype=np.int32), (count, 1))
-    rows = np.arange(count)
-    chosen = np.empty_like(picks)
-    for step in range(n):
-        pick = picks[:, step]
-        chosen[:, step] = shuffled[rows, pick]
-        shuffled[rows, pick] = shuffled[:, step]
-    return chosen
+def _without_replacement(u: NDArray[np.float64], m: int) -> NDArray[np.int64]:
+    """Return distinct numbers below ``m`` per row of ``u``: the first steps of a Fisher-Yates shuffle."""
+    steps = np.arange(u.shape[1])
+    picks = (steps + np.floor(u * (m - steps))).astype(np.int64)
+    for row in picks:
+        moved: dict[int, int] = {}  # entries of the shuffled array that differ from the identity
+        for step, pick in enumerate(row.tolist()):
+            row[step] = moved.get(pick, pick)
+            moved[pick] = moved.get(step, step)
+    return picks

@@ -1,9 +1,8 @@
 """Output layer and cross-entropy over all classes as one operation, without storing all scores.
 
 The paper's network has 10,001 classes; the fp32 scores of one global batch of 400 customers would take 4 GB,
-and their gradient the same. Here the scores of a few tokens exist at a time: loss, correct predictions and
-gradients are computed together, so nothing is computed twice. PyTorch's `linear_cross_entropy` does the same
-without the correct predictions.
+and their gradient the same. Here the scores of a few tokens exist at a time, and nothing is computed twice.
+PyTorch's `linear_cross_entropy` does the same without the correct predictions.
 """
 
 from __future__ import annotations
@@ -22,20 +21,9 @@ def linear_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Return the summed cross-entropy of ``embeddings @ weight.T`` and the number of correct predictions.
 
-    Equals the plain computation in autocast's dtype for the product;
-    softmax, loss and the sum of the weight's gradient are at least fp32. Gradients of
-    gradients are not supported.
-
-    Parameters
-    ----------
-    embeddings
-        ``(N, D)``.
-    weight
-        Of the output layer, ``(classes, D)``.
-    target
-        Right classes, int64 ``(N,)``.
-    counted
-        Mask of the tokens in the loss, bool ``(N,)``.
+    ``embeddings`` are ``(N, D)``, ``weight`` ``(classes, D)``, ``target`` and the mask ``counted`` of the
+    tokens in the loss ``(N,)``. Equals the plain computation in autocast's dtype for the product; softmax,
+    loss and the sum of the weight's gradient are at least fp32. Gradients of gradients are not supported.
     """
     dtype, kind = embeddings.dtype, embeddings.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):

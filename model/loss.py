@@ -74,6 +74,8 @@ def next_nodes(
 ) -> tuple[Tensor, Tensor]:
     """Return the masked scores of the nodes that may follow each token of ``path``, and the targets.
 
+    Scores are ``(B * S, L - 1, T)``, targets int64 ``(B * S, L - 1)``, `IGNORED` at padding.
+
     Parameters
     ----------
     batch
@@ -82,11 +84,6 @@ def next_nodes(
         Features ``(B, T, 9)`` of the instances and their node embeddings ``(B, T, D)``.
     path, path_lengths
         int64 ``(B * S, L)`` and ``(B * S,)``: S consecutive paths per instance, as in `Batch`.
-
-    Returns
-    -------
-    tuple
-        Scores ``(B * S, L - 1, T)`` and targets int64 ``(B * S, L - 1)``, `IGNORED` at padding.
     """
     samples = len(path) // len(batch.ids)
     path, target = path[:, :-1], path[:, 1:]

@@ -26,7 +26,7 @@ def micro_batches(
     """Return the micro-batches of each rank, as positions in the global batch.
 
     Each sample is in one micro-batch. All ranks have the same number of samples and of micro-batches, as
-    they synchronize after each.
+    they synchronize after each. McvrpError if the samples cannot be shared equally.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ def micro_batches(
     samples, tokens
         Maximum number of samples, and of problem and solution tokens with padding, of a
         micro-batch. A larger sample is a micro-batch by itself.
-
-    Raises
-    ------
-    McvrpError
-        If the samples cannot be shared equally.
     """
     pieces: list[list[_Positions]] = []  # of each rank
-    for share in _shares(sizes, path_lengths, ranks, order):
+    if len(sizes) % ranks:
+        raise McvrpError(
+            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
+        )
+    positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
+    for share in positions.reshape(ranks, -1):
         runs = [share] if order == "paper" else np.split(share, np.flatnonzero(np.diff(sizes[share])) + 1)
         splits = [_split(run, sizes[run], path_lengths[run], samples, tokens) for run in runs]
         pieces.append([piece for split in splits for piece in split])
@@ -60,18 +60,6 @@ def computed_tokens(sizes: NDArray[np.int64], path_lengths: NDArray[np.int64]) -
     return len(sizes) * int(sizes.max() + 1), len(sizes) * int(path_lengths.max() - 1)
 
 
-def _shares(
-    sizes: NDArray[np.int64], path_lengths: NDArray[np.int64], ranks: int, order: Order
-) -> _Positions:
-    """Return the samples of each rank, ``(ranks, B / ranks)``."""
-    if len(sizes) % ranks:
-        raise McvrpError(
-            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
-        )
-    positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
-    return positions.reshape(ranks, -1)
-
-
 def _split(
     run: _Positions,
     sizes: NDArray[np.int64],
@@ -80,12 +68,9 @@ def _split(
     tokens: int | None,
 ) -> list[_Positions]:
     """Return ``run`` in as few equal pieces as the limits allow."""
-    limits = [len(run)]
-    if samples is not None:
-        limits.append(samples)
-    if tokens is not None:
-        limits.append(tokens // int(sizes.max() + path_lengths.max()))
-    return np.array_split(run, -(-len(run) // max(1, min(limits))))
+    by_tokens = tokens // int(sizes.max() + path_lengths.max()) if tokens else len(run)
+    limit = max(1, min(len(run), samples or len(run), by_tokens))
+    return np.array_split(run, -(-len(run) // limit))
 
 
 def _split_largest(

@@ -66,7 +66,7 @@ class NetworkConfig:
 
 
 class Attention(nn.Module):
-    """Multi-head attention over given keys and values: of the same tokens, of a memory or of a cache."""
+    """Multi-head attention over keys and values of the same tokens, of a memory or of a cache."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -154,8 +154,7 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """Return the block's output for token ``t`` of every sample, ``(G, S, D)``.
 
-        Samples take the dimension of tokens in training: they attend to their group's problem tokens as
-        one query block, so the group's keys are never copied.
+        Samples attend to their group's problem tokens as one query block, so its keys are never copied.
         """
         samples = x.flatten(0, 1)[:, None]  # (G, S, D) -> (G * S, 1, D)
         y = self.norm_self(samples)

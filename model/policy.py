@@ -4,8 +4,6 @@ Williams 1992; the baseline is that of Kool et al. 2019b, "Buy 4 REINFORCE sampl
 labels. An optional risk parameter weights cheap samples more, for use with the best of several samples.
 Paths are sampled by the cached decoder; their gradient is one teacher-forced pass, in which the samples of
 an instance share its encoding and its keys.
-
-Works on one batch; the instances of a step and the rest of its loss are defined in `tasks.train`.
 """
 
 from __future__ import annotations
@@ -27,19 +25,10 @@ from mcvrp.model.strategies import Sampling
 
 @dataclass(frozen=True)
 class Sampled:
-    """Instances with paths sampled from the network.
+    """Instances with paths sampled from the network."""
 
-    Parameters
-    ----------
-    batch
-        The instances; ``path`` ``(B * S, L)`` and ``path_lengths`` ``(B * S,)`` hold S consecutive paths
-        per instance.
-    costs
-        Cost of each path with the city scaled to the unit square, float32 ``(B, S)``.
-    """
-
-    batch: Batch
-    costs: Tensor
+    batch: Batch  # with S consecutive paths per instance: path (B * S, L), path_lengths (B * S,)
+    costs: Tensor  # float32 (B, S), with the city scaled to the unit square
 
     def advantages(self, risk: float | None = None) -> Tensor:
         """Return the advantage of each path, as a share of the mean cost of its instance, ``(B, S)``.
@@ -75,10 +64,7 @@ def draw(model: FmMcvrp, table: CityTable, costs: TravelCosts, groups: Sequence[
 
 
 def policy_loss(model: FmMcvrp, table: CityTable, sampled: Sampled, risk: float | None = None) -> Tensor:
-    """Return the policy-gradient loss, summed over all paths, a scalar.
-
-    The log-likelihood of each path times its advantage, see `Sampled.advantages`.
-    """
+    """Return the sum over all paths of log-likelihood times advantage (`Sampled.advantages`), a scalar."""
     batch = sampled.batch
     problem = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
     embeddings = model.encode(problem, batch.key_lengths)

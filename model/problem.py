@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,37 +20,22 @@ from mcvrp.model.city import DEPOT as DEPOT, City as City, frozen
 from mcvrp.model.errors import McvrpError
 
 Costs = TypeVar("Costs", float, NDArray[np.float64])
-COST_TOLERANCE = (
-    1e-9  # relative: sums of the same legs in float64 differ by less, costs of different routes by more
-)
+# Relative: sums of the same legs in float64 differ by less, costs of different routes by more.
+COST_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """The orders of one day: customers, demands and vehicle capacity.
+    """The orders of one day in the city ``city_id``.
 
-    Parameters
-    ----------
-    city_id
-        City of the customers.
-    ids
-        Node numbers of the customers, uint32 ``(n,)``, ascending.
-    demands
-        Their demands, uint16 ``(n,)``, in units of capacity.
-    capacity
-        Capacity of a vehicle.
-
-    Raises
-    ------
-    McvrpError
-        If there are no customers, ids repeat, are not ascending or name the depot, or a demand is 0
-        or above the capacity.
+    McvrpError if there are no customers, ids repeat, are not ascending or name the depot, or a demand is 0 or
+    above the capacity.
     """
 
     city_id: str
-    ids: NDArray[np.uint32]
-    demands: NDArray[np.uint16]
-    capacity: int
+    ids: NDArray[np.uint32]  # (n,), node numbers of the customers, ascending
+    demands: NDArray[np.uint16]  # (n,), in units of capacity
+    capacity: int  # of a vehicle
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))
@@ -95,14 +81,7 @@ class Instance:
 
 
 def require_instances(city: City, instances: Sequence[Instance]) -> None:
-    """Check that ``instances`` belong to ``city``.
-
-    Raises
-    ------
-    McvrpError
-        If an instance belongs to a city that this one does not extend, or has a customer that the city does
-        not have.
-    """
+    """Raise McvrpError unless each of ``instances`` is of ``city`` or one it extends, with its customers."""
     for instance in instances:
         if not city.accepts(instance.city_id):
             raise McvrpError(
@@ -129,13 +108,8 @@ class Solution:
     @classmethod
     def from_path(cls, path: Iterable[int]) -> Solution:
         """Return the solution whose depot-separated sequence is ``path``."""
-        routes: list[list[int]] = [[]]
-        for node in path:
-            if node == DEPOT:
-                routes.append([])
-            else:
-                routes[-1].append(int(node))
-        return cls.of(routes)
+        parts = groupby(path, lambda node: node == DEPOT)
+        return cls.of(nodes for at_depot, nodes in parts if not at_depot)
 
     @property
     def path(self) -> NDArray[np.int64]:

@@ -35,27 +35,19 @@ def greedy_costs(model: AttentionModel, costs: TravelCosts, orders: Orders) -> T
 def surrogate(
     model: AttentionModel, costs: TravelCosts, orders: Orders, uniforms: Tensor, baseline: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the REINFORCE loss and the costs ``(B, S)`` of the sampled paths.
+    """Return the REINFORCE loss and the costs ``(B, S)`` of the paths sampled by ``uniforms`` ``(B, S, 2n)``.
 
-    Parameters
-    ----------
-    uniforms
-        Random numbers of the paths, doubles in [0, 1) ``(B, S, 2n)``.
-    baseline
-        Baseline per instance, ``(B,)``, or ``(1,)`` for all.
+    ``baseline`` is one per instance, ``(B,)``, or ``(1,)`` for all.
     """
     nodes = model.encode(orders)
-    path = rollout(model, nodes.detached(), orders, uniforms)
+    path = rollout(model, nodes, orders, uniforms)
     cost = costs(orders.ids, path)
     likelihood = model.log_likelihood(nodes, orders, path)
     return ((cost - baseline[:, None]) * likelihood).mean(), cost
 
 
 def better(candidate: NDArray[np.float64], baseline: NDArray[np.float64], alpha: float = ALPHA) -> bool:
-    """Return whether ``candidate`` costs less than ``baseline`` on the same instances, significantly.
-
-    A one-sided paired t-test.
-    """
+    """Return whether ``candidate`` costs significantly less on the same instances: paired t-test."""
     if candidate.mean() >= baseline.mean():
         return False
     return bool(ttest_rel(candidate, baseline, alternative="less").pvalue < alpha)

@@ -13,7 +13,7 @@ Kind = Literal["t5", "constant", "cosine", "knee"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Learning-rate schedule of a phase.
+    """Learning-rate schedule of a phase; McvrpError if a value is out of range.
 
     Parameters
     ----------
@@ -23,17 +23,8 @@ class Schedule:
         The others rise linearly to ``peak`` over ``warmup`` steps; then "constant" stays there, "cosine"
         decays to 0 along half a cosine, and "knee" (warmup–stable–decay) stays until the last ``tail``
         of the steps, over which it decays linearly to 0 (Iyer et al. 2023, the paper's future work).
-    peak
-        Maximum learning rate.
-    warmup
-        Warm-up in steps.
     tail
         Share of the phase's steps with linear decay, in (0, 1]; "knee" only.
-
-    Raises
-    ------
-    McvrpError
-        If a value is out of range.
     """
 
     kind: Kind

@@ -38,29 +38,22 @@ class Strategy(Protocol):
     def dominance(self) -> bool: ...
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
-        """Return the initial totals, float64 ``(G, S)``: for a beam, log-probabilities.
-
-        A path with minus infinity does not exist yet.
-        """
+        """Return the initial totals, float64 ``(G, S)``: for a beam log-probabilities, -inf: no path yet."""
         ...
 
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
-        """Return the extended paths: parent, node and total of each.
+        """Return the extended paths: parent (int64), node (int64) and total (float64) of each, ``(G, S)``.
+
+        None instead of the parents if each path continues itself.
 
         Parameters
         ----------
         scores
             Scores after each path, ``(G, S, T)``; all masked for an ended path, which stays at node 0.
         totals
-            Totals returned by `start` or the previous step.
+            Totals returned by `start` or the previous step, ``(G, S)``.
         uniforms
             Random numbers in [0, 1), float64 ``(G, S)``, a function of instance, sample and step.
-
-        Returns
-        -------
-        tuple
-            int64, int64 and float64, ``(G, S)`` each; None instead of the parents if each path continues
-            itself.
         """
         ...
 
@@ -81,15 +74,13 @@ class Independent:
         raise NotImplementedError
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
-        """Return zeros: there are no totals."""
         return torch.zeros(groups, paths, dtype=torch.float64, device=device)
 
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
-        """Return the chosen nodes; an ended path stays at the depot."""
+        # an ended path stays at the depot
         return None, torch.where(scores.isneginf().all(-1), 0, self.choose(scores, uniforms)), totals
 
     def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
-        """Return the paths unchanged."""
         return paths
 
 
@@ -102,7 +93,6 @@ class Greedy(Independent):
     answers: ClassVar[int | None] = 1
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """Return the node with the largest of ``scores`` ``(..., T)``, int64 ``(...)``."""
         return scores.argmax(-1)
 
 
@@ -110,19 +100,9 @@ class Greedy(Independent):
 class Sampling(Independent):
     """Sampling from the smallest set with probability ``p`` among the ``k`` most probable nodes.
 
-    Parameters
-    ----------
-    p
-        Top-p (nucleus sampling, Holtzman et al. 2020), applied after ``k``; 1 keeps all nodes.
-    k
-        Top-k (Fan et al. 2018); None keeps all nodes.
-    temperature
-        Divisor of the scores, applied before ``k`` and ``p``.
-
-    Raises
-    ------
-    McvrpError
-        If ``p`` is not in (0, 1], ``k`` below 1, or ``temperature`` not positive and finite.
+    ``temperature`` divides the scores, before top-k (Fan et al. 2018; None keeps all nodes) and then top-p
+    (nucleus sampling, Holtzman et al. 2020; 1 keeps all nodes). McvrpError if ``p`` is not in (0, 1], ``k``
+    below 1, or ``temperature`` not positive and finite.
     """
 
     p: float = 1.0
@@ -140,13 +120,11 @@ class Sampling(Independent):
 
     @property
     def description(self) -> str:
-        """The strategy in words, without settings of no effect."""
         top_k = [] if self.k is None else [f"k = {self.k}"]
         warmth = [] if self.temperature == 1 else [f"temperature {self.temperature:g}"]
         return f"nucleus sampling with {', '.join([f'p = {self.p:g}', *top_k, *warmth])}"
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
-        """Return the nodes drawn from ``scores`` by ``uniforms`` ``(...)`` in [0, 1), int64 ``(...)``."""
         score, node = scores.double().sort(stable=True, dim=-1, descending=True)
         score = score[..., : self.k]
         probability = ((score - score[..., :1]) / self.temperature).softmax(-1)
@@ -170,21 +148,10 @@ class Beam:
     """Beam search: the ``width`` most probable paths, extended together.
 
     The first is always the greedy path, so a beam of width 1 is greedy decoding, and the best path is at
-    least as probable as the greedy one, unless ``dominance`` replaces it by a cheaper path in the same state.
-
-    Parameters
-    ----------
-    width
-        Number of paths.
-    dominance
-        Dominance pruning (Kool et al. 2021, "Deep Policy Dynamic Programming"): of paths with the same
-        customers served, last node and load, only the cheapest is kept, as their feasible continuations are
-        equal.
-
-    Raises
-    ------
-    McvrpError
-        If ``width`` is below 1.
+    least as probable as the greedy one, unless ``dominance`` replaces it by a cheaper path in the same state:
+    dominance pruning (Kool et al. 2021, "Deep Policy Dynamic Programming") keeps only the cheapest of the
+    paths with the same customers served, last node and load, as their feasible continuations are equal.
+    McvrpError if ``width`` is below 1.
     """
 
     width: int
@@ -197,25 +164,22 @@ class Beam:
 
     @property
     def description(self) -> str:
-        """The strategy in words."""
         return f"beam search of width {self.width}{', dominated paths left out' if self.dominance else ''}"
 
     @property
     def answers(self) -> int:
-        """The width."""
         return self.width
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
-        """Return the log-probabilities of the empty paths: one per group, the others do not exist yet."""
         totals = torch.full((groups, paths), -torch.inf, dtype=torch.float64, device=device)
         totals[:, 0] = 0.0
         return totals
 
     def extend(self, scores: Tensor, totals: Tensor, uniforms: Tensor) -> Extension:
-        """Return the next beam: the greedy path first, then in descending order of probability.
+        """Return the next beam: the greedy path (if dropped, the most probable) first, then by probability.
 
-        If the greedy path was dropped, the most probable one replaces it. An ended path stays at no cost. If
-        there are fewer than S paths, the rest stay at node 0 with minus infinity.
+        An ended path stays at no cost. If there are fewer than S paths, the rest stay at node 0 with minus
+        infinity.
         """
         nodes = scores.shape[2]
         log_probability = scores.double().log_softmax(-1)
@@ -232,7 +196,7 @@ class Beam:
         return chosen // nodes, node, totals
 
     def finish(self, paths: Tensor, totals: Tensor) -> Tensor:
-        """Return the paths, most probable first, padded with the most probable one."""
+        """Return the paths by descending probability, padded with the most probable one."""
         totals, order = totals.sort(dim=1, descending=True, stable=True)
         order = torch.where(totals.isneginf(), order[:, :1], order)
         return paths.gather(1, order[..., None].expand_as(paths))

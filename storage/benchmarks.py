@@ -22,48 +22,42 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import BENCHMARK
 
 _ROWS = re.compile(r"([^/]+)/n=(\d{3,})/rows-(\d{5,})-(\d{5,})\.parquet$")
-_ROUTES = pa.list_(pa.list_(pa.uint32()))
 
-_COMMON = [
-    pa.field("method", pa.string(), nullable=False),
-    pa.field("n", pa.uint32(), nullable=False),
-    pa.field("index", pa.uint32(), nullable=False),
-]
-_ORIGIN = [
-    pa.field("seed", pa.uint64(), nullable=False),
-    pa.field("device", pa.string(), nullable=False),
-    pa.field("workers", pa.uint32(), nullable=False),
-    pa.field("machine", pa.string(), nullable=False),
-    pa.field("other_cores", pa.float64()),
-    pa.field("version", pa.string(), nullable=False),
-    pa.field("configuration", pa.string(), nullable=False),
-    pa.field("failure", pa.string()),
-]
-_PART = pa.schema(
-    [
-        *_COMMON,
-        pa.field("samples", pa.list_(pa.uint32()), nullable=False),
-        pa.field("seconds", pa.list_(pa.float64()), nullable=False),
-        pa.field("costs", pa.list_(pa.float64()), nullable=False),
-        pa.field("routes", _ROUTES),
-        *_ORIGIN,
-    ]
+_TEXT, _COUNT, _REAL, _ROUTES = pa.string(), pa.uint32(), pa.float64(), pa.list_(pa.list_(pa.uint32()))
+_COMMON = {"method": _TEXT, "n": _COUNT, "index": _COUNT}
+_ORIGIN = {
+    "seed": pa.uint64(),
+    "device": _TEXT,
+    "workers": _COUNT,
+    "machine": _TEXT,
+    "other_cores": _REAL,
+    "version": _TEXT,
+    "configuration": _TEXT,
+    "failure": _TEXT,
+}
+
+
+def _schema(optional: set[str], **columns: pa.DataType) -> pa.Schema:
+    return pa.schema(
+        pa.field(name, kind, nullable=name in {"other_cores", "failure", *optional})
+        for name, kind in {**_COMMON, **columns, **_ORIGIN}.items()
+    )
+
+
+_PART = _schema(
+    {"routes"}, samples=pa.list_(_COUNT), seconds=pa.list_(_REAL), costs=pa.list_(_REAL), routes=_ROUTES
 )
-RESULTS = pa.schema(
-    [
-        *_COMMON,
-        pa.field("samples", pa.uint32(), nullable=False),
-        pa.field("cost", pa.float64()),
-        pa.field("seconds", pa.float64()),
-        pa.field("feasible", pa.bool_(), nullable=False),
-        pa.field("costs", pa.list_(pa.float64())),
-        pa.field("routes", _ROUTES),
-        *_ORIGIN,
-    ]
+RESULTS = _schema(
+    {"cost", "seconds", "costs", "routes"},
+    samples=_COUNT,
+    cost=_REAL,
+    seconds=_REAL,
+    feasible=pa.bool_(),
+    costs=pa.list_(_REAL),
+    routes=_ROUTES,
 )
 
 _SETTINGS = b"mcvrp_settings"  # in the footer of results
-_LATER = {"other_cores": None}  # column that older files lack
 
 Routes = tuple[tuple[int, ...], ...]
 
@@ -122,7 +116,7 @@ def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
 
 def read_part(store: Store, path: str) -> list[PartRow]:
     """Return the rows of a part; McvrpError if it is corrupt or holds other instances than its name says."""
-    table = read_parquet(store, path, BENCHMARK, columns=_PART, later=_LATER)
+    table = read_parquet(store, path, BENCHMARK, columns=_PART)
     url = store.url(path)
     rows = [as_document(row, PartRow, url, named="part", hint="remove it") for row in table.to_pylist()]
     match = _ROWS.search(path)
@@ -138,11 +132,7 @@ def write_results(
     """Write and return the table derived from ``rows``, one row per number of samples.
 
     Routes and the costs of all samples are in the row of the largest number; the others are prefixes of it.
-
-    Parameters
-    ----------
-    settings
-        Prefixes of the blocks that `mcvrp gc` keeps, by default all.
+    ``settings`` are the prefixes of the blocks that `mcvrp gc` keeps, by default all.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
     footer = table.replace_schema_metadata({_SETTINGS: json.dumps(sorted(set(settings))).encode()})
@@ -155,7 +145,7 @@ def read_results(store: Store, run: str) -> pa.Table:
     path = layout.benchmark_results(run)
     if not store.exists(path):
         raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
-    return read_parquet(store, path, BENCHMARK, columns=RESULTS, later=_LATER)
+    return read_parquet(store, path, BENCHMARK, columns=RESULTS)
 
 
 def result_settings(store: Store, run: str) -> tuple[str, ...]:

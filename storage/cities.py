@@ -32,24 +32,12 @@ Source = Literal["synthetic", "imported"]
 class Addresses:
     """Addresses of the nodes of a city, the depot first.
 
-    Parameters
-    ----------
-    ids
-        Ids of nodes 0 to m.
-    lonlat
-        Longitudes and latitudes in degrees (WGS 84), float64 ``(m + 1, 2)``; None if unknown.
-    projection
-        PROJ string of the projection from degrees to the city's coordinates; None if there was none.
-
-    Raises
-    ------
-    McvrpError
-        If an id is duplicate, or the shape of ``lonlat`` is wrong.
+    Raises McvrpError if an id is duplicate, or the shape of ``lonlat`` is wrong.
     """
 
-    ids: tuple[str, ...]
-    lonlat: NDArray[np.float64] | None = None
-    projection: str | None = None
+    ids: tuple[str, ...]  # of nodes 0 to m
+    lonlat: NDArray[np.float64] | None = None  # (m + 1, 2), longitudes and latitudes in degrees (WGS 84)
+    projection: str | None = None  # PROJ string, from degrees to the city's coordinates
 
     def __post_init__(self) -> None:
         if len(self.node_of) < len(self.ids):
@@ -108,8 +96,7 @@ class StoredCity:
 class CityCard:
     """Card of a city: everything that is not in its Parquet files.
 
-    ``parent`` is the id of the city that it extends, ``extends`` the numbers of customers of all ancestors;
-    fields with a default are missing in cards of version 1.
+    ``parent`` is the id of the city that it extends, ``extends`` the numbers of customers of all ancestors.
     """
 
     city_id: str
@@ -229,16 +216,15 @@ def find_cities(store: Store, city_id: str) -> Iterator[StoredCity]:
 
     They may differ in the ids of their customers.
     """
-    cards = _cards(store)
+    cards = list(_cards(store))
     yield from (stored_city(store, name) for name, card in cards if card.get("city_id") == city_id)
     extended = (stored_city(store, name) for name, card in cards if card.get("extends"))
     yield from (stored for stored in extended if city_id in stored.city.ancestors)
 
 
-def _cards(store: Store) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names and cards of all cities; unreadable cards are left out."""
-    cards = []
+def _cards(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names and cards of all cities; unreadable cards are left out."""
     for name in store.folders("cities"):
         with contextlib.suppress(McvrpError):
-            cards.append((name, store.get_json(layout.city_card(name))))
-    return [(name, card) for name, card in cards if isinstance(card, dict)]
+            if isinstance(card := store.get_json(layout.city_card(name)), dict):
+                yield name, card

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcvrp.model.errors import McvrpError, brief
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import Schema, require_readable
+from mcvrp.storage.versions import Schema
 
 T = TypeVar("T")
 _REASON = 100  # characters of an error message
@@ -48,17 +48,17 @@ def as_document(
         if not isinstance(document, Mapping):
             raise ValueError("not an object")
         if schema is not None:
-            require_readable(schema, document, where)
+            schema.require_readable(document.get(schema.field, 1), where)
         # pydantic drops unknown fields of a dataclass, but they may change the meaning of the document
         if unknown := set(document) - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
             raise ValueError(f"unknown field {min(unknown)!r}")
         return _adapter(kind).validate_python(document)  # type: ignore[arg-type]
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise McvrpError(f"{where} is not a valid {named} ({brief(why, _REASON)}): {hint}") from error
     except ValueError as error:
-        raise McvrpError(f"{where} is not a valid {named} ({brief(str(error), _REASON)}): {hint}") from error
+        why = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False)[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise McvrpError(f"{where} is not a valid {named} ({brief(why, _REASON)}): {hint}") from error
 
 
 @lru_cache(maxsize=64)

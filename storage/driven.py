@@ -35,26 +35,14 @@ _SHOWN = 50  # latest files in the card; others are counted
 
 @dataclass(frozen=True)
 class IntakeReceipt:
-    """Receipt of one file of routes.
-
-    Parameters
-    ----------
-    name, sha256
-        Name and checksum of the file.
-    rows, rejected
-        Number of rows, and of those in quarantine.
-    days
-        Days that it contributed, as "2026-01-31".
-    refused
-        Error message if it could not be read, otherwise None.
-    """
+    """Receipt of one file of routes."""
 
     name: str
     sha256: str
     rows: int = 0
-    rejected: int = 0
-    days: tuple[str, ...] = ()
-    refused: str | None = None
+    rejected: int = 0  # of the rows, now in quarantine
+    days: tuple[str, ...] = ()  # that it contributed, as "2026-01-31"
+    refused: str | None = None  # error message if it could not be read
 
     @property
     def key(self) -> str:

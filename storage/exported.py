@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, find_cities, find_city, save_city, stored_city
+from mcvrp.storage.models.card import model_config, model_readme
 from mcvrp.storage.models.models import (
     ModelCard,
     folder_card,
@@ -16,7 +17,6 @@ from mcvrp.storage.models.models import (
     publish,
     versions,
 )
-from mcvrp.storage.models.readme import model_config, model_readme
 from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS
 from mcvrp.storage.store.store import Store

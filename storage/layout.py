@@ -57,15 +57,13 @@ city_map = Path[str]("cities/{city}/map.png")
 
 # Labels
 label_dir = Path[str]("labels/{dataset}")
-data_dir = Path[str](
-    "labels/{dataset}/data"
-)  # nothing but labels, so that any Parquet reader can read the folder
+data_dir = Path[str]("labels/{dataset}/data")  # only labels: any Parquet reader can read the folder
 size_dir = Path[str, int]("labels/{dataset}/data/n={n:03d}")
 label_shard = Path[str, int, int]("labels/{dataset}/data/n={n:03d}/part-{k:05d}.parquet")
 staging_dir = Path[str]("labels/{dataset}/_staging")  # chunks of labels before they are merged into shards
 staged_dir = Path[str, int]("labels/{dataset}/_staging/n={n:03d}")
-staged_chunk = Path[str, int, int, int](
-    "labels/{dataset}/_staging/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
+staged_chunk = Path[str, int, int, int](  # stop excluded
+    "labels/{dataset}/_staging/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
 )
 label_spec = Path[str]("labels/{dataset}/spec.json")
 manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the shards
@@ -74,9 +72,6 @@ shard_list = Path[str]("labels/{dataset}/shards.pq")  # derived from the shards
 driver_lease = Path[str]("labels/{dataset}/lease.json")
 quarantine = Path[str]("labels/{dataset}/quarantine.json")
 verification = Path[str]("labels/{dataset}/verification.json")
-verification_progress = Path[str](
-    "labels/{dataset}/verification-progress.json"
-)  # removed once there is a report
 corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
 label_statistics = Path[str]("labels/{dataset}/statistics.pq")
@@ -86,9 +81,7 @@ run_dir = Path[str]("training/{run}")
 phase_dir = Path[str, str]("training/{run}/{phase}")
 checkpoint_dir = Path[str, str, int]("training/{run}/{phase}/step-{step:08d}")
 phase_metrics = Path[str, str]("training/{run}/{phase}/metrics.parquet")
-phase_events = Path[str, str, int](
-    "training/{run}/{phase}/events.out.tfevents.{step:08d}"
-)  # first step of the file
+phase_events = Path[str, str, int]("training/{run}/{phase}/events.out.tfevents.{step:08d}")  # its first step
 run_card = Path[str]("training/{run}/README.md")
 run_spec = Path[str]("training/{run}/spec.json")
 run_figures = Path[str]("training/{run}/metrics.json")
@@ -100,13 +93,9 @@ models_removed = Path[str]("training/{run}/models_removed.json")
 models_dir = Path[str]("models/{model}")
 model_dir = Path[str, int]("models/{model}/{version:04d}")
 model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # written last
-model_config = Path[str, int](
-    "models/{model}/{version:04d}/config.json"
-)  # written first: reserves the version
+model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
-model_removal = Path[str, int](
-    "models/{model}/{version:04d}/removal.json"
-)  # no alias may be moved to this version
+model_removal = Path[str, int]("models/{model}/{version:04d}/removal.json")  # no alias may move here
 folder_card = "model.json"  # of an exported model
 model_alias = Path[str, str]("models/{model}/{alias}.json")
 
@@ -115,9 +104,7 @@ attention_dir = Path[str]("attention/{model}")
 attention_size_dir = Path[str, int]("attention/{model}/n={n:03d}")
 attention_overview = Path[str]("attention/{model}/README.md")
 attention_costs = Path[str, int]("attention/{model}/n={n:03d}/costs.png")
-attention_card = Path[str, int](
-    "attention/{model}/n={n:03d}/model.json"
-)  # written last: the training is complete
+attention_card = Path[str, int]("attention/{model}/n={n:03d}/model.json")  # written last
 attention_training = Path[str, int]("attention/{model}/n={n:03d}/training.safetensors")
 attention_lease = Path[str]("attention/{model}/lease.json")
 
@@ -143,10 +130,7 @@ driven_quarantine = Path[str, str]("driven/{city}/quarantine/{file}.csv")
 
 # Trials of a challenger: nights, and rounds of the improvement loop
 NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs
-TRIAL_RECORDS = {
-    "nights": "night.json",
-    "rounds": "round.json",
-}  # by top folder; written last: the trial is complete
+TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder; written last
 
 
 class _TrialPath(Path[str, str]):
@@ -169,9 +153,7 @@ trial_spec = _TrialPath("{model}/{trial}/spec.json")
 trial_metrics = _TrialPath("{model}/{trial}/metrics.json")
 trial_picture = _TrialPath("{model}/{trial}/comparison.png")
 trial_readme = _TrialPath("{model}/{trial}/README.md")
-improved_dir = Path[str, str](
-    "rounds/{model}/{trial}/improved"
-)  # labels with better routes found by the model
+improved_dir = Path[str, str]("rounds/{model}/{trial}/improved")  # labels with better routes of the model
 improved_chunk = Path[str, str, int, int, int](
     "rounds/{model}/{trial}/improved/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
 )
@@ -185,20 +167,18 @@ def trial_record(model: str, trial: str) -> str:
 # Parsing of file and folder names
 _SIZE = re.compile(r"n=(\d{3,})")
 _SHARD = re.compile(r"part-(\d{5,})\.parquet")
-_VERSION = re.compile(r"[0-9]{1,9}")
+_VERSION = re.compile(r"([0-9]{1,9})")
 _STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
 
 
 def size_of(folder: str) -> int | None:
     """Return n of the partition ``folder``, None if it is not a partition."""
-    match = _SIZE.fullmatch(_last(folder))
-    return int(match[1]) if match else None
+    return _number(_SIZE, folder)
 
 
 def shard_number(path: str) -> int | None:
     """Return k of the shard at ``path``, None if it is not the name of a shard."""
-    match = _SHARD.fullmatch(_last(path))
-    return int(match[1]) if match else None
+    return _number(_SHARD, path)
 
 
 def version_number(text: str) -> int | None:
@@ -208,12 +188,12 @@ def version_number(text: str) -> int | None:
 
 def version_of(folder: str) -> int | None:
     """Return the version of the model in ``folder``, None if its name is not a number."""
-    return version_number(_last(folder))
+    return _number(_VERSION, folder)
 
 
 def staged_rows(path: str) -> tuple[int, int] | None:
     """Return the first and last row (excluded) of the chunk at ``path``, None if it is not a chunk."""
-    match = _STAGED.fullmatch(_last(path))
+    match = _STAGED.fullmatch(path.rsplit("/", 1)[-1])
     return (int(match[1]), int(match[2])) if match else None
 
 
@@ -223,5 +203,6 @@ def corrupt(dataset: str, path: str) -> str:
     return f"{corrupt_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"
 
 
-def _last(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
+def _number(pattern: re.Pattern[str], path: str) -> int | None:
+    match = pattern.fullmatch(path.rsplit("/", 1)[-1])
+    return int(match[1]) if match else None

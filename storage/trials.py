@@ -15,38 +15,18 @@ from mcvrp.storage.store.store import Store
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """Decision of one night or improvement round.
+    """Decision of one night or improvement round, on versions ``champion`` and ``challenger``."""
 
-    Parameters
-    ----------
-    name
-        "night-" or "improve-", and a hash of the inputs.
-    number
-        Number of the night of its model, or of the round of its loop, from 1.
-    champion, challenger
-        Versions that were compared.
-    old
-        Dataset of the old labels.
-    promote, reasons
-        Decision.
-    days
-        Nights: days of the training data, each with the checksum of its file.
-    loop
-        Rounds: name of the loop.
-    applied
-        Whether the promotion was carried out.
-    """
-
-    name: str
-    number: int
+    name: str  # "night-" or "improve-", and a hash of the inputs
+    number: int  # of the night of its model, or of the round of its loop, from 1
     champion: int
     challenger: int
-    old: str
+    old: str  # dataset of the old labels
     promote: bool
     reasons: tuple[str, ...]
-    days: tuple[str, ...] = ()
-    loop: str = ""
-    applied: bool = False
+    days: tuple[str, ...] = ()  # nights: days of the training data, each with the checksum of its file
+    loop: str = ""  # rounds: name of the loop
+    applied: bool = False  # whether the promotion was carried out
 
     @property
     def now(self) -> int:

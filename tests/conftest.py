@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 # Minutes each: the test process that ended with such a file would keep the others waiting.
-_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py", "test_loop.py", "test_paper_step.py")
+_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py", "test_loop.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,44 +1,59 @@
-"""`mcvrp city`: the spec of an imported city, and creating one without Prefect."""
+"""`mcvrp city`: the spec of an imported city, and creating one with or without Prefect."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import time
+from itertools import count
 from pathlib import PurePath
 
 from pydantic import ValidationError
 
-from mcvrp.flows.cli.output import Outcome, aligned, plain
+from mcvrp.flows.cli.commands import run_stage
+from mcvrp.flows.cli.output import Outcome, aligned, plain, writing
 from mcvrp.flows.config.errors import field_errors
+from mcvrp.flows.config.extras import has_pipeline
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
 from mcvrp.storage.cities import has_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import make_city
+from mcvrp.tasks.city.make import make_city, plan_city
 from mcvrp.tasks.city.spec import CitySpec
 
 _FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
-_NUMBER = re.compile(r"(.*)-(\d+)")
 
 
-def create_city(spec: CitySpec, store: Store) -> Outcome:
-    """Create the city of ``spec`` without Prefect, if that is not installed."""
-    from mcvrp.flows.figures import CitySummary, city_figures
-
-    began = time.monotonic()
-    made = make_city(store, spec)
-    summary = CitySummary.of(spec.name, made, time.monotonic() - began)
-    return Outcome(plain(summary), aligned(city_figures(summary)))
+def create(options: argparse.Namespace) -> Outcome:
+    """Create the city of the preset."""
+    return _make(load_preset(options.preset, options.overrides).city, writing(options))
 
 
-def imported_city(options: argparse.Namespace, store: Store) -> CitySpec:
-    """Return the spec of `mcvrp city import` or `extend`.
+def import_or_extend(options: argparse.Namespace) -> Outcome:
+    """Create a city from a file of addresses, or from a city and such a file."""
+    if options.overrides:
+        raise McvrpError(f"mcvrp city {options.action} uses no preset: use its options instead of --set")
+    store = writing(options)
+    spec = _spec(options, store)
+    plan_city(store, spec)  # an invalid file is rejected before a server is started
+    return _make(spec, store)
 
-    Raises
-    ------
-    McvrpError
-        If an option is invalid.
-    """
+
+def _make(spec: CitySpec, store: Store) -> Outcome:
+    if has_pipeline():
+        made = run_stage(STAGES["city"], store, {"city": spec})
+    else:
+        from mcvrp.flows.figures import CitySummary, city_figures
+
+        began = time.monotonic()
+        summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
+        made = Outcome(plain(summary), aligned(city_figures(summary)))
+    return Outcome(made.document, f"{made.text}\n\n{store.url(layout.city_dir(spec.name))}")
+
+
+def _spec(options: argparse.Namespace, store: Store) -> CitySpec:
     extends = options.city if options.action == "extend" else None
     fields = {name: value for name in _FIELDS if (value := getattr(options, name, None)) is not None}
     addresses = {"file": options.file, **fields, **({"extends": extends} if extends else {})}
@@ -53,15 +68,10 @@ def imported_city(options: argparse.Namespace, store: Store) -> CitySpec:
 
 def next_name(store: Store, name: str) -> str:
     """Return the first unused name after ``name``: "lyon-2", "lyon-3", ..."""
-    numbered = _NUMBER.fullmatch(name)
+    numbered = re.fullmatch(r"(.*)-(\d+)", name)
     stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
-    while True:
-        number += 1
-        if not has_city(store, f"{stem}-{number}"):
-            return f"{stem}-{number}"
+    return next(f"{stem}-{k}" for k in count(number + 1) if not has_city(store, f"{stem}-{k}"))
 
 
 def _name_of(file: str) -> str:
-    """Return the name of ``file`` without the characters that are invalid in a city's name."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._")
-    return stem or "city"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._") or "city"

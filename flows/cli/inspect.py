@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.cli.inspect_files import describe_file, describe_folder, is_file
-from mcvrp.flows.cli.inspect_kinds import KINDS, Kind, dataset_of, describe_version
-from mcvrp.flows.cli.output import Outcome, plain, table
+from mcvrp.flows.cli.inspect_files import describe_file, describe_folder
+from mcvrp.flows.cli.inspect_kinds import KINDS, Kind, dataset_of
+from mcvrp.flows.cli.output import Outcome, plain, reading, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store, StoredFile
@@ -20,31 +21,40 @@ _LISTED = 8  # names in a list; more are counted
 _CLOSE = 3  # suggested names
 
 
+def inspect_or_draw(options: argparse.Namespace) -> Outcome:
+    """Describe the path of ``options``, or draw an instance of the dataset."""
+    store, path = reading(options), options.path or ""
+    if options.draw:
+        n, i = options.draw
+        return draw(store, path, n, i, Path(options.out) if options.out else None)
+    if options.out:
+        raise McvrpError("--out is the output file of --draw: give --draw N I, too")
+    return inspect(store, path)
+
+
 def inspect(store: Store, path: str) -> Outcome:
     """Describe the file, folder or artifact at ``path``.
 
     A path of the store, with or without its address; the name of an artifact, or several of which are listed;
     a version of a model as NAME@3, NAME@champion or NAME@latest; or "" for the whole store.
-
-    Raises
-    ------
-    McvrpError
-        If there is none.
     """
     path = store_path(store, path)
     if not path:
         return _overview(store)
-    if is_file(store, path):
+    if _is_file(store, path):
         return describe_file(store, path)
     name, at, version = path.removeprefix("models/").partition("@")
     if at and "/" not in name:
-        return describe_version(store, layout.checked_name("model", name), version)
+        from mcvrp.storage.models.models import named_version
+
+        return describe_folder(
+            store, named_version(store, layout.checked_name("model", name), version).folder
+        )
     if store.exists(path):
         return _folder(store, path)
     folders = _folders_named(store, path)
     if not folders:
-        hint = _suggestion(store, path)
-        raise McvrpError(f"there is nothing at {store.url(path)}: {hint}")
+        raise McvrpError(f"there is nothing at {store.url(path)}: {_suggestion(store, path)}")
     if len(folders) == 1:
         return _folder(store, *folders)
     kinds = {kind: folder for folder, kind in folders.items()}
@@ -54,13 +64,7 @@ def inspect(store: Store, path: str) -> Outcome:
 
 
 def store_path(store: Store, path: str) -> str:
-    """Return ``path``, which may be an address or a path on this machine, as a path of the store.
-
-    Raises
-    ------
-    McvrpError
-        If it is outside of the store.
-    """
+    """Return ``path``, an address or a path on this machine, as one of the store, or raise McvrpError."""
     path = path.rstrip("/")
     if path == store.uri or path.startswith(f"{store.uri}/"):
         return path.removeprefix(store.uri).strip("/")
@@ -84,8 +88,15 @@ def _exists(store: Store, path: str) -> bool:
         return False
 
 
+def _is_file(store: Store, path: str) -> bool:
+    try:
+        store.size(path)
+    except McvrpError:
+        return False
+    return True
+
+
 def _folders_named(store: Store, name: str) -> dict[str, str]:
-    """Return the folders of all artifacts named ``name``, with their kinds."""
     try:
         layout.checked_name("artifact", name)
     except McvrpError:
@@ -97,22 +108,13 @@ def _folders_named(store: Store, name: str) -> dict[str, str]:
 
 
 def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
-    """Draw the routes of instance (``n``, ``i``) of the dataset ``path`` into a PNG file.
+    """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into ``out``, a PNG file.
 
-    Parameters
-    ----------
-    out
-        The file (default: a name with the dataset, n and i in the current folder).
-
-    Raises
-    ------
-    McvrpError
-        If the dataset or the instance does not exist, or the file cannot be written.
+    The default is a file in the current folder, named after the dataset, n and i.
     """
     from mcvrp.storage.cities import find_city
     from mcvrp.storage.labels.dataset import Dataset
-    from mcvrp.tasks.support.pictures import png
-    from mcvrp.tasks.support.routes_picture import Panel, solutions
+    from mcvrp.tasks.support.pictures import png, solutions
 
     dataset = dataset_of(store, store_path(store, path))
     if dataset is None:
@@ -124,7 +126,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
     try:
-        target.write_bytes(png(solutions(city, label.instance, [Panel(title, label.solution)])))
+        target.write_bytes(png(solutions(city, label.instance, [(title, label.solution)])))
     except OSError as error:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
     text = (
@@ -146,39 +148,34 @@ def _folder(store: Store, path: str) -> Outcome:
 
 
 def _all_of(store: Store, kind: Kind) -> Outcome:
-    """Describe all artifacts of a kind, one row each."""
-    document = {name: _sum(files) for name, files in _grouped(store.files(kind.folder), 1).items()}
-    rows = [(f"{kind.folder}/{name}", *_sum_text(counted)) for name, counted in document.items()]
-    return Outcome({kind.folder: document}, table((kind.title, "files", "bytes"), rows, (1, 2)))
+    sums = _sums(store.files(kind.folder), 1)
+    rows = [
+        (f"{kind.folder}/{name}", *(f"{count:,}" for count in total.values())) for name, total in sums.items()
+    ]
+    return Outcome({kind.folder: sums}, table((kind.title, "files", "bytes"), rows, (1, 2)))
 
 
 def _overview(store: Store) -> Outcome:
-    """Describe the whole store, one row per folder."""
-    document, rows = dict[str, dict[str, Any]](), []
-    for top, files in _grouped(store.files(""), 0).items():
-        counted, names = _sum(files), [name for name in _grouped(files, 1) if name]
-        document[top] = {**counted, "names": names}
-        rows.append((top, *_sum_text(counted), listed(names, _LISTED)))
+    files, document, rows = store.files(""), dict[str, dict[str, Any]](), []
+    for top, total in _sums(files, 0).items():
+        names = [name for name in _sums([f for f in files if f.path.split("/")[0] == top], 1) if name]
+        document[top] = {**total, "names": names}
+        rows.append((top, *(f"{count:,}" for count in total.values()), listed(names, _LISTED)))
     if not document:
         return Outcome({"store": store.uri, "folders": {}}, f"the store {store.uri} is empty")
     text = table(("folder", "files", "bytes", "contents"), rows, (1, 2))
     return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
 
 
-def _grouped(files: Sequence[StoredFile], depth: int) -> dict[str, list[StoredFile]]:
-    """Return ``files`` by the part of their paths at ``depth``, "" for shorter paths."""
-    groups: dict[str, list[StoredFile]] = {}
+def _sums(files: Sequence[StoredFile], depth: int) -> dict[str, dict[str, int]]:
+    """Return number and bytes of ``files`` by the part of their paths at ``depth``, "" for shorter paths."""
+    sums: dict[str, dict[str, int]] = {}
     for file in files:
-        groups.setdefault("".join(file.path.split("/")[depth : depth + 1]), []).append(file)
-    return groups
-
-
-def _sum(files: Sequence[StoredFile]) -> dict[str, int]:
-    return {"files": len(files), "bytes": sum(file.size for file in files)}
-
-
-def _sum_text(counted: Mapping[str, int]) -> list[str]:
-    return [f"{count:,}" for count in counted.values()]
+        part = "".join(file.path.split("/")[depth : depth + 1])
+        total = sums.setdefault(part, {"files": 0, "bytes": 0})
+        total["files"] += 1
+        total["bytes"] += file.size
+    return sums
 
 
 def _suggestion(store: Store, path: str) -> str:
@@ -190,8 +187,6 @@ def _suggestion(store: Store, path: str) -> str:
     close += [path for path in paths if path.split("/")[1] in names and path not in close]
     if close:
         return f"did you mean {', '.join(close[: 2 * _CLOSE])}?"
-    return (
-        f"there is {listed(paths, _LISTED)}"
-        if paths
-        else "the store is empty, run mcvrp city create or import"
-    )
+    if not paths:
+        return "the store is empty, run mcvrp city create or import"
+    return f"there is {listed(paths, _LISTED)}"

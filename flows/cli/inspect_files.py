@@ -28,34 +28,20 @@ _REMEDY = "remove it, and run the command that writes it again"
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 
-def is_file(store: Store, path: str) -> bool:
-    """Return whether ``path`` is a file, and not a folder."""
-    try:
-        store.size(path)
-    except McvrpError:
-        return False
-    return True
-
-
 def describe_file(store: Store, path: str) -> Outcome:
-    """Describe a file: text and JSON completely, tables by columns and first rows, others by their size.
-
-    Raises
-    ------
-    McvrpError
-        If its contents do not match its extension.
-    """
-    return _BY_EXTENSION.get(PurePosixPath(path).suffix, _bytes)(store, path)
+    """Describe a file: text and JSON completely, tables by columns and first rows, others by their size."""
+    extension = PurePosixPath(path).suffix
+    if extension not in _BY_EXTENSION:
+        return Outcome({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")
+    kind, describe = _BY_EXTENSION[extension]
+    try:
+        return describe(store, path)
+    except (*UNREADABLE, KeyError, TypeError) as error:
+        raise McvrpError(f"{store.url(path)} is not a {kind} ({reason(error)}): {_REMEDY}") from error
 
 
 def describe_folder(store: Store, path: str) -> Outcome:
-    """Describe a folder by its README.md, otherwise by its files, and by its JSON documents.
-
-    Raises
-    ------
-    McvrpError
-        If it is empty.
-    """
+    """Describe a folder by its README.md, otherwise by its files and JSON documents; McvrpError if empty."""
     files = {file.path: file.size for file in store.files(path)}
     if not files:
         raise McvrpError(f"there is nothing at {store.url(path)}: check the name")
@@ -103,14 +89,9 @@ def _text(store: Store, path: str) -> Outcome:
 
 def _parquet(store: Store, path: str) -> Outcome:
     with store.open_input(path) as stream:
-        try:
-            parquet = pq.ParquetFile(stream)
-            rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
-            batch = next(parquet.iter_batches(batch_size=_HEAD), None)
-        except UNREADABLE as error:
-            raise McvrpError(
-                f"{store.url(path)} is not a readable Parquet file ({reason(error)}): {_REMEDY}"
-            ) from error
+        parquet = pq.ParquetFile(stream)
+        rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
+        batch = next(parquet.iter_batches(batch_size=_HEAD), None)
     first = pd.DataFrame() if batch is None else batch.to_pandas()
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
     columns = {field.name: str(field.type) for field in schema}
@@ -121,12 +102,7 @@ def _parquet(store: Store, path: str) -> Outcome:
 
 
 def _csv(store: Store, path: str) -> Outcome:
-    try:
-        frame = pd.read_csv(io.BytesIO(store.get(path)), dtype="string", sep=None, engine="python")
-    except (ValueError, UnicodeError) as error:
-        raise McvrpError(
-            f"{store.url(path)} is not a readable CSV file ({reason(error)}): {_REMEDY}"
-        ) from error
+    frame = pd.read_csv(io.BytesIO(store.get(path)), dtype="string", sep=None, engine="python")
     first = frame.head(_HEAD)
     columns = [str(name) for name in frame.columns]
     text = [f"{len(frame):,} rows", *(f"  {name}" for name in columns), *_rows(first)]
@@ -134,12 +110,8 @@ def _csv(store: Store, path: str) -> Outcome:
 
 
 def _records(frame: pd.DataFrame) -> Any:
-    return plain(
-        [
-            {str(k): None if v is pd.NA or v is pd.NaT else v for k, v in row.items()}
-            for row in frame.to_dict("records")
-        ]
-    )
+    rows = frame.to_dict("records")
+    return plain([{str(k): None if v is pd.NA or v is pd.NaT else v for k, v in row.items()} for row in rows])
 
 
 def _rows(frame: pd.DataFrame) -> list[str]:
@@ -150,34 +122,26 @@ def _rows(frame: pd.DataFrame) -> list[str]:
 
 
 def _tensors(store: Store, path: str) -> Outcome:
+    size = store.size(path)
     with store.open_input(path) as stream:
         length = int.from_bytes(stream.read(8), "little")
-        try:
-            if length > store.size(path):
-                raise ValueError("its header is longer than the file")
-            header: dict[str, Any] = json.loads(stream.read(length))
-            header.pop("__metadata__", None)
-            shapes = {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items()}
-        except (ValueError, KeyError, TypeError) as error:
-            raise McvrpError(
-                f"{store.url(path)} is not a safetensors file ({reason(error)}): {_REMEDY}"
-            ) from error
+        if length > size:
+            raise ValueError("its header is longer than the file")
+        header: dict[str, Any] = json.loads(stream.read(length))
+    header.pop("__metadata__", None)
+    shapes = {name: (tensor["dtype"], tensor["shape"]) for name, tensor in header.items()}
     lines = [f"  {name}: {kind} {' x '.join(map(str, shape))}" for name, (kind, shape) in shapes.items()]
-    document = {"bytes": store.size(path), "tensors": {name: shape for name, (_, shape) in shapes.items()}}
-    return Outcome(document, "\n".join([f"{len(shapes):,} arrays, {store.size(path):,} bytes", *lines]))
+    document = {"bytes": size, "tensors": {name: shape for name, (_, shape) in shapes.items()}}
+    return Outcome(document, "\n".join([f"{len(shapes):,} arrays, {size:,} bytes", *lines]))
 
 
-def _bytes(store: Store, path: str) -> Outcome:
-    return Outcome({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")
-
-
-_BY_EXTENSION: Mapping[str, Callable[[Store, str], Outcome]] = {
-    ".json": _json,
-    ".md": _markdown,
-    ".tex": _text,
-    ".txt": _text,
-    ".parquet": _parquet,
-    ".pq": _parquet,
-    ".csv": _csv,
-    ".safetensors": _tensors,
+_BY_EXTENSION: Mapping[str, tuple[str, Callable[[Store, str], Outcome]]] = {
+    ".json": ("JSON document", _json),
+    ".md": ("text", _markdown),
+    ".tex": ("text", _text),
+    ".txt": ("text", _text),
+    ".parquet": ("readable Parquet file", _parquet),
+    ".pq": ("readable Parquet file", _parquet),
+    ".csv": ("readable CSV file", _csv),
+    ".safetensors": ("safetensors file", _tensors),
 }

@@ -13,11 +13,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.attention import attention_models, attention_table
 from mcvrp.storage.store.store import Store
 
+_METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of an alias to show
 
 
-def describe_dataset(store: Store, dataset: str) -> Outcome:
-    """Describe the dataset ``dataset``: card, manifest, statistics by size, verification report."""
+def _dataset(store: Store, dataset: str) -> Outcome:
     from mcvrp.storage.labels.manifest import TOTALS, read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
     from mcvrp.storage.labels.verification import read_verification
@@ -36,11 +36,16 @@ def describe_dataset(store: Store, dataset: str) -> Outcome:
 
 
 def model_versions(store: Store, name: str) -> Outcome:
-    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history."""
+    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history.
+
+    Without a finished version its files are described.
+    """
     from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
 
     cards = [model_card(store, name, version) for version in versions(store, name)]
+    if not cards:
+        return describe_folder(store, layout.models_dir(name))
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
     titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
@@ -51,7 +56,7 @@ def model_versions(store: Store, name: str) -> Outcome:
             card.run,
             card.dataset,
             "" if card.smallest is None else f"{card.smallest}–{card.largest}",
-            *(_rounded(card.metrics.get(figure)) for figure in ("solution_loss", "greedy_gap")),
+            *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
             card.city_id,
         )
         for card in cards
@@ -63,30 +68,7 @@ def model_versions(store: Store, name: str) -> Outcome:
     return Outcome({"versions": plain(cards), "aliases": aliases, "history": plain(moves)}, text)
 
 
-def describe_model(store: Store, name: str) -> Outcome:
-    """Describe the model ``name``, by its files if no version is finished."""
-    from mcvrp.storage.models.models import versions
-
-    if versions(store, name):
-        return model_versions(store, name)
-    return describe_folder(store, layout.models_dir(name))
-
-
-def describe_version(store: Store, name: str, version: str) -> Outcome:
-    """Describe one version of the model ``name``: a number, an alias, or "latest".
-
-    Raises
-    ------
-    McvrpError
-        If the model or the version does not exist.
-    """
-    from mcvrp.storage.models.models import named_version
-
-    return describe_folder(store, named_version(store, name, version).folder)
-
-
-def describe_attention(store: Store, name: str) -> Outcome:
-    """Describe the attention models ``name``: one row per finished size, otherwise their files."""
+def _attention(store: Store, name: str) -> Outcome:
     cards = attention_models(store, name)
     if not cards:
         return describe_folder(store, layout.attention_dir(name))
@@ -94,26 +76,22 @@ def describe_attention(store: Store, name: str) -> Outcome:
     return Outcome({"models": plain(cards)}, text)
 
 
-def describe_city(store: Store, name: str) -> Outcome:
-    """Describe the city ``name``."""
+def _city(store: Store, name: str) -> Outcome:
     document, readme = store.get_json(layout.city_card(name)), layout.city_readme(name)
     if not isinstance(document, dict):
         raise McvrpError(
             f"{store.url(layout.city_card(name))} is not the card of a city: create or import the city again"
         )
-    if not store.exists(readme):  # written by an older version
-        return Outcome(document, aligned({key: str(value) for key, value in document.items()}))
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, map in the same folder")
 
 
-def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
-    """Describe the nights or the rounds of ``model``, one row each, in their order."""
+def _trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
     folder = f"{folder}/{model}"
     paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
     if not paths:
         return describe_folder(store, folder)
-    records = {path: store.get_json(path) for path in paths}
-    records = dict(sorted(records.items(), key=lambda item: item[1].get("number", 0)))
+    documents = {path: store.get_json(path) for path in paths}
+    records = dict(sorted(documents.items(), key=lambda item: item[1].get("number", 0)))
     rows = [
         (
             record.get("number", ""),
@@ -129,8 +107,7 @@ def describe_trials(store: Store, model: str, *, folder: str, kind: str) -> Outc
     return Outcome({f"{kind}s": list(records.values())}, f"{text}\n\n{store.url(folder)}")
 
 
-def describe_driven(store: Store, city: str) -> Outcome:
-    """Describe the driven routes of the city ``city``: days, and the result of each file."""
+def _driven(store: Store, city: str) -> Outcome:
     from mcvrp.storage.driven import driven_readme, receipts
 
     text = markdown_text(driven_readme(store, city))
@@ -138,16 +115,11 @@ def describe_driven(store: Store, city: str) -> Outcome:
     return Outcome(document, f"{text}\n\n{store.url(layout.driven_dir(city))}")
 
 
-def describe_solution(store: Store, name: str) -> Outcome:
-    """Describe the routes of a day, by their files if the summary is missing."""
+def _solution(store: Store, name: str) -> Outcome:
     folder = layout.solution_dir(name)
     outcome = describe_folder(store, folder)
     summary = f"{folder}/summary.json"
     return Outcome(store.get_json(summary), outcome.text) if store.exists(summary) else outcome
-
-
-def _rounded(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def dataset_of(store: Store, path: str) -> str | None:
@@ -173,14 +145,14 @@ class Kind:
 
 
 KINDS = (
-    Kind("city", "cities", describe_city, lambda store, name: store.exists(layout.city_card(name))),
-    Kind("dataset", "labels", describe_dataset, lambda store, name: dataset_of(store, name) is not None),
+    Kind("city", "cities", _city, lambda store, name: store.exists(layout.city_readme(name))),
+    Kind("dataset", "labels", _dataset, lambda store, name: dataset_of(store, name) is not None),
     Kind("training run", "training"),
-    Kind("model", "models", describe_model),
-    Kind("attention models", "attention", describe_attention),
+    Kind("model", "models", model_versions),
+    Kind("attention models", "attention", _attention),
     Kind("benchmark", "benchmarks"),
-    Kind("driven days", "driven", describe_driven),
-    Kind("nights", "nights", partial(describe_trials, folder="nights", kind="night")),
-    Kind("rounds", "rounds", partial(describe_trials, folder="rounds", kind="round")),
-    Kind("routes", "solutions", describe_solution),
+    Kind("driven days", "driven", _driven),
+    Kind("nights", "nights", partial(_trials, folder="nights", kind="night")),
+    Kind("rounds", "rounds", partial(_trials, folder="rounds", kind="round")),
+    Kind("routes", "solutions", _solution),
 )

@@ -25,13 +25,9 @@ from mcvrp.model.errors import McvrpError
 logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, where __name__ is "__main__"
 
 
+@terminal()
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code (see `McvrpError`)."""
-    with terminal():
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str]) -> int:
     verbose, began = "--verbose" in arguments, time.monotonic()
     try:
         options = parser().parse_args(arguments, argparse.Namespace(began=began))
@@ -50,33 +46,28 @@ def _run(arguments: Sequence[str]) -> int:
             logger.error("".join(traceback.format_exception(error)).rstrip())
         logger.error("mcvrp: %s", one_line(error))
         return error.exit_code
-    except KeyboardInterrupt:
-        logger.warning(CONTINUE)
-        return INTERRUPTED
-    except SystemExit as leaving:  # argparse after --help; Ray on SIGTERM
-        if not leaving.code:
-            return 0
-        logger.warning(CONTINUE)
-        return INTERRUPTED
     except BrokenPipeError:  # `mcvrp plan | head`
         sys.stdout = None  # so that nothing is flushed to it
         return 0
     except BaseException as error:
-        if type(error).__name__ == "TerminationSignal":  # raised by Prefect on SIGTERM
+        if isinstance(error, SystemExit) and not error.code:  # argparse after --help
+            return 0
+        # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
+        if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
             logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
 
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
+    lines, kind = "".join(traceback.format_exception(error)), type(error).__name__
     if verbose:
-        logger.error("".join(traceback.format_exception(error)).rstrip())
-        logger.error("mcvrp: %s: %s", type(error).__name__, one_line(error))
+        logger.error(lines.rstrip())
+        logger.error("mcvrp: %s: %s", kind, one_line(error))
         return McvrpError.exit_code
     path = settings.log_file()
-    path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
-    kind, text = type(error).__name__, one_line(error)[:300]
-    logger.error("mcvrp: unexpected %s: %s (traceback: %s)", kind, text, path)
+    path.write_text(redact(lines), encoding="utf-8")
+    logger.error("mcvrp: unexpected %s: %s (traceback: %s)", kind, one_line(error), path)
     return McvrpError.exit_code
 
 

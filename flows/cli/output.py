@@ -1,7 +1,8 @@
-"""Output of commands: aligned tables for the terminal, plain JSON."""
+"""Stores and output of commands: aligned tables for the terminal, plain JSON."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import os
@@ -14,6 +15,7 @@ from typing import Any
 import humanize
 import numpy as np
 
+from mcvrp.flows.config import settings
 from mcvrp.storage.markdown import unescaped
 from mcvrp.storage.store.store import Store
 
@@ -31,6 +33,16 @@ class Outcome:
     text: str
     code: int = 0
     lacks: str = ""
+
+
+def reading(options: argparse.Namespace) -> Store:
+    """Return the store of ``options``, for commands that only read it."""
+    return Store.open(settings.store_uri(options.store), writable=False)
+
+
+def writing(options: argparse.Namespace) -> Store:
+    """Return the store of ``options``, which has to respond now, but is waited for later."""
+    return Store.open(settings.store_uri(options.store)).outlasting()
 
 
 def output_folder(address: str | Path) -> Store:

@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, shown
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBERS: dict[type[float], tuple[str, str]] = {
+    int: (r"[+-]?[0-9]{1,18}", "an integer such as 20"),
+    float: (r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", "a number such as 2.5"),
+}
 _MESSAGE = 250  # characters of an argparse message
 # Unsupported options are rejected by name: "unrecognized" would not say that no option does it.
 _TIME_WINDOWS = ("--time-window", "--time-windows", "--service-time", "--shift")
@@ -30,8 +32,9 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for kind, read in ((None, _text), (int, _integer), (float, _number)):
-            self.register("type", kind, read)
+        self.register("type", None, _text)
+        for kind in _NUMBERS:
+            self.register("type", kind, partial(_number, kind))
 
     def add_subparsers(self, **options: Any) -> argparse._SubParsersAction[Any]:
         commands = super().add_subparsers(**options)
@@ -49,16 +52,11 @@ def _text(value: str) -> str:
     return value
 
 
-def _integer(value: str) -> int:
-    if not _INTEGER.fullmatch(value):
-        raise argparse.ArgumentTypeError(f"{shown(value)} is not an integer such as 20")
-    return int(value)
-
-
-def _number(value: str) -> float:
-    if not _NUMBER.fullmatch(value):
-        raise argparse.ArgumentTypeError(f"{shown(value)} is not a number such as 2.5")
-    return float(value)
+def _number(kind: type[float], value: str) -> float:
+    pattern, example = _NUMBERS[kind]
+    if not re.fullmatch(pattern, value):
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not {example}")
+    return kind(value)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -94,7 +92,6 @@ def parser() -> argparse.ArgumentParser:
     solve = add("solve", "route a day's orders")
     _add_day(solve)
     _add_search(solve)
-    _add_output(solve)
     _add_ui(add("ui", "start the Prefect server and UI; Ctrl-C stops them"))
     return top
 
@@ -105,26 +102,20 @@ def _command(
     return commands.add_parser(name, help=text, description=text, parents=parents)
 
 
+def _value(parser: _Parser, name: str, metavar: str | None, text: str, **kind: type) -> None:
+    """Add an option or argument with one value, a text unless another ``type`` is given."""
+    parser.add_argument(name, metavar=metavar, help=text, **kind)  # type: ignore[arg-type]
+
+
 def _common(*, inherited: bool = False) -> _Parser:
     """Return the common options; of a subcommand whose command has them, too, with ``inherited`` defaults."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS if inherited else None)
-    common.add_argument(
-        "--preset",
-        metavar="NAME|FILE.toml",
-        help="smoke, laptop, evening, gpu, paper or a TOML file (default: laptop)",
-    )
-    common.add_argument(
-        "--store",
-        metavar="URI",
-        help="folder or s3://bucket/prefix (default: $MCVRP_STORE, otherwise ./store)",
-    )
-    common.add_argument(
-        "--set",
-        action="append",
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="override a field of the preset, such as label.count=500 (repeatable)",
-    )
+    text = "smoke, laptop, evening, gpu, paper or a TOML file (default: laptop)"
+    _value(common, "--preset", "NAME|FILE.toml", text)
+    text = "folder or s3://bucket/prefix (default: $MCVRP_STORE, otherwise ./store)"
+    _value(common, "--store", "URI", text)
+    text = "override a field of the preset, such as label.count=500 (repeatable)"
+    common.add_argument("--set", action="append", metavar="KEY=VALUE", dest="overrides", help=text)
     common.add_argument("--json", action="store_true", help="print the result as one JSON document on stdout")
     common.add_argument("--verbose", action="store_true", help="show log output of libraries, and tracebacks")
     if not inherited:
@@ -133,45 +124,36 @@ def _common(*, inherited: bool = False) -> _Parser:
 
 
 def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
-    city = commands.add_parser(
-        "city", help="create, import or extend a city", description="Create, import or extend a city."
-    )
+    text = "create, import or extend a city"
+    city = commands.add_parser("city", help=text, description=f"{text.capitalize()}.")
     actions = city.add_subparsers(dest="action", required=True, metavar="create|import|extend")
     add = partial(_command, actions, parents=[_common()])
     add("create", STAGES["city"].text)
     read = add("import", "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp")
-    read.add_argument("--name", help="name of the city (default: the file's)")
-    read.add_argument("--depot", metavar="ID", help="id of the depot (default: the row with depot = 1)")
-    read.add_argument("--unit", help="unit of a cost of 1 (default: m); for lat, lon: m, km or mi")
+    _value(read, "--name", None, "name of the city (default: the file's)")
+    _value(read, "--depot", "ID", "id of the depot (default: the row with depot = 1)")
+    _value(read, "--unit", None, "unit of a cost of 1 (default: m); for lat, lon: m, km or mi")
     for quantity in ("demand", "capacity"):
         text = f"range of {quantity} in this city (default: the paper's)"
         read.add_argument(f"--{quantity}", nargs=2, type=int, metavar=("LO", "HI"), help=text)
     text = "past orders (columns demand, capacity or both) from which the ranges are derived"
-    read.add_argument("--history", metavar="FILE", help=text)
+    _value(read, "--history", "FILE", text)
     read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
     more = add("extend", "add addresses to a city; its labels and models stay valid")
-    more.add_argument("city", help="name of the city")
-    more.add_argument("--name", help="name of the new city (default: the old name with the next number)")
+    _value(more, "city", None, "name of the city")
+    _value(more, "--name", None, "name of the new city (default: the old name with the next number)")
     for command in (read, more):
-        command.add_argument("file", help="addresses; store:PATH for a file in the store")
-        command.add_argument(
-            "--matrix", metavar="FILE", help="travel costs: .npy, or a table with from, to, cost"
-        )
-        command.add_argument(
-            "--spare", type=int, metavar="K", help="output classes reserved for future addresses"
-        )
+        _value(command, "file", None, "addresses; store:PATH for a file in the store")
+        _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
+        _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
 
 
 def _add_inspect(inspect: _Parser) -> None:
-    inspect.add_argument(
-        "path",
-        nargs="?",
-        help="name of an artifact, MODEL@VERSION, or a file or folder (default: all)",
-    )
-    inspect.add_argument(
-        "--draw", nargs=2, type=int, metavar=("N", "I"), help="draw instance (n, i) of the dataset"
-    )
-    inspect.add_argument("--out", metavar="FILE.png", help="output file of --draw")
+    text = "name of an artifact, MODEL@VERSION, or a file or folder (default: all)"
+    inspect.add_argument("path", nargs="?", help=text)
+    text = "draw instance (n, i) of the dataset"
+    inspect.add_argument("--draw", nargs=2, type=int, metavar=("N", "I"), help=text)
+    _value(inspect, "--out", "FILE.png", "output file of --draw")
 
 
 def _add_models(models: _Parser) -> None:
@@ -179,123 +161,66 @@ def _add_models(models: _Parser) -> None:
     actions = models.add_subparsers(dest="action", metavar="list|show|export|import")
     add = partial(_command, actions, parents=[_common(inherited=True)])
     add("list", "list all models with their versions (default)")
-    add("show", "show the versions of a model").add_argument("model", help="name of the model")
+    _value(add("show", "show the versions of a model"), "model", None, "name of the model")
     export = add("export", "write a version and its city to a self-contained folder")
-    export.add_argument("model", metavar="MODEL[@VERSION]", help="version to export (default: the champion)")
+    _value(export, "model", "MODEL[@VERSION]", "version to export (default: the champion)")
     text = "name of its city, if the store has several at the same places with other ids of customers"
-    export.add_argument("--city", metavar="NAME", help=text)
+    _value(export, "--city", "NAME", text)
     read = add("import", "publish an exported model as the next version")
-    read.add_argument("--name", help="name of the imported model (default: its original name)")
+    _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):
-        command.add_argument("folder", metavar="FOLDER", help="folder of the exported model")
+        _value(command, "folder", "FOLDER", "folder of the exported model")
 
 
 def _add_champion(promote: _Parser, rollback: _Parser) -> None:
-    promote.add_argument("model", help="name of the model")
-    promote.add_argument("version", help="version number, or challenger")
+    _value(promote, "model", None, "name of the model")
+    _value(promote, "version", None, "version number, or challenger")
     rollback.add_argument("model", nargs="?", help="name (default: the preset's)")
     for command in (promote, rollback):
-        command.add_argument("--why", metavar="TEXT", help="reason, kept in the model's history")
+        _value(command, "--why", "TEXT", "reason, kept in the model's history")
 
 
 def _add_ui(ui: _Parser) -> None:
     ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
-    ui.add_argument(
-        "--database",
-        metavar="URL",
-        help="database of the server: postgresql://user:password@host/name (default: SQLite)",
-    )
-    ui.add_argument("--notify", metavar="URL", help="webhook that is called if a run fails")
+    text = "database of the server: postgresql://user:password@host/name (default: SQLite)"
+    _value(ui, "--database", "URL", text)
+    _value(ui, "--notify", "URL", "webhook that is called if a run fails")
 
 
 # Options of `mcvrp solve` that are not given are None: a preset may set them.
 def _add_day(solve: _Parser) -> None:
-    solve.add_argument(
-        "orders",
-        metavar="ORDERS",
-        help="CSV, Excel or Parquet with the columns customer (or id) and demand, or a CVRPLIB .vrp: "
-        "a file, an s3:// URI, or store:PATH for a file in the store",
-    )
-    solve.add_argument(
-        "--capacity",
-        type=int,
-        metavar="C",
-        help="capacity of a vehicle (default: the column 'capacity', or the city's only capacity)",
-    )
-    solve.add_argument("--city", metavar="NAME", help="name of the city (default: the preset's)")
-    solve.add_argument(
-        "--fleet",
-        type=int,
-        metavar="K",
-        help="maximum number of vehicles (default: unlimited); requires --polish hgs or pyvrp",
-    )
-    solve.add_argument(
-        "--longest-route",
-        type=float,
-        metavar="LENGTH",
-        help="maximum cost of a route, in the city's unit; requires --polish hgs or pyvrp",
-    )
+    add, limit = partial(_value, solve), "requires --polish hgs or pyvrp"
+    text = "CSV, Excel or Parquet with the columns customer (or id) and demand, or a CVRPLIB .vrp: "
+    add("orders", "ORDERS", f"{text}a file, an s3:// URI, or store:PATH for a file in the store")
+    text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
+    add("--capacity", "C", text, type=int)
+    add("--city", "NAME", "name of the city (default: the preset's)")
+    add("--fleet", "K", f"maximum number of vehicles (default: unlimited); {limit}", type=int)
+    add("--longest-route", "LENGTH", f"maximum cost of a route, in the city's unit; {limit}", type=float)
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
-    solve.add_argument(*_TIME_WINDOWS, dest="time_window", nargs="?", action=_Named, help=argparse.SUPPRESS)
+    for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value
+        kept: dict[str, Any] = {"type": lambda value, name=name: name, "nargs": "?", "const": name}
+        solve.add_argument(name, dest="time_window", help=argparse.SUPPRESS, **kept)
     solve.add_argument("--unrounded", action="store_true", help=_UNROUNDED)
 
 
 def _add_search(solve: _Parser) -> None:
-    solve.add_argument(
-        "--model",
-        metavar="NAME|FOLDER",
-        help="name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
-        "whose city is then the default",
-    )
-    solve.add_argument(
-        "--version",
-        metavar="N|champion|latest",
-        help="version of the model (default: the champion, otherwise the latest)",
-    )
-    solve.add_argument(
-        "--samples",
-        type=int,
-        metavar="S",
-        help="number of samples (default: 100); 0: search without a model (default for a .vrp)",
-    )
-    solve.add_argument(
-        "--time-limit",
-        type=float,
-        metavar="SECONDS",
-        help="time limit of decoding and search; the HGS comparison takes as long again (default: 10)",
-    )
-    solve.add_argument(
-        "--polish",
-        metavar="none|local-search|SOLVER",
-        help="post-optimization of the samples: local-search (default) or a solver that starts from them",
-    )
-    solve.add_argument("--start", metavar="ROUTES", help="initial routes: columns route, stop, customer")
-    solve.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
-    solve.add_argument(
-        "--hgs",
-        action=argparse.BooleanOptionalAction,
-        help="solve with HGS in equal time for comparison (default: yes)",
-    )
-
-
-def _add_output(solve: _Parser) -> None:
-    solve.add_argument(
-        "--out", metavar="FOLDER", help="output folder (default: ./routes/NAME OF THE ORDERS-HASH)"
-    )
-    solve.add_argument(
-        "--overwrite", action="store_true", help="replace routes of other orders in the output folder"
-    )
-
-
-class _Named(argparse.Action):
-    """Store the name of the option that was given."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, option_string)
+    add = partial(_value, solve)
+    text = "name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
+    add("--model", "NAME|FOLDER", f"{text}whose city is then the default")
+    text = "version of the model (default: the champion, otherwise the latest)"
+    add("--version", "N|champion|latest", text)
+    text = "number of samples (default: 100); 0: search without a model (default for a .vrp)"
+    add("--samples", "S", text, type=int)
+    text = "time limit of decoding and search; the HGS comparison takes as long again (default: 10)"
+    add("--time-limit", "SECONDS", text, type=float)
+    text = "post-optimization of the samples: local-search (default) or a solver that starts from them"
+    add("--polish", "none|local-search|SOLVER", text)
+    add("--start", "ROUTES", "initial routes: columns route, stop, customer")
+    add("--seed", "N", "random seed (default: 0)", type=int)
+    text = "solve with HGS in equal time for comparison (default: yes)"
+    solve.add_argument("--hgs", action=argparse.BooleanOptionalAction, help=text)
+    add("--out", "FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")
+    text = "replace routes of other orders in the output folder"
+    solve.add_argument("--overwrite", action="store_true", help=text)

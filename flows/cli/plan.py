@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import get_args
 
-from mcvrp.flows.cli.costs import (
-    BYTES_A_PARAMETER,
-    FLOPS_A_CORE,
-    START_SECONDS,
-    attention_flops,
-    mean_routes,
-    parameters_met,
-    path_flops,
-    row_bytes,
-    token_counts,
-)
+import numpy as np
+
 from mcvrp.flows.cli.output import aligned, size_text, table
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.model.curriculum import Curriculum
+from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.mapped import expected_bytes
+from mcvrp.tasks.attention.spec import AttentionNetworkSpec
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.spec import LabelSpec, seconds_per_instance
 from mcvrp.tasks.solvers.budgets import BudgetName
@@ -28,20 +23,20 @@ from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
 
+# Measured on one core of a 2020s x86-64 machine; they tell days from hours, not hours from minutes.
+FLOPS_PER_CORE = 2.3e10  # of training, small networks
+START_SECONDS = 10.0  # of the Ray session and of every phase
+BYTES_PER_PARAMETER = 12  # fp32 weights and two moments
 CLUSTER_CORES = 384  # processes of the paper's labelling
-HOURS_OF_THE_PAPER = {"I": 52, "II-A": 59, "II-B": 26, "II-C": 96}  # on 16 GPUs (Sec. 5.2)
-GPUS_OF_THE_PAPER = 16
-SAMPLES_OF_THE_PAPER = {"I": 72_771_000, "II-A": 49_600_000, "II-B": 18_100_000, "II-C": 38_100_000}
+# Hours of the paper's phases on its 16 GPUs (Sec. 5.2), by name and samples.
+HOURS_OF_THE_PAPER = {
+    ("I", 72_771_000): 52, ("II-A", 49_600_000): 59, ("II-B", 18_100_000): 26, ("II-C", 38_100_000): 96
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LabelPlan:
-    """Labelling: instances, processor time, wall-clock seconds here and on the paper's cores, bytes.
-
-    ``held_out`` instances are labelled besides the ``instances`` to train on; all other figures are of both.
-    ``cache_bytes`` is the size of the local copy on each machine that trains.
-    ``by_budget`` has the core-hours of HGS's named budgets, if the spec has a time limit.
-    """
+    """Labelling of ``instances`` to train on and ``held_out`` ones; all other figures are of both."""
 
     instances: int
     held_out: int
@@ -51,8 +46,8 @@ class LabelPlan:
     cluster_cores: int
     cluster_seconds: float
     bytes: float
-    cache_bytes: int
-    by_budget: dict[str, float]
+    cache_bytes: int  # of the local copy on each machine that trains
+    by_budget: dict[str, float]  # core-hours of HGS's named budgets, if the spec has a time limit
 
 
 @dataclass(frozen=True)
@@ -82,13 +77,12 @@ class BenchmarkPlan:
     """Benchmark: instances, processor time of the heuristics, wall-clock seconds in all.
 
     Searches that start from a network's samples count as heuristics; local search of samples is not counted.
-    ``by_method`` has the core-hours of each method that needs any.
     """
 
     instances: int
     core_hours: float
     seconds: float
-    by_method: dict[str, float]
+    by_method: dict[str, float]  # core-hours of each method that needs any
 
 
 @dataclass(frozen=True)
@@ -110,21 +104,17 @@ class Plan:
 def make_plan(spec: PipelineSpec, preset: str, cores: int | None = None, city: City | None = None) -> Plan:
     """Return the cost of a run of ``spec`` from scratch on ``cores`` (default: all of this machine).
 
-    Parameters
-    ----------
-    city
-        The city, if it is not the synthetic one of ``spec``.
+    ``city`` is the city, if it is not the synthetic one of ``spec``.
     """
     cores = cores or local_cores()
     customers = city.customers if city else spec.city.customers
     classes = city.classes if city else customers + 1
     network = NetworkConfig(classes=classes, **spec.train.network.model_dump())
-    label = _label(spec, customers, cores)
-    phases = tuple(_phase(spec, network, name.name, cores) for name in spec.train.phases)
-    attention = _attention(spec, cores)
+    label, attention = _label(spec, customers, cores), _attention(spec, cores)
     benchmark = _benchmark(spec, network, cores)
+    phases = tuple(_phase(spec, network, phase.name, cores) for phase in spec.train.phases)
     kept = spec.train.keep + (spec.train.held_out is not None)  # the last ones, and the best by held-out loss
-    parameter_bytes = kept * BYTES_A_PARAMETER * len(phases) + 4  # and the exported model
+    parameter_bytes = kept * BYTES_PER_PARAMETER * len(phases) + 4  # and the exported model
     return Plan(
         preset=preset,
         cores=cores,
@@ -178,7 +168,7 @@ def plan_text(plan: Plan) -> str:
     parts = [aligned(head), table(titles, rows, range(2, 6))]
     if all(phase.paper_hours is not None for phase in plan.phases):
         hours = ", ".join(f"{phase.paper_hours:g} h ({phase.phase})" for phase in plan.phases)
-        parts.append(f"The paper trained on {GPUS_OF_THE_PAPER} GPUs: {hours}.")
+        parts.append(f"The paper trained on 16 GPUs: {hours}.")
     return "\n\n".join(parts)
 
 
@@ -208,12 +198,12 @@ def _core_hours(label: LabelSpec) -> float:
 
 def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) -> PhasePlan:
     phase, train = spec.train.phase(name), spec.train
-    encoder, decoder = parameters_met(network)
+    encoder, decoder = _parameters_met(network)
     problem = solution = drawn = samples = steps = 0
     if phase.policy is None or phase.policy.labels:
         curriculum = spec.curriculum(name)
         steps, samples = curriculum.steps, curriculum.samples
-        problem, solution = token_counts(curriculum)
+        problem, solution = _token_counts(curriculum)
     if policy := phase.policy:
         # one batch of labels per step, so that the last pass may be incomplete
         share = min(1.0, policy.steps / steps) if steps else 0.0
@@ -221,19 +211,18 @@ def _phase(spec: PipelineSpec, network: NetworkConfig, name: str, cores: int) ->
         steps, samples = policy.steps, policy.steps * policy.instances
         n = (train.smallest + phase.last) // 2  # the mean of growing sets
         problem += samples * (n + 1)
-        drawn = samples * policy.samples * round(n + mean_routes(n))
+        drawn = samples * policy.samples * round(n + _mean_routes(n))
     decodes = phase.trains != "encoder"
     # 2 operations forward and 4 backward per parameter and token; sampling is another forward pass.
     flops = 6 * encoder * problem + (decoder * (6 * solution + 8 * drawn) if decodes else 0)
-    same_as_the_paper = samples == SAMPLES_OF_THE_PAPER.get(name)
     return PhasePlan(
         phase=name,
         trains=phase.trains,
         samples=samples,
         steps=steps,
         tokens=problem + (solution + drawn if decodes else 0),
-        seconds=START_SECONDS + flops / (FLOPS_A_CORE * cores),
-        paper_hours=HOURS_OF_THE_PAPER[name] if same_as_the_paper else None,
+        seconds=START_SECONDS + flops / (FLOPS_PER_CORE * cores),
+        paper_hours=HOURS_OF_THE_PAPER.get((name, samples)),
     )
 
 
@@ -245,12 +234,12 @@ def _attention(spec: PipelineSpec, cores: int) -> AttentionPlan | None:
     sizes = am.sizes or ()
     flops = 0.0
     for n in sizes:
-        encoder, path = attention_flops(am.network, n)
+        encoder, path = _attention_flops(am.network, n)
         # Forward and backward of the network (3), the rollout of samples, and the baseline's.
         step = am.batch_of(n) * (3 * encoder + 4 * am.paths * path + encoder + path)
         compared = (am.epochs + 1) * 2 * am.evaluation * (encoder + path)
         flops += am.steps(n) * step + compared
-    return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / (FLOPS_A_CORE * cores))
+    return AttentionPlan(len(sizes), am.epochs * am.epoch_instances, flops / (FLOPS_PER_CORE * cores))
 
 
 def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> BenchmarkPlan:
@@ -261,7 +250,7 @@ def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> Benchm
         for method in benchmark.methods
     }
     decoding = sum(
-        count * _paths(spec, method) * path_flops(network, n)
+        count * _paths(spec, method) * _path_flops(network, n)
         for method in benchmark.methods
         for n, count in counts
     )
@@ -269,7 +258,7 @@ def _benchmark(spec: PipelineSpec, network: NetworkConfig, cores: int) -> Benchm
     return BenchmarkPlan(
         instances=sum(benchmark.counts.values()),
         core_hours=heuristics,
-        seconds=START_SECONDS + 3600 * heuristics / cores + decoding / (FLOPS_A_CORE * cores),
+        seconds=START_SECONDS + 3600 * heuristics / cores + decoding / (FLOPS_PER_CORE * cores),
         by_method={method: spent for method, spent in hours.items() if spent},
     )
 
@@ -286,3 +275,49 @@ def _paths(spec: PipelineSpec, name: str) -> int:
 
 def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.2g}"
+
+
+def row_bytes(customers: int, n: int) -> float:
+    """Return the approximate bytes per label of size ``n`` in a large file, a fit to measured ones."""
+    return 25.0 + n * (0.41 * math.log2(customers + 1) - 0.2)
+
+
+def _token_counts(curriculum: Curriculum) -> tuple[int, int]:
+    """Return the number of problem and of solution tokens in all samples of a phase."""
+    rows = np.diff(curriculum.size_starts)
+    sets = np.arange(curriculum.first, curriculum.last + 1)
+    problem = solution = 0
+    for n, count in enumerate(rows.tolist(), start=curriculum.smallest):
+        shown = count * int((sets >= n).sum()) * curriculum.passes
+        problem += shown * (n + 1)
+        solution += shown * round(n + _mean_routes(n))
+    return problem, solution
+
+
+def _mean_routes(n: int) -> float:
+    """Return the approximate number of routes for ``n`` customers (mean demand 5, Table 1, 10 % slack)."""
+    mean = next((low + high) / 2 for first, last, low, high in CAPACITY_TABLE if n <= last)
+    return 1.1 * 5 * n / mean
+
+
+def _parameters_met(network: NetworkConfig) -> tuple[int, int]:
+    """Return the parameters applied per problem token and per solution token, with the output layer."""
+    output = network.classes * network.dim
+    attention, mlp = 4 * network.dim**2, 2 * network.dim * network.ff
+    encoder = network.encoder_layers * (attention + mlp)
+    decoder = network.decoder_layers * (2 * attention + mlp)
+    return encoder + output, decoder + output
+
+
+def _path_flops(network: NetworkConfig, n: int) -> float:
+    """Return the operations per solution of an instance of ``n`` customers, with the encoder."""
+    encoder, decoder = _parameters_met(network)
+    return 2 * (decoder * (n + _mean_routes(n)) + encoder * n)
+
+
+def _attention_flops(network: AttentionNetworkSpec, n: int) -> tuple[float, float]:
+    """Return the operations of the encoder per instance and of the decoder per solution."""
+    products = 4 * network.dim**2 + 2 * network.dim * network.ff
+    encoder = 2 * network.layers * (n + 1) * (products + 2 * (n + 1) * network.dim)
+    # two products of the glimpse and one of the scores, at each step of a path
+    return encoder, 2 * (n + _mean_routes(n)) * 3 * (n + 1) * network.dim

@@ -30,13 +30,7 @@ _OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed", "fleet"
 
 
 def solve(options: argparse.Namespace) -> Outcome:
-    """Route a day's orders and write the result.
-
-    Raises
-    ------
-    McvrpError
-        If the orders, an option or the store are invalid; no file has been written then.
-    """
+    """Route a day's orders and write the result; no file is written if the input is invalid."""
     if options.time_window:
         raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
     preset, spec = _specs(options)
@@ -63,7 +57,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     replaced = require_free(place, planned, options.overwrite)
     solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
-    notes = [*solved.summary.notes, *([replaced] if replaced else [])]
+    notes = [*solved.summary.notes, *filter(None, [replaced])]
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
     document = plain(solved.summary) | {"notes": notes, "files": files}
     return Outcome(document, "\n".join([*text, f"routes, map and README.md: {place.url}"]))
@@ -80,7 +74,6 @@ def _exported(options: argparse.Namespace) -> Store | None:
 
 
 def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
-    """Return the preset and the spec of the day: the preset's, with the options of the command line."""
     preset = load_preset(options.preset, options.overrides)
     fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:

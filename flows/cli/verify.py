@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import time
 
-from mcvrp.flows.cli.output import plain
+from mcvrp.flows.cli.output import Outcome, plain, reading
+from mcvrp.flows.config.preset import load_preset
+from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.verification import VerificationReport
+from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.progress import duration
 
 
-def verification_document(report: VerificationReport, seconds: float) -> Any:
-    """Return the report as JSON."""
-    return {"good": report.good, **plain(report), "seconds": seconds}
+def verify(options: argparse.Namespace) -> Outcome:
+    """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
+    store, dataset, workers = reading(options).outlasting(), options.dataset, None
+    if dataset is None or options.overrides:
+        spec = load_preset(options.preset, options.overrides).label
+        dataset, workers = dataset or spec.dataset, spec.workers
+    began = time.monotonic()
+    report = verify_dataset(store, dataset.removeprefix("labels/").strip("/"), workers=workers)
+    seconds = time.monotonic() - began
+    document = {"good": report.good, **plain(report), "seconds": seconds}
+    code = 0 if report.good else IncompleteError.exit_code
+    return Outcome(document, _text(report, seconds), code)
 
 
-def verification_text(report: VerificationReport, seconds: float) -> str:
-    """Return the report as text: one line per fault, and a summary."""
+def _text(report: VerificationReport, seconds: float) -> str:
     lines = [str(fault) for fault in report.faults]
     for n, start, stop in report.missing:
         rows = f"row {start} has" if stop == start + 1 else f"rows {start} to {stop - 1} have"

@@ -28,15 +28,15 @@ def require_pipeline(command: str) -> None:
         )
 
 
+@terminal()
 def run_program(command: str, work: Callable[[], None]) -> int:
     """Run ``work`` of ``command`` ("python -m …") and return the exit code; errors are a line on stderr."""
-    with terminal():
-        try:
-            require_pipeline(command)
-            work()
-        except McvrpError as error:
-            logger.error("mcvrp: %s", one_line(error))
-            return error.exit_code
+    try:
+        require_pipeline(command)
+        work()
+    except McvrpError as error:
+        logger.error("mcvrp: %s", one_line(error))
+        return error.exit_code
     return 0
 
 

@@ -39,12 +39,7 @@ StoreUri = Annotated[
 def in_store(name: str, file: str) -> str:
     """Return ``file``, the parameter ``name`` of a form, as the address of an object of the store.
 
-    With other files, every user of the Prefect UI could read whatever its workers can.
-
-    Raises
-    ------
-    McvrpError
-        If it is not a path within the store.
+    McvrpError for any other file: every user of the Prefect UI could read whatever its workers can.
     """
     path = file.removeprefix(IN_STORE)
     if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
@@ -58,12 +53,8 @@ def in_store(name: str, file: str) -> str:
 def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``values``, the parameters of a form, restricted to what users of the UI may access.
 
-    Files are objects of the store, and the store is the worker's own or one that the operator allows.
-
-    Raises
-    ------
-    McvrpError
-        If a file or the store is another.
+    Files are objects of the store, and the store is the worker's own or one that the operator allows;
+    McvrpError for others.
     """
     restricted = {name: _with_files_in_store(name, value) for name, value in values.items()}
     for name in ("orders", "start"):
@@ -98,22 +89,16 @@ def _with_files_in_store(name: str, value: Any) -> Any:
 def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
     """Return a model with a field for each parameter of ``body``."""
     hints = get_type_hints(body, include_extras=True)
-    fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(body).parameters.items():
-        required = parameter.default is inspect.Parameter.empty
-        fields[name] = (hints[name], ... if required else parameter.default)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in inspect.signature(body).parameters.items()
+    }
     config = ConfigDict(extra="forbid", protected_namespaces=())
     return create_model(body.__name__, __config__=config, **fields)
 
 
 def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values`` as the specs that ``model`` declares.
-
-    Raises
-    ------
-    McvrpError
-        If one is invalid: its field, the value, the expected value.
-    """
+    """Return ``values`` as the specs that ``model`` declares; McvrpError for the first that is invalid."""
     try:
         validated = model.model_validate(dict(values))
     except ValidationError as error:

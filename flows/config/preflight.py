@@ -1,21 +1,16 @@
 """Preflight: every error of a stage's input that can be found before the stage starts.
 
 The command runs it before a server is started. Flows of deployments, and those called in Python, run it
-themselves.
+themselves (`server.stage.inputs`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import first_of
 from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.cities import StoredCity, stored_city
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -26,45 +21,10 @@ from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
 AnyCity = StoredCity | PlannedCity
-# Cities that the preflight has read, by store and name; None before it. This is a context variable because
-# Prefect sends the arguments of a flow to its server, so that they cannot contain a matrix of 10^8 costs.
-_CHECKED: ContextVar[Mapping[tuple[str, str], StoredCity] | None] = ContextVar("checked", default=None)
-
-
-def preflight(check: Callable[..., None], store: Store, city: str, *specs: Any) -> StoredCity:
-    """Return the city of a stage after ``check`` of its specs, which is omitted within `checked`.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such city, or as ``check`` does.
-    """
-    cities = _CHECKED.get()
-    read = (cities or {}).get((store.uri, city)) or stored_city(store, city)
-    if cities is None:
-        check(store, read, *specs)
-    return read
-
-
-def is_checked() -> bool:
-    """Return whether the flows of this context run within `checked`."""
-    return _CHECKED.get() is not None
-
-
-@contextmanager
-def checked(store: Store, *cities: StoredCity) -> Iterator[None]:
-    """Run flows without their preflight, and without reading ``cities`` of ``store`` again."""
-    token = _CHECKED.set({(store.uri, city.name): city for city in cities})
-    try:
-        yield
-    finally:
-        _CHECKED.reset(token)
 
 
 def check_cores(
-    label: LabelSpec | None = None,
-    train: TrainSpec | None = None,
-    benchmark: BenchmarkSpec | None = None,
+    label: LabelSpec | None = None, train: TrainSpec | None = None, benchmark: BenchmarkSpec | None = None
 ) -> None:
     """Raise McvrpError if a spec requests more cores than this machine has, and there is no cluster."""
     if settings.ray_address():

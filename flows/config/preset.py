@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mcvrp.flows.config.errors import FieldError, dotted, field_errors, first_of, nearest
+from mcvrp.flows.config.errors import dotted, field_errors, first_of, nearest
 from mcvrp.flows.config.spec import PipelineSpec, contradictions
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.local import require_file
@@ -62,12 +62,8 @@ def preset_names() -> list[str]:
 def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     """Return the pipeline spec of a preset or a TOML file.
 
-    Parameters
-    ----------
-    name
-        Name of a preset, such as "laptop", or a path that ends in ".toml".
-    overrides
-        Values of single fields: "label.count=500", "train.phases.0.lr=1e-3".
+    ``name`` is a preset, such as "laptop", or a path that ends in ".toml"; ``overrides`` are values of single
+    fields: "label.count=500", "train.phases.0.lr=1e-3".
 
     Raises
     ------
@@ -85,7 +81,10 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     except ValidationError as error:
         errors = field_errors(error, PipelineSpec, data)
     if errors:
-        raise McvrpError(_one_sentence(errors, parsed, path.name))
+        field = errors[0].path
+        overridden = any(field[: len(override.path)] == override.path for override in parsed if field)
+        sentence = f"{'--set' if overridden else path.name}: {first_of(errors)}"
+        raise McvrpError(sentence)
     return spec
 
 
@@ -124,18 +123,15 @@ def _toml_value(text: str) -> Any:
 
 def _apply(data: dict[str, Any], override: Override, file: str) -> None:
     parent: Any = data
-    *parents, last = override.path
-    for depth, part in enumerate(parents):
-        if isinstance(parent, dict):
-            parent = parent.setdefault(str(part), {})  # a section that the file omits
+    for depth, part in enumerate(override.path, 1):
+        is_table = isinstance(parent, dict)
+        key = str(part) if is_table else _index(parent, part, override, depth - 1, file)
+        if depth < len(override.path):
+            parent = parent.setdefault(key, {}) if is_table else parent[key]  # a section may be omitted
+        elif is_table and override.remove:
+            parent.pop(key, None)
         else:
-            parent = parent[_index(parent, part, override, depth, file)]
-    if isinstance(parent, dict) and override.remove:
-        parent.pop(str(last), None)
-    elif isinstance(parent, dict):
-        parent[str(last)] = override.value
-    else:
-        parent[_index(parent, last, override, len(parents), file)] = override.value
+            parent[key] = override.value
 
 
 def _index(parent: Any, part: str | int, override: Override, depth: int, file: str) -> int:
@@ -150,9 +146,3 @@ def _index(parent: Any, part: str | int, override: Override, depth: int, file: s
             f"--set {key}: {above} of {file} is a list with indices 0 to {len(parent) - 1}: use one of them"
         )
     return part
-
-
-def _one_sentence(errors: Sequence[FieldError], overrides: Sequence[Override], file: str) -> str:
-    path = errors[0].path
-    overridden = any(path[: len(override.path)] == override.path for override in overrides if path)
-    return f"{'--set' if overridden else file}: {first_of(errors)}"

@@ -28,7 +28,7 @@ _ALWAYS = {
     # By default, a driver waits 300 s + 120 s for the tasks of a host that lost its network connection.
     "RAY_grpc_client_keepalive_time_ms": "30000",
     "RAY_grpc_client_keepalive_timeout_ms": "30000",
-    # Seconds, Prefect's minimum; `server.dead_runs` relies on it.
+    # Seconds, Prefect's minimum; `server.automations` relies on it.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # Lines that are logged outside of a run have no page in the UI.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
@@ -78,13 +78,7 @@ def other_stores() -> list[str]:
 
 
 def worked_run(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the id of the flow run for which a Prefect worker has started the process; None for others.
-
-    Parameters
-    ----------
-    environment
-        Environment of the process (default: this one).
-    """
+    """Return the id of the flow run for which a worker has started the process with ``environment``."""
     return environment.get("PREFECT__FLOW_RUN_ID")
 
 
@@ -106,30 +100,22 @@ def run_environment(api_url: str, password: str | None, store: str) -> dict[str,
     """Return the environment of processes of `mcvrp ui`: this Python, its server and ``store``."""
     python = Path(sys.executable).parent
     login = {"PREFECT_API_AUTH_STRING": password} if password else {}
-    return child_environment(
+    return {
+        **os.environ,
         **login,
-        PREFECT_API_URL=api_url,
-        MCVRP_STORE=store,
-        MCVRP_FOLDER=str(folder()),
-        PYTHONSAFEPATH="1",  # a model.py or json.py in the user's folder must not be imported instead of ours
-        PATH=os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
-    )
-
-
-def child_environment(**changes: str) -> dict[str, str]:
-    """Return the environment of a child process: ours with ``changes``."""
-    return os.environ | changes
+        "PREFECT_API_URL": api_url,
+        "MCVRP_STORE": store,
+        "MCVRP_FOLDER": str(folder()),
+        # a model.py or json.py in the user's folder must not be imported instead of ours
+        "PYTHONSAFEPATH": "1",
+        "PATH": os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
+    }
 
 
 def retention() -> dict[str, str]:
     """Return Prefect's settings for deleting runs that ended $MCVRP_KEEP_RUNS_DAYS ago (0: keep all).
 
-    Settings of Prefect itself that the user has set are kept.
-
-    Raises
-    ------
-    McvrpError
-        If the variable is not a number of days.
+    Settings of Prefect itself that the user has set are kept. McvrpError if it is not a number of days.
     """
     value = os.environ.get("MCVRP_KEEP_RUNS_DAYS") or str(KEEP_RUNS_DAYS)
     if not re.fullmatch(r"[0-9]{1,5}", value):
@@ -139,11 +125,8 @@ def retention() -> dict[str, str]:
     if not (days := int(value)):
         return {}
     vacuum = "PREFECT_SERVER_SERVICES_DB_VACUUM_"
-    wanted = {
-        f"{vacuum}ENABLED": "events,flow_runs",
-        f"{vacuum}RETENTION_PERIOD": str(days * 24 * 3600),
-    }
-    return {name: value for name, value in wanted.items() if name not in os.environ}
+    wanted = {"ENABLED": "events,flow_runs", "RETENTION_PERIOD": str(days * 24 * 3600)}
+    return {vacuum + name: value for name, value in wanted.items() if vacuum + name not in os.environ}
 
 
 def log_file() -> Path:

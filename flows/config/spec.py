@@ -83,20 +83,15 @@ class PipelineSpec(StrictSpec):
     def curriculum(self, phase: str) -> Curriculum:
         """Return the curriculum of a phase if no label is missing; its sample order is not the real one.
 
-        Raises
-        ------
-        McvrpError
-            If there are fewer labels than in one batch.
+        McvrpError if there are fewer labels than in one batch.
         """
         counts = [self.label.count] * (self.label.largest - self.train.smallest + 1)
         return self.train.curriculum(phase, counts)
 
 
 def contradictions(spec: PipelineSpec) -> list[FieldError]:
-    """Return the contradictions between the stages of ``spec``, one sentence each.
-
-    Sizes are checked only for a synthetic city; for an imported one see `require_sizes`.
-    """
+    """Return the contradictions between the stages of ``spec``, one sentence each."""
+    # for an imported city see `require_sizes`
     sizes = [] if spec.city.source == "imported" else _sizes(spec, spec.city.customers)
     return [*sizes, *_names(spec), *_phases(spec)]
 
@@ -126,31 +121,20 @@ def _sizes(spec: PipelineSpec, customers: int, city: City | None = None) -> Iter
 
 def _names(spec: PipelineSpec) -> Iterator[FieldError]:
     if spec.train.dataset != spec.label.dataset:
-        yield _error(
-            "train.dataset",
-            f"= {spec.train.dataset!r} is not the dataset of label.dataset ({spec.label.dataset!r})",
-        )
+        text = f"= {spec.train.dataset!r} is not the dataset of label.dataset ({spec.label.dataset!r})"
+        yield _error("train.dataset", text)
     if spec.label.split != "train":
-        yield _error(
-            "label.split",
-            f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark",
-        )
-    yield from _held_out(spec.label, spec.train.held_out)
+        text = f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark"
+        yield _error("label.split", text)
+    held_out, dataset = spec.label.held_out_dataset, spec.train.held_out
+    if spec.label.held_out and dataset not in (None, held_out):
+        yield _error("train.held_out", f"= {dataset!r} is not the held-out set of the labels ({held_out!r})")
+    if not spec.label.held_out and dataset == held_out:
+        yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
     name = spec.benchmark.attention or spec.city.name
     if spec.attention.model not in (None, name):
-        yield _error(
-            "attention.model",
-            f"= {spec.attention.model!r}, but the benchmark uses {name!r}: "
-            "set benchmark.attention to the same name",
-        )
-
-
-def _held_out(label: LabelSpec, dataset: str | None) -> Iterator[FieldError]:
-    if label.held_out and dataset not in (None, label.held_out_dataset):
-        text = f"= {dataset!r} is not the held-out set of the labels ({label.held_out_dataset!r})"
-        yield _error("train.held_out", text)
-    if not label.held_out and dataset == label.held_out_dataset:
-        yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
+        text = f"= {spec.attention.model!r}, but the benchmark uses {name!r}"
+        yield _error("attention.model", f"{text}: set benchmark.attention to the same name")
 
 
 def _phases(spec: PipelineSpec) -> Iterator[FieldError]:

@@ -16,58 +16,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: a flow, its parameters, and the summary of its result.
+    """A stage: a flow, its parameters, and the summary of its result."""
 
-    Parameters
-    ----------
-    name
-        Name of the flow, of its file and function in `flows`, and of its deployment.
-    command, text
-        Name and help of the command; "" if there is none.
-    asks
-        Parameters of the flow for a preset: defaults of the form, arguments of the command.
-    check
-        Function of `flows.config.preflight` with the flow's parameters; "" if there is none.
-    figures, tables, lacks
-        Functions of `flows.figures` with the flow's result; "" for none.
-    entrypoint
-        Module and function of the flow, if they differ from its name.
-    """
-
-    name: str
+    name: str  # of the flow, of its file and function in `flows`, and of its deployment
     command: str
-    text: str
+    text: str  # help of the command; both are "" if there is none
+    # Parameters of the flow for a preset: defaults of the form, arguments of the command.
     asks: Callable[[PipelineSpec], dict[str, Any]]
-    check: str = ""
-    figures: str = ""
+    check: str = ""  # function of `flows.config.preflight` with the flow's parameters
+    figures: str = ""  # functions of `flows.figures` with the flow's result
     tables: str = ""
     lacks: str = ""
-    entrypoint: str = ""
+    entrypoint: str = ""  # module and function of the flow, if they differ from its name
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
         return _load(self.entrypoint or f"{self.name}:{self.name}")
 
-    def load_check(self) -> Callable[..., Any]:
+    def load_check(self) -> Callable[..., None]:
         """Import the check."""
         return _load(f"config.preflight:{self.check}")
 
-    def load_figures(self) -> Callable[[Any], dict[str, str]]:
-        """Import the function for the key figures of a result."""
-        return _load(f"figures:{self.figures}")
-
-    def load_tables(self) -> Callable[[Any], str]:
-        """Import the function for the Markdown tables of a result."""
-        return _load(f"figures:{self.tables}") if self.tables else lambda result: ""
-
-    def load_lacks(self) -> Callable[[Any], str]:
-        """Import the function for what is missing in a result, "" if nothing is."""
-        return _load(f"figures:{self.lacks}") if self.lacks else lambda result: ""
+    def summary(self, part: str, result: Any) -> Any:
+        """Return the ``part`` of the summary of ``result``: its figures, its tables, or what it lacks."""
+        function = getattr(self, part)
+        return _load(f"figures:{function}")(result) if function else ""
 
 
 def _load(path: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = resolve_name(f"mcvrp.flows.{path}")
-    return function
+    return resolve_name(f"mcvrp.flows.{path}")
 
 
 _TABLE = (

@@ -15,7 +15,6 @@ from prefect.settings import PREFECT_UI_API_URL, PREFECT_UI_URL
 from sqlalchemy.exc import OperationalError
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -47,16 +46,14 @@ def create_app() -> ASGIApp:
     app = create_prefect()
     _collect_aside()
     # before Prefect's routes, the last of which matches every path
-    app.router.routes.insert(0, Route(ENTRY, _enter))
+    page = HTMLResponse(_PAGE, headers={"Cache-Control": "no-store"})
+    app.router.routes.insert(0, Route(ENTRY, lambda request: page))
     # Wrapped instead of added as middleware: Prefect's services call the inner one under another host name.
     return TrustedHostMiddleware(_unframed(_repeated(app)), _hosts(), www_redirect=False)
 
 
 def _hosts() -> list[str]:
-    """Return the host names that the server answers to: this machine's, and those of configured addresses.
-
-    Against DNS rebinding: a site that points its name to this machine would have the same origin as the UI.
-    """
+    # Against DNS rebinding: a site that points its name to this machine would have the same origin as the UI.
     addresses = (PREFECT_UI_API_URL.value(), PREFECT_UI_URL.value())
     return [*_LOCAL, *filter(None, (urlsplit(str(address or "")).hostname for address in addresses))]
 
@@ -85,7 +82,9 @@ def _repeated(app: ASGIApp) -> ASGIApp:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        body, wait, until = await _body(receive), _FIRST_WAIT, time.monotonic() + _BUSY_SECONDS
+        body, wait, until = [await receive()], _FIRST_WAIT, time.monotonic() + _BUSY_SECONDS
+        while body[-1].get("more_body"):
+            body.append(await receive())
         while await _is_busy(app, scope, body, receive, send, last=time.monotonic() > until):
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
@@ -120,18 +119,6 @@ async def _is_busy(
     if error:
         raise error
     return False
-
-
-async def _body(receive: Receive) -> list[Message]:
-    """Return the messages of a request up to the end of its body."""
-    messages = [await receive()]
-    while messages[-1].get("more_body"):
-        messages.append(await receive())
-    return messages
-
-
-async def _enter(request: Request) -> HTMLResponse:
-    return HTMLResponse(_PAGE, headers={"Cache-Control": "no-store"})
 
 
 def _collect_aside() -> None:

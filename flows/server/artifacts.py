@@ -24,8 +24,9 @@ from mcvrp.storage import layout
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
+from mcvrp.tasks.support.pictures import png
 from mcvrp.tasks.support.progress import ProgressReport, listening
-from mcvrp.tasks.train.card import begun_phases, loss_grid
+from mcvrp.tasks.train.card import begun_phases, loss_figure
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
@@ -35,10 +36,7 @@ _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts: str) -> None:
     """Create a Markdown artifact of the running flow or task: a list of ``figures``, then ``parts``.
 
-    Parameters
-    ----------
-    subject
-        Stage and name of its output, "label laptop"; the key of the artifact.
+    Its key is ``subject``, the stage and the name of its output: "label laptop".
     """
     # A list wraps on a narrow screen, on which Prefect cuts off a table.
     lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())
@@ -90,15 +88,12 @@ def showing_progress(subject: str) -> Iterator[None]:
 
 @contextmanager
 def showing_steps(subject: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins.
-
-    For stages of a few calls that report no progress themselves.
-    """
-    bar, numbers = _Bar(progress_key(subject)), itertools.count(1)
+    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins."""
+    bar, numbers = _Bar(progress_key(subject)), itertools.count()
 
     def begin(step: str) -> None:
-        number = next(numbers)
-        bar.show((number - 1) / total, f"{subject}: {step} ({number} of {total})")
+        done = next(numbers)
+        bar.show(done / total, f"{subject}: {step} ({done + 1} of {total})")
 
     yield begin
     bar.show(1.0, f"{subject}: done")  # not in a finally block: the bar of a failed step stays where it is
@@ -169,7 +164,7 @@ def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
     if not begun:
         return ""
     name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    return picture(name, loss_grid(begun), store.url(layout.run_losses(run)))
+    return picture(name, png(loss_figure(begun)), store.url(layout.run_losses(run)))
 
 
 def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:

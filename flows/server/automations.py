@@ -1,22 +1,27 @@
 """Automations of a Prefect server: runs that fall silent are ended, failed runs call a webhook.
 
 A run that works sends heartbeats. The server ends it if they stop, because its worker or machine was killed.
+That ends no task run: workers do (`end_tasks_of_dead_runs`). Runs that `mcvrp ui` stops are ended by it: on a
+busy machine they are killed before they have told the server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from prefect.blocks.webhook import Webhook
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import StateType
+from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 from prefect.events.actions import CallWebhook, ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.states import Crashed
 from prefect.types import SecretDict
 from pydantic import SecretStr
 
@@ -45,25 +50,22 @@ _FIELDS = {
     "url": "flow_run | ui_url",
 }
 
+_DEAD_RUNS = FlowRunFilter.model_validate(
+    {"tags": {"all_": [TAG]}, "state": {"type": {"any_": [StateType.CRASHED, StateType.CANCELLED]}}}
+)
+_OPEN = TaskRunFilter.model_validate({"state": {"type": {"any_": sorted(set(StateType) - TERMINAL_STATES)}}})
+_WORKED_ON = (StateType.PENDING, StateType.RUNNING)
+_TELL_SECONDS = 1.0  # a person who stops the UI waits for this request
+
 
 @dataclass(frozen=True)
 class Silence:
-    """Rule that ends a run if no expected event follows an event of it within a time.
+    """Rule that ends a run if no expected event follows an event of it within a time."""
 
-    Parameters
-    ----------
-    after
-        Event that starts the time: "heartbeat", or the name of a state.
-    expect
-        Events that stop it. States of ended runs are among them, so that these stay as they are.
-    state
-        State of a run for which none came.
-    """
-
-    after: str
-    expect: tuple[str, ...]
+    after: str  # "heartbeat", or the name of a state
+    expect: tuple[str, ...]  # among them the states of ended runs, so that these stay as they are
     within: timedelta
-    state: StateType = StateType.CRASHED
+    state: StateType = StateType.CRASHED  # of a run for which no expected event came
 
 
 SILENCES = (
@@ -136,10 +138,7 @@ def _our_runs() -> dict[str, Any]:
 
 
 def _save(client: SyncPrefectClient, automation: AutomationCore) -> None:
-    """Create ``automation``, or update the one of its name.
-
-    One that has not changed is left alone: an update makes the server forget the events that it waits for.
-    """
+    # One that has not changed is left alone: an update makes the server forget the events that it waits for.
     stored = client.read_automations_by_name(automation.name)
     for duplicate in stored[1:]:  # Prefect lets names repeat
         client.delete_automation(duplicate.id)
@@ -147,3 +146,27 @@ def _save(client: SyncPrefectClient, automation: AutomationCore) -> None:
         client.create_automation(automation)
     elif stored[0].model_dump(exclude={"id"}) != automation.model_dump():
         client.update_automation(stored[0].id, automation)
+
+
+def end_stopped_runs(runs: Collection[str]) -> None:
+    """Set the flow runs with the ids ``runs``, and their stages, to Crashed on the server of the context.
+
+    Runs that have ended or are being cancelled keep their state; httpx.HTTPError if no server answers.
+    """
+    selection = {"id": {"any_": runs}, "parent_flow_run_id": {"any_": runs}, "operator": "or_"}
+    with (
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+        get_client(sync_client=True, httpx_settings={"timeout": _TELL_SECONDS}) as client,
+    ):
+        for run in client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(selection)):
+            if run.state_type in _WORKED_ON:
+                client.set_flow_run_state(run.id, Crashed(message=CUT_OFF))
+
+
+async def end_tasks_of_dead_runs(client: PrefectClient) -> None:
+    """End open task runs whose flow run, one of mcvrp, is crashed or cancelled.
+
+    One call ends as many as the server returns at once, 200 by default; the next call ends the others.
+    """
+    for run in await client.read_task_runs(flow_run_filter=_DEAD_RUNS, task_run_filter=_OPEN):
+        await client.set_task_run_state(run.id, Crashed(message="its flow run has ended"), force=True)

@@ -23,7 +23,6 @@ from mcvrp.flows.config.extras import run_program
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -61,10 +60,7 @@ class Deployment:
 
 def prefect_yaml() -> Path:
     """Return the path of the file, which is part of the package."""
-    path = Path(__file__).parents[1] / "prefect.yaml"
-    if not path.is_file():
-        raise McvrpError(f"{path} does not exist: install mcvrp again")
-    return path
+    return Path(__file__).parents[1] / "prefect.yaml"
 
 
 def deployments() -> list[Deployment]:
@@ -75,11 +71,9 @@ def deployments() -> list[Deployment]:
 
 def first_values(flow: Flow[Any, Any], preset: PipelineSpec) -> dict[str, Any]:
     """Return the initial values of the form of ``flow``: its parameters in ``preset``."""
-    values = STAGES[flow.name].asks(preset)
     return {
         name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-        for name, value in values.items()
-        if name in flow.parameters.properties
+        for name, value in STAGES[flow.name].asks(preset).items()
     }
 
 
@@ -98,13 +92,7 @@ def prepare(preset: str) -> dict[str, Any]:
 
 
 def register(preset: PipelineSpec) -> list[str]:
-    """Register all deployments with the server of the environment; return their names.
-
-    Raises
-    ------
-    McvrpError
-        If the server refuses one.
-    """
+    """Register all deployments with the server of the environment; return their names."""
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
@@ -208,8 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings.prepare(verbose=False)
 
     def work() -> None:
-        for name in register(load_preset(options.preset, options.overrides)):
-            sys.stdout.write(f"{name}\n")
+        names = register(load_preset(options.preset, options.overrides))
+        sys.stdout.writelines(f"{name}\n" for name in names)
 
     return run_program(_PROGRAM, work)
 

@@ -42,16 +42,20 @@ def main() -> None:
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
     from mcvrp.flows.server.prefect_internals import listen_for_cancellation, lost_slots_tolerated
+    from mcvrp.flows.server.records import Records
     from mcvrp.flows.server.server import draining
 
     retries = {PREFECT_CLIENT_MAX_RETRIES: max(_CLIENT_RETRIES, PREFECT_CLIENT_MAX_RETRIES.value())}
     with terminal(), stopping_in_time(), draining(), lost_slots_tolerated(), temporary_settings(retries):
         listen_for_cancellation()  # before flows are imported, which takes seconds
         # outside of Prefect's handler, whose logger is silent here: an error goes to the log of the worker
-        accepted = _load(UUID(run_id))
-        if accepted:
+        if accepted := _load(UUID(run_id)):
+            flow, run = accepted
             with handle_engine_signals(UUID(run_id)):
-                _execute(*accepted)
+                records = Records()
+                flow.run_deployed(run, records)
+                if records.outage:
+                    records.verify()
 
 
 def _load(run_id: UUID) -> tuple[StageFlow[Any, Any], FlowRun] | None:
@@ -79,16 +83,6 @@ def _load(run_id: UUID) -> tuple[StageFlow[Any, Any], FlowRun] | None:
     return flow, run
 
 
-def _execute(flow: StageFlow[Any, Any], run: FlowRun) -> None:
-    """Execute the flow run."""
-    from mcvrp.flows.server.records import Records
-
-    records = Records()
-    flow.run_deployed(run, records)
-    if records.outage:
-        records.verify()
-
-
 _OTHER_CODE = (
     "its deployment names other code than the flows of mcvrp, or has pull steps: "
     "register it with `python -m mcvrp.flows.server.deployments`"
@@ -96,20 +90,15 @@ _OTHER_CODE = (
 
 
 def _flow(client: SyncPrefectClient, run: FlowRun) -> Flow[Any, Any] | None:
-    """Return the flow of the deployment of ``run``; None if that is not one of prefect.yaml."""
     stored = client.read_deployment(run.deployment_id) if run.deployment_id else None
     if stored is None or stored.pull_steps:
         return None
-    ours = (deployment for deployment in deployments() if deployment.entrypoint == stored.entrypoint)
-    return next((deployment.flow() for deployment in ours), None)
+    return next((ours.flow() for ours in deployments() if ours.entrypoint == stored.entrypoint), None)
 
 
 def _wrong_parameters(flow: Flow[Any, Any], parameters: dict[str, Any]) -> str | None:
-    """Return why ``flow`` does not take ``parameters``, None if it does.
-
-    Prefect would end the process before the run begins, with a state that names no parameter. Values are
-    checked by the flow itself.
-    """
+    # Prefect would end the process before the run begins, with a state that names no parameter. Values are
+    # checked by the flow itself.
     known = flow.parameters.properties
     if unknown := [name for name in parameters if name not in known]:
         return f"there is no parameter {shown(unknown[0])}; {flow.name} knows: {', '.join(known)}"

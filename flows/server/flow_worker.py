@@ -14,7 +14,7 @@ from typing import Self
 from prefect.workers import process
 from pydantic import model_validator
 
-from mcvrp.flows.server.dead_runs import end_tasks_of_dead_runs
+from mcvrp.flows.server.automations import end_tasks_of_dead_runs
 from mcvrp.flows.server.deployments import COMMAND
 from mcvrp.model.errors import McvrpError
 

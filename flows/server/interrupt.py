@@ -31,8 +31,7 @@ def stopping_in_time() -> Iterator[None]:
     adopt_orphans()
     reader, writer = socket.socketpair()
     writer.setblocking(False)
-
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises KeyboardInterrupt
     # a signal handler in Python would wait for the main thread, which may be in native code
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(reader,), name="interrupt", daemon=True)
@@ -68,7 +67,3 @@ def _signalled(reader: socket.socket) -> bool:
     while (received := reader.recv(1)) and received[0] not in (signal.SIGINT, signal.SIGTERM):
         pass
     return bool(received)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt

@@ -24,24 +24,13 @@ _ATTEMPTS = 5  # consecutive restarts of a process that ends sooner
 
 @dataclass
 class Keeper:
-    """Supervisor of one process.
+    """Supervisor of one process."""
 
-    Parameters
-    ----------
-    what
-        Name of the process in messages.
-    log
-        File that the process writes to.
-    start, stop
-        Start the process; stop it and everything that it has left behind.
-    ready
-        Wait until the process serves; raises McvrpError if it does not.
-    """
-
-    what: str
-    log: IO[str]
+    what: str  # the process in messages
+    log: IO[str]  # that the process writes to
     start: Callable[[], subprocess.Popen[str]]
-    stop: Callable[[subprocess.Popen[str]], None]
+    stop: Callable[[subprocess.Popen[str]], None]  # it and everything that it has left behind
+    # Wait until the process serves; McvrpError if it does not.
     ready: Callable[[subprocess.Popen[str]], None] = lambda process: None
     _attempts: int = 0
     _over: bool = False
@@ -65,13 +54,7 @@ class Keeper:
         return not self._over and self._process.poll() is not None
 
     def look(self) -> None:
-        """Restart the process if it has ended.
-
-        Raises
-        ------
-        McvrpError
-            If it keeps ending shortly after each restart.
-        """
+        """Restart the process if it has ended; McvrpError if it keeps ending shortly after each restart."""
         if not self.ended:
             return
         lifetime = time.monotonic() - self._began
@@ -102,12 +85,7 @@ class Keeper:
 def kept_running(keeper: Keeper, records: Records) -> Iterator[None]:
     """Keep the Prefect server of ``keeper`` running while the context lasts; note outages in ``records``.
 
-    If it cannot be restarted, stages run without a record.
-
-    Raises
-    ------
-    McvrpError
-        If it does not start at all.
+    If it cannot be restarted, stages run without a record; McvrpError if it does not start at all.
     """
     over = threading.Event()
 

@@ -38,10 +38,7 @@ def lost_slots_tolerated() -> Iterator[None]:
     maintain = flow_engine.maintain_concurrency_lease  # type: ignore[attr-defined]
 
     def tolerant(*args: Any, **options: Any) -> AbstractContextManager[None]:
-        lease: AbstractContextManager[None] = maintain(
-            *args, **(options | {"raise_on_lease_renewal_failure": False})
-        )
-        return lease
+        return maintain(*args, **(options | {"raise_on_lease_renewal_failure": False}))
 
     flow_engine.maintain_concurrency_lease = tolerant  # type: ignore[attr-defined, assignment]
     try:

@@ -17,6 +17,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 from prefect.exceptions import ObjectNotFound
 
 from mcvrp.model.errors import IncompleteError, brief
+from mcvrp.storage.cities import StoredCity
 
 logger = logging.getLogger(__name__)
 
@@ -46,18 +47,15 @@ class Records:
     """Runs that ended in this process, and whether the Prefect server could record them.
 
     One object per command or deployed run: a `StageFlow` passes it on to the stages and tasks that it calls.
-
-    Parameters
-    ----------
-    outage
-        True if the server did not answer at some time, so that records may be missing.
-    given_up
-        Set once stages no longer wait for the server and run without a record.
     """
 
     runs: dict[UUID, EndedRun] = field(default_factory=dict)
-    outage: bool = False
+    outage: bool = False  # the server did not answer at some time: records may be missing
+    # Set once stages no longer wait for the server and run without a record.
     given_up: threading.Event = field(default_factory=threading.Event)
+    # Cities by store and name, once the input of all stages has passed its preflight. Arguments of a flow,
+    # which Prefect sends to its server, cannot contain a matrix of 10^8 costs.
+    cities: dict[tuple[str, str], StoredCity] | None = None
 
     def add(self, run: FlowRun | TaskRun, outcome: object) -> None:
         """Add ``run`` with its final state, or with what its function returned."""
@@ -79,12 +77,8 @@ class Records:
         """Wait until the server has every run in its final state.
 
         Task runs reach the server as events, which it processes some time after the run has ended. After an
-        outage, missing records are a warning and no error: the work itself is complete.
-
-        Raises
-        ------
-        IncompleteError
-            If records are missing after ``seconds``.
+        outage, missing records are a warning and no error: the work itself is complete. Otherwise they are an
+        IncompleteError after ``seconds``.
         """
         if self.given_up.is_set():
             return
@@ -129,12 +123,9 @@ class Records:
 
 
 def _states(client: SyncPrefectClient, ids: list[UUID]) -> dict[UUID, StateType | None]:
-    """Return the states of the runs ``ids`` that the server has."""
-    states: dict[UUID, StateType | None] = {}
+    runs: list[FlowRun | TaskRun] = []
     for start in range(0, len(ids), _PAGE):
         page = {"id": {"any_": ids[start : start + _PAGE]}}
-        flow_runs = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(page))
-        task_runs = client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(page))
-        runs: list[FlowRun | TaskRun] = [*flow_runs, *task_runs]
-        states |= {run.id: run.state_type for run in runs}
-    return states
+        runs += client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(page))
+        runs += client.read_task_runs(task_run_filter=TaskRunFilter.model_validate(page))
+    return {run.id: run.state_type for run in runs}

@@ -61,33 +61,16 @@ ENTRY = "/enter"  # page of `app`; browsers send no server what follows the # of
 _USER = "mcvrp"  # an arbitrary name: Prefect compares user and password as one string
 
 # A single command needs no schedules, automations or workers; the recorder of task runs stays on.
-_SERVICES_OFF = (
-    "CANCELLATION_CLEANUP",
-    "FOREMAN",
-    "LATE_RUNS",
-    "PAUSE_EXPIRATIONS",
-    "SCHEDULER",
-    "TRIGGERS",
-)
+_SERVICES_OFF = ["CANCELLATION_CLEANUP", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "SCHEDULER", "TRIGGERS"]
 
 
 @dataclass(frozen=True)
 class Server:
-    """Prefect server that records runs.
-
-    Parameters
-    ----------
-    url
-        Address of the API.
-    password
-        "user:password" of a server that this process starts; None for any other server.
-    generated
-        True if the password was generated here, so that the user has to be shown it.
-    """
+    """Prefect server that records runs, by the address of its API."""
 
     url: str
-    password: str | None = field(default=None, repr=False)
-    generated: bool = False
+    password: str | None = field(default=None, repr=False)  # "user:password" if this process starts it
+    generated: bool = False  # here, so that the user has to be shown the password
 
     @property
     def ours(self) -> bool:
@@ -116,17 +99,14 @@ class Server:
 def prefect_server(records: Records | None = None) -> Iterator[Server]:
     """Yield the Prefect server of a command; note outages of one that is started for it in ``records``.
 
-    Raises
-    ------
-    McvrpError
-        If the configured server does not answer, or a new one does not start.
+    McvrpError if the configured server does not answer, or a new one does not start.
     """
     if server := configured_server():
         with draining():
             yield server
         return
+    server = server_at(free_port())
     with tempfile.TemporaryFile("w+") as log:
-        server = server_at(free_port())
         logger.info("starting a Prefect server (4 s, the first time 15 s)")
         off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
         keeper = server_keeper(server, log, off)
@@ -144,13 +124,7 @@ def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
 
 
 def configured_server() -> Server | None:
-    """Return the server at PREFECT_API_URL, None if that is not set.
-
-    Raises
-    ------
-    McvrpError
-        If it does not answer, or refuses the password.
-    """
+    """Return the server at PREFECT_API_URL, None if that is not set; McvrpError if it does not answer."""
     configured = PREFECT_API_URL.value()
     if not configured:
         return None
@@ -164,13 +138,7 @@ def configured_server() -> Server | None:
 
 
 def running_server(url: str) -> Server:
-    """Return the server that runs already and whose API is at ``url``.
-
-    Raises
-    ------
-    McvrpError
-        If it refuses the password of the environment, or answers with an error.
-    """
+    """Return the server that runs already at ``url``; McvrpError if it refuses the password or fails."""
     server = Server(url)
     with server.in_use(), get_client(sync_client=True) as client:
         try:
@@ -221,27 +189,25 @@ def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subproc
     command = [sys.executable, "-m", "uvicorn", "--factory", "mcvrp.flows.server.app:create_app"]
     port, password = server.page.rpartition(":")[2], server.password or ""
     command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
-    environment = settings.child_environment(
-        PREFECT_SERVER_API_HOST="127.0.0.1",
-        PREFECT_SERVER_API_PORT=port,  # the pages of the UI call this port, 4200 without it
-        PREFECT_SERVER_API_AUTH_STRING=password,
-        PREFECT_API_AUTH_STRING=password,  # its own services are clients of it
+    environment = {
+        **os.environ,
+        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_API_PORT": port,  # the pages of the UI call this port, 4200 without it
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PREFECT_API_AUTH_STRING": password,  # its own services are clients of it
         # Prefect's default allows the pages of any site to send requests.
-        PREFECT_SERVER_CORS_ALLOWED_ORIGINS=f"{server.page},http://localhost:{port}",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{server.page},http://localhost:{port}",
         **_pages_folder(Path(prefect.__file__).with_name("server")),
         **settings.retention(),
-        PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="ERROR",  # `_wait_for` reads from it why it did not start
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",  # `_wait_for` reads from it why it did not start
         **changes,
-    )
+    }
     # umask: its database contains parameters and logs of all runs
     return start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
 
 
 def _pages_folder(of_prefect: Path) -> dict[str, str]:
-    """Return the setting of a writable folder for the pages of the UI, which a server unpacks when it starts.
-
-    None is needed if ``of_prefect``, its default, is writable. Without its pages the UI answers 404.
-    """
+    # A server unpacks the pages of the UI when it starts; without them the UI answers 404.
     if PREFECT_UI_STATIC_DIRECTORY.value() or os.access(of_prefect, os.W_OK):
         return {}
     for folder in (PREFECT_HOME.value() / "mcvrp-ui", settings.cache_dir() / "prefect-ui"):
@@ -269,17 +235,9 @@ def _wait_for(server: Server, log: IO[str], process: subprocess.Popen[str]) -> N
 
 
 def database_environment(url: str | None) -> dict[str, str]:
-    """Return the settings of a server that uses the database at ``url``; none for None.
+    """Return the settings of a server that uses the database at ``url``, with or without "+asyncpg".
 
-    Parameters
-    ----------
-    url
-        "postgresql://user:password@host:5432/name", with or without "+asyncpg".
-
-    Raises
-    ------
-    McvrpError
-        If it is no such address, or the database refuses the connection.
+    None need be set for None. McvrpError if it is no address, or the database refuses the connection.
     """
     if url is None:
         return {}

@@ -28,9 +28,9 @@ from pydantic import BaseModel
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
-from mcvrp.flows.config.preflight import is_checked
 from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.store.errors import StoreSilent
 from mcvrp.storage.store.store import Store
 
@@ -38,10 +38,7 @@ RETRIES = 1
 RETRY_SECONDS = 2.0
 HOUR = 3600.0
 DAY = 24 * HOUR
-BEGIN_SECONDS, PAUSE_SECONDS = (
-    1800.0,
-    2.0,
-)  # a stage that begins during an outage: longest wait, between tries
+BEGIN_SECONDS, PAUSE_SECONDS = 1800.0, 2.0  # longest wait of a stage in an outage, between attempts
 _LONGEST_MESSAGE = 300  # characters of an unexpected error in the state of a run
 _TRY_AGAIN = "the run's logs have the traceback; started again, the run keeps what is finished"
 
@@ -69,18 +66,14 @@ class StageFlow(Flow[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
         """Run the stage as a flow run of its own, noted in the records of the stage that calls it."""
-        caller = context.flow if (context := FlowRunContext.get()) else None
-        records = self.records or (caller.records if isinstance(caller, StageFlow) else None) or Records()
+        records = self.records or running_records() or Records()
         call = functools.partial(Flow.__call__, **kwargs)
         return cast(R, self._run(records, lambda stage: call(stage, *args), lambda: self.fn(*args, **kwargs)))
 
     def run_deployed(self, run: FlowRun, records: Records) -> None:
         """Run the stage as the flow run ``run``, which a worker executes."""
-
-        def engine(stage: Flow[..., Any]) -> Any:
-            # Of a failed run, the engine would raise the error, and log it once more.
-            return run_flow(stage, flow_run=run, return_type="state")
-
+        # Without a state the engine would raise the error of a failed run, and log it once more.
+        engine = functools.partial(run_flow, flow_run=run, return_type="state")
         self._run(records, engine, lambda: cast(Callable[..., Any], self.fn)(**run.parameters))
 
     def _run(
@@ -132,14 +125,8 @@ def stage(
 
     Parameters are validated here instead of by Prefect, so that the state of a run has the same message as
     the command line. A `McvrpError` fails the run with its message alone; the traceback of any other error is
-    in the logs of the run.
-
-    Parameters
-    ----------
-    run_name
-        Name of its runs: a template of the arguments, "label {label.dataset}", or a function of them.
-    timeout
-        Seconds after which Prefect fails a run.
+    in the logs of the run. ``run_name`` is a template of the arguments, "label {label.dataset}", or a
+    function of them; ``timeout`` is in seconds.
     """
 
     def declare(body: Callable[P, R]) -> StageFlow[P, R]:
@@ -189,12 +176,17 @@ def _unexpected(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {one_line(error)[:_LONGEST_MESSAGE]}: {_TRY_AGAIN}"
 
 
-def _add_to_records(task: Any, task_run: TaskRun, state: State[Any]) -> None:
-    """Add a task run that has ended to the records of its stage; a state hook of Prefect."""
+def running_records() -> Records | None:
+    """Return the records of the running stage; None outside of one."""
     context = FlowRunContext.get()
     flow = context.flow if context else None
-    if isinstance(flow, StageFlow) and flow.records:
-        flow.records.add(task_run, state)
+    return flow.records if isinstance(flow, StageFlow) else None
+
+
+def _add_to_records(task: Any, task_run: TaskRun, state: State[Any]) -> None:
+    """Add a task run that has ended to the records of its stage; a state hook of Prefect."""
+    if records := running_records():
+        records.add(task_run, state)
 
 
 TASK_OPTIONS: dict[str, Any] = {
@@ -237,5 +229,18 @@ def open_store(uri: str | None) -> Store:
 
     The store has to answer now, at once, unless the command or flow that began this one has checked that.
     """
-    address = settings.store_uri(uri)
-    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
+    address, records = settings.store_uri(uri), running_records()
+    checked = records is not None and records.cities is not None
+    return (Store.at(address) if checked else Store.open(address)).outlasting()
+
+
+def inputs(
+    check: Callable[..., None], uri: str | None, city: str, *specs: object
+) -> tuple[Store, StoredCity]:
+    """Return store and city of the running stage, after its preflight ``check`` unless that is done."""
+    store, records = open_store(uri), running_records()
+    cities = records.cities if records else None
+    read = (cities or {}).get((store.uri, city)) or stored_city(store, city)
+    if cities is None:
+        check(store, read, *specs)
+    return store, read

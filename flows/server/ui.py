@@ -14,30 +14,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import httpx
 import psutil
 from prefect.exceptions import PrefectException
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.server.automations import notify_of_failures
-from mcvrp.flows.server.dead_runs import end_stopped_runs
+from mcvrp.flows.server import server as servers
+from mcvrp.flows.server.automations import end_stopped_runs, notify_of_failures
 from mcvrp.flows.server.keeper import Keeper
-from mcvrp.flows.server.server import (
-    ANSWER_SECONDS,
-    Server,
-    answers,
-    configured_server,
-    database_environment,
-    running_server,
-    server_at,
-    server_keeper,
-)
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.processes import descendants, start_group
 
@@ -55,53 +45,28 @@ _SERVER = {
 }
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of `mcvrp ui`.
-
-    Parameters
-    ----------
-    store
-        Address of the store that runs use by default.
-    preset, overrides
-        Initial values of the forms.
-    database
-        Address of the server's database; None for that of the environment, by default SQLite.
-    notify
-        Webhook to call when a run fails, None for none.
-    """
-
-    store: str
-    preset: str
-    overrides: Sequence[str]
-    port: int
-    database: str | None
-    notify: str | None
-
-
-def serve(options: Options) -> NoReturn:
+def serve(options: Namespace, store: str) -> NoReturn:
     """Serve until SIGINT or SIGTERM, which raise KeyboardInterrupt here; all child processes end with it.
 
-    Raises
-    ------
-    McvrpError
-        If the server or its database does not answer, or a deployment is refused.
+    ``options`` are those of the command, ``store`` is the address of the store that runs use by default.
+    McvrpError if the server or its database does not answer, or a deployment is refused.
     """
-    database = database_environment(options.database)  # checked first: nothing has been started yet
-    server = _existing_server(options) or server_at(options.port)
+    database = servers.database_environment(options.database)  # checked first: nothing has been started yet
+    server = _existing_server(options) or servers.server_at(options.port)
     path = settings.log_file()
     with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
         keepers: list[Keeper] = []
         if server.ours:
             logger.info("starting a Prefect server (4 s, the first time 15 s)")
             changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
-            keepers.append(stack.enter_context(server_keeper(server, log, changes)))
+            keepers.append(stack.enter_context(servers.server_keeper(server, log, changes)))
         stack.enter_context(server.in_use())
-        environment = settings.run_environment(server.url, server.password, options.store) | _WORKER
+        environment = settings.run_environment(server.url, server.password, store) | _WORKER
         _register(options, environment)
         if options.notify:
             notify_of_failures(options.notify)
-        start = partial(_start_worker, environment, log)
+        command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
+        start = partial(start_group, command, env=environment, stdout=log, stderr=log)
         keepers.append(stack.enter_context(Keeper("worker", log, start, _stop_worker)))
         logger.info("Prefect: %s (Ctrl-C stops it; log: %s)", server.link, path)
         while True:
@@ -110,11 +75,11 @@ def serve(options: Options) -> NoReturn:
                 keeper.look()
 
 
-def _existing_server(options: Options) -> Server | None:
+def _existing_server(options: Namespace) -> servers.Server | None:
     """Return the server that runs already, None if one has to be started."""
-    server = configured_server()
-    if server is None and answers(url := server_at(options.port).url, ANSWER_SECONDS):
-        server = running_server(url)
+    server = servers.configured_server()
+    if server is None and servers.answers(url := servers.server_at(options.port).url, servers.ANSWER_SECONDS):
+        server = servers.running_server(url)
     if server is None:
         _require_free(options.port)
         return None
@@ -136,11 +101,10 @@ def _require_free(port: int) -> None:
             raise McvrpError(f"port {port} cannot be used ({error.strerror}): give --port") from None
 
 
-def _register(options: Options, environment: Mapping[str, str]) -> None:
+def _register(options: Namespace, environment: Mapping[str, str]) -> None:
     """Register all deployments, in a child process: flows import libraries of gigabytes."""
     command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--preset", options.preset]
-    for override in options.overrides:
-        command += ["--set", override]
+    command += [word for override in options.overrides for word in ("--set", override)]
     process = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if process.returncode:
         lines = process.stderr.strip().splitlines() or ["no reason given"]
@@ -151,17 +115,12 @@ def _register(options: Options, environment: Mapping[str, str]) -> None:
     logger.info("deployments: %s", ", ".join(process.stdout.split()))
 
 
-def _start_worker(environment: Mapping[str, str], log: IO[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
-    return start_group(command, env=environment, stdout=log, stderr=log)
-
-
 def _stop_worker(worker: subprocess.Popen[str]) -> None:
     """End the runs of ``worker``, on record and as processes, then the worker, which would wait for them."""
     with contextlib.suppress(psutil.NoSuchProcess):
         runs = psutil.Process(worker.pid).children()
         with contextlib.suppress(httpx.HTTPError, PrefectException):  # its automations end them later
-            end_stopped_runs([run_id for run in runs if (run_id := _flow_run(run))])
+            end_stopped_runs(list(filter(None, map(_flow_run, runs))))
         for run in runs:
             with contextlib.suppress(psutil.NoSuchProcess):
                 run.terminate()
@@ -173,7 +132,6 @@ def _stop_worker(worker: subprocess.Popen[str]) -> None:
 
 
 def _flow_run(process: psutil.Process) -> str | None:
-    """Return the id of the flow run that ``process`` executes, None if it executes none."""
     with contextlib.suppress(psutil.Error):
         return settings.worked_run(process.environ())
     return None

@@ -13,15 +13,9 @@ from typing import Any
 
 
 def lazy(package: str, **names: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of ``package``.
+    """Return ``__getattr__`` and ``__dir__`` of ``package``, by the public ``names`` of each of its modules.
 
-    Parameters
-    ----------
-    package
-        ``__name__`` of the package.
-    names
-        Public names of each module, separated by blanks: ``spec="LabelSpec"``. Two underscores represent a
-        dot.
+    They are separated by blanks: ``spec="LabelSpec"``. Two underscores represent a dot.
     """
     modules = {name: module.replace("__", ".") for module, public in names.items() for name in public.split()}
 

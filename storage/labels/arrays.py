@@ -16,36 +16,16 @@ from mcvrp.storage.labels.schema import MADE_BY
 
 @dataclass(frozen=True, eq=False)
 class LabelArrays:
-    """Labels of one size as flat arrays: N rows of n customers each, R routes with V visits in all.
+    """Labels of one size as flat arrays: N rows of n customers each, R routes with V visits in all."""
 
-    Parameters
-    ----------
-    index
-        Index i of instance (n, i), int64 ``(N,)``.
-    ids
-        Node numbers of the customers, ascending, uint32 ``(N, n)``.
-    demands
-        Demand of each customer, uint16 ``(N, n)``.
-    capacities
-        Vehicle capacity, uint32 ``(N,)``.
-    costs
-        Cost in the city's unit, float64 ``(N,)``.
-    nodes
-        Customers in the order of their visits, uint32 ``(V,)``.
-    route_of
-        Route of each visit, int64 ``(V,)``.
-    row_of
-        Row of each route, int64 ``(R,)``.
-    """
-
-    index: NDArray[np.int64]
-    ids: NDArray[np.uint32]
-    demands: NDArray[np.uint16]
-    capacities: NDArray[np.uint32]
-    costs: NDArray[np.float64]
-    nodes: NDArray[np.uint32]
-    route_of: NDArray[np.int64]
-    row_of: NDArray[np.int64]
+    index: NDArray[np.int64]  # (N,), i of instance (n, i)
+    ids: NDArray[np.uint32]  # (N, n), node numbers of the customers, ascending
+    demands: NDArray[np.uint16]  # (N, n)
+    capacities: NDArray[np.uint32]  # (N,)
+    costs: NDArray[np.float64]  # (N,), in the city's unit
+    nodes: NDArray[np.uint32]  # (V,), customers in the order of their visits
+    route_of: NDArray[np.int64]  # (V,), route of each visit
+    row_of: NDArray[np.int64]  # (R,), row of each route
 
     @classmethod
     def of(cls, table: pa.Table, n: int) -> LabelArrays:

@@ -16,7 +16,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage.labels.arrays import LabelArrays
@@ -52,12 +51,12 @@ class LabelCache:
     ) -> LabelCache:
         """Return the first ``counts[n]`` labels of each size n, read from ``store`` if they are not cached.
 
+        ``folder`` has all caches of this machine.
+
         Parameters
         ----------
-        folder
-            Folder of all caches of this machine.
         fingerprint
-            Fingerprint of ``dataset``, by `storage.labels.dataset.Dataset.fingerprint`.
+            `Dataset.fingerprint` of ``dataset``.
         listener
             Called with the progress, if anything has to be read.
 
@@ -70,16 +69,17 @@ class LabelCache:
         cache = parent / f"{fingerprint}-v{MAPPED_FORMAT}"
         with _refusals(folder):
             lock = _locked(cache / _USE, fcntl.LOCK_SH)
-        try:
-            tables = _mapped(cache, counts)
-            if len(tables) < len(counts):
-                with _refusals(folder):
+            try:
+                tables = _mapped(cache, counts)
+                if len(tables) < len(counts):
                     labels = Dataset.open(store, dataset)
                     tables = _completed(cache, labels, fingerprint, counts, listener)
-            _remove_others(cache)
-        except BaseException:
-            os.close(lock)
-            raise
+                for other in cache.parent.iterdir():  # earlier states and other formats
+                    if other != cache and other.is_dir():
+                        _remove(other)
+            except BaseException:
+                os.close(lock)
+                raise
         return cls(tables, lock)
 
     def labels(self, n: int) -> MappedLabels:
@@ -96,9 +96,7 @@ class LabelCache:
     def __enter__(self) -> LabelCache:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -196,14 +194,8 @@ def _check_unchanged(cache: Path, labels: Dataset, fingerprint: str, written: li
         )
 
 
-def _remove_others(cache: Path) -> None:
-    """Remove caches of earlier states and other formats, unless they are open."""
-    for other in cache.parent.iterdir():
-        if other != cache and other.is_dir():
-            _remove(other)
-
-
 def _remove(cache: Path) -> None:
+    """Remove ``cache`` unless it is open."""
     with contextlib.suppress(OSError):  # it is open, being removed, or owned by another user
         lock = _locked(cache / _USE, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
@@ -225,18 +217,13 @@ def _locked(path: Path, how: int) -> int:
             continue
         try:
             fcntl.flock(descriptor, how)
-            if _is(descriptor, path):
-                return descriptor
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)  # the file was removed during the wait: its lock protects nothing
-
-
-def _is(descriptor: int, path: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    return False
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ def row_faults(city: City, labels: LabelArrays) -> list[RowFault]:
     """Return the rows of ``labels`` that are infeasible or have another cost, each with its first fault."""
     faults: list[RowFault] = []
     rows = np.arange(len(labels))
-    for check in (_unknown_customers, _unordered_customers, _unserved_customers, _overloads, _wrong_costs):
+    for check in (_wrong_customers, _unserved_customers, _overloads, _wrong_costs):
         wrong = check(city, labels)
         if wrong:
             faults += [RowFault(int(rows[r]), int(labels.index[r]), what) for r, what in wrong.items()]
@@ -46,14 +46,15 @@ def row_faults(city: City, labels: LabelArrays) -> list[RowFault]:
     return sorted(faults, key=lambda fault: fault.row)
 
 
-def _unknown_customers(city: City, labels: LabelArrays) -> dict[int, str]:
-    wrong = ((labels.ids <= DEPOT) | (labels.ids > city.customers)).any(axis=1)
-    return dict.fromkeys(np.flatnonzero(wrong).tolist(), "a customer that is not in the city")
-
-
-def _unordered_customers(city: City, labels: LabelArrays) -> dict[int, str]:
-    wrong = (labels.ids[:, 1:] <= labels.ids[:, :-1]).any(axis=1)
-    return dict.fromkeys(np.flatnonzero(wrong).tolist(), "customers that are not distinct and ascending")
+def _wrong_customers(city: City, labels: LabelArrays) -> dict[int, str]:
+    unknown = np.any((labels.ids <= DEPOT) | (labels.ids > city.customers), axis=1)
+    unordered = np.any(labels.ids[:, 1:] <= labels.ids[:, :-1], axis=1)
+    return {
+        int(row): "a customer that is not in the city"
+        if unknown[row]
+        else "customers that are not distinct and ascending"
+        for row in np.flatnonzero(unknown | unordered)
+    }
 
 
 def _unserved_customers(city: City, labels: LabelArrays) -> dict[int, str]:

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
-from mcvrp.storage.labels.label_files import CorruptFile, LabelFile, read_footers, read_table
+from mcvrp.storage.labels.label_files import CorruptFile, read_footers, read_table
 from mcvrp.storage.labels.schema import Footer, Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
-from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 
 _MOST_FOOTERS = 2**14  # kept in memory of those that are not in the list: there may be very many
@@ -159,7 +157,8 @@ class Dataset:
         shards = list(self.shards(n))
         for shard in shards:
             if (row := shard.footer.row_of(i)) is not None:
-                return _read_label(self.store, shard, row)
+                table = read_table(self.store, shard.path, shard.footer).slice(row, 1)
+                return next(table_labels(table, shard.footer.city_id))
         rows = sum(shard.footer.rows for shard in shards)
         raise McvrpError(
             f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "
@@ -173,20 +172,3 @@ def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) ->
     Raises McvrpError if labels are missing, or a file is corrupt.
     """
     return Dataset.open(store, dataset).labels(n, limit)
-
-
-def _read_label(store: Store, shard: LabelFile, row: int) -> Label:
-    try:
-        with store.open_input(shard.path) as stream:
-            file = pq.ParquetFile(stream, page_checksum_verification=True)
-            for group in range(file.metadata.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if row < rows:
-                    table = file.read_row_group(group).slice(row, 1)
-                    return next(table_labels(table, shard.footer.city_id))
-                row -= rows
-    except UNREADABLE as error:
-        raise CorruptFile(
-            f"{store.url(shard.path)} is corrupt ({reason(error)}): run mcvrp verify"
-        ) from error
-    raise CorruptFile(f"{store.url(shard.path)} has fewer rows than stated in its footer: run mcvrp verify")

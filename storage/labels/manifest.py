@@ -12,7 +12,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.shards import Fingerprint, Shard, write_list
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import MANIFEST, TooNew, require_readable
+from mcvrp.storage.versions import MANIFEST, TooNew
 
 TOTALS = ("rows", "absent", "bytes", "shards")
 
@@ -27,7 +27,7 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
         return None
     document = store.get_json(path)
     try:
-        require_readable(MANIFEST, document, store.url(path))
+        MANIFEST.require_readable(document.get(MANIFEST.field, 1), store.url(path))
         for total in TOTALS:
             if type(document.get(total, 0)) is not int:
                 raise ValueError(f"{total} is {shown(document[total])}, expected an integer")
@@ -42,7 +42,12 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
     With ``known``, the open dataset, only shards that have changed since it was opened are read. Raises
     TooNew if the existing manifest was written by a newer version of mcvrp.
     """
-    _refuse_newer(store, name)
+    try:
+        read_manifest(store, name)
+    except (StoreError, TooNew):
+        raise
+    except McvrpError:  # corrupt: it is replaced
+        pass
     dataset = known or Dataset.open(store, name, trust=False)
     digest, totals = Fingerprint(), list[dict[str, int]]()
 
@@ -81,12 +86,3 @@ def _with_checksum(store: Store, shard: Shard) -> Shard:
     if shard.sha256:
         return shard
     return replace(shard, sha256=hashlib.sha256(store.get(shard.path)).hexdigest())
-
-
-def _refuse_newer(store: Store, name: str) -> None:
-    try:
-        read_manifest(store, name)
-    except (StoreError, TooNew):
-        raise
-    except McvrpError:  # corrupt: it is replaced
-        pass

@@ -30,27 +30,16 @@ _TOKENS_PER_CUSTOMER = 1.25  # of a path, approximately: the customers, and one 
 class MappedLabels:
     """N labels of ``n`` customers in read-only arrays.
 
-    Parameters
-    ----------
-    ids
-        Node numbers, ascending, uint16 or uint32 ``(N, n)``.
-    demands
-        Demand of each, uint8 or uint16 ``(N, n)``.
-    capacities
-        Vehicle capacity, uint32 ``(N,)``.
-    positions
-        The sequences 0, route, 0, ..., 0 of all rows, concatenated, as positions in the instance (0 is
-        the depot, k the k-th of ``ids``), uint8 or uint16.
-    offsets
-        Row r is ``positions[offsets[r]:offsets[r + 1]]``, int64 ``(N + 1,)``.
+    A row is a sequence 0, route, 0, ..., 0 of positions in the instance: 0 is the depot, k the k-th of
+    ``ids``. Row r is ``positions[offsets[r]:offsets[r + 1]]``.
     """
 
     n: int
-    ids: NDArray[np.unsignedinteger]
-    demands: NDArray[np.unsignedinteger]
-    capacities: NDArray[np.uint32]
-    positions: NDArray[np.unsignedinteger]
-    offsets: NDArray[np.int64]
+    ids: NDArray[np.unsignedinteger]  # (N, n), node numbers, ascending, uint16 or uint32
+    demands: NDArray[np.unsignedinteger]  # (N, n), uint8 or uint16
+    capacities: NDArray[np.uint32]  # (N,)
+    positions: NDArray[np.unsignedinteger]  # of all rows, concatenated, uint8 or uint16
+    offsets: NDArray[np.int64]  # (N + 1,)
 
     @classmethod
     def of(cls, labels: LabelArrays) -> MappedLabels:

@@ -6,7 +6,7 @@ files are read, some thousand rows at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ _BATCH = 4096  # rows in memory at a time
 
 @dataclass(frozen=True)
 class Keys:
-    """Instances of one size: index i and key of each, both ``(N,)``, sorted by key."""
+    """Instances of one size: index i and key of each, both ``(N,)``."""
 
     index: NDArray[np.int64]
     keys: NDArray[np.uint64]
@@ -34,17 +34,9 @@ class Keys:
     @classmethod
     def of(cls, instances: Iterable[tuple[int, Instance]]) -> Keys:
         """Return the keys of ``instances``, pairs of i and instance, of one size."""
-        pairs = list(instances)
-        return _sorted(
-            [np.array([i for i, _ in pairs], dtype=np.int64)],
-            [
-                _keys(
-                    np.stack([instance.ids for _, instance in pairs]),
-                    np.stack([instance.demands for _, instance in pairs]),
-                    np.array([instance.capacity for _, instance in pairs]),
-                )
-            ],
-        )
+        index, rows = zip(*instances, strict=True)
+        ids, demands = np.stack([row.ids for row in rows]), np.stack([row.demands for row in rows])
+        return cls(np.array(index), _keys(ids, demands, np.array([row.capacity for row in rows])))
 
     def shared(self, other: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the index, here and in ``other``, of each instance that both have."""
@@ -59,17 +51,26 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
     """
     index, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
     for path in store.list(layout.size_dir(dataset, n)):
-        if layout.shard_number(path) is not None:
-            for numbers, values in _file_keys(store, path, n):
-                index.append(numbers)
-                keys.append(values)
-    return _sorted(index, keys)
+        if layout.shard_number(path) is None:
+            continue
+        try:
+            with store.open_input(path) as stream:
+                for batch in pq.ParquetFile(stream).iter_batches(_BATCH, columns=_COLUMNS):
+                    ids, demands = (
+                        batch[name].flatten().to_numpy().reshape(len(batch), n) for name in ("ids", "demands")
+                    )
+                    index.append(batch["index"].to_numpy())
+                    keys.append(_keys(ids, demands, batch["capacity"].to_numpy()))
+        except (*UNREADABLE, KeyError) as error:
+            raise McvrpError(
+                f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
+            ) from error
+    return Keys(np.concatenate(index), np.concatenate(keys))
 
 
 def datasets(store: Store) -> list[str]:
     """Return the names of the datasets of labels in ``store``."""
-    names = (folder.rsplit("/", 1)[-1] for folder in store.folders("labels"))
-    return [name for name in names if store.exists(layout.label_spec(name))]
+    return [name for name in store.folders("labels") if store.exists(layout.label_spec(name))]
 
 
 def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
@@ -85,23 +86,6 @@ def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
     return others
 
 
-def _file_keys(store: Store, path: str, n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
-    try:
-        with store.open_input(path) as stream:
-            for batch in pq.ParquetFile(stream).iter_batches(_BATCH, columns=_COLUMNS):
-                ids, demands = (
-                    batch[name].flatten().to_numpy().reshape(len(batch), n) for name in ("ids", "demands")
-                )
-                yield (
-                    batch["index"].to_numpy().astype(np.int64),
-                    _keys(ids, demands, batch["capacity"].to_numpy()),
-                )
-    except (*UNREADABLE, KeyError) as error:
-        raise McvrpError(
-            f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
-        ) from error
-
-
 def _keys(
     ids: NDArray[np.integer], demands: NDArray[np.integer], capacities: NDArray[np.integer]
 ) -> NDArray[np.uint64]:
@@ -113,9 +97,3 @@ def _keys(
     keys += (ids.astype(np.uint64) * words[:n]).sum(axis=1, dtype=np.uint64)
     keys += (demands.astype(np.uint64) * words[n : 2 * n]).sum(axis=1, dtype=np.uint64)
     return keys
-
-
-def _sorted(index: list[NDArray[np.int64]], keys: list[NDArray[np.uint64]]) -> Keys:
-    numbers, values = np.concatenate(index), np.concatenate(keys)
-    order = np.argsort(values, kind="stable")
-    return Keys(numbers[order], values[order])

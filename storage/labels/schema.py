@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mcvrp.model.problem import Instance, Solution
-from mcvrp.storage.versions import LABEL, refuse_newer
+from mcvrp.storage.versions import LABEL
 
 DRIVEN = "driven"  # source of routes that drivers took
 SOLVED = "solver"  # source of routes that a solver found
@@ -42,37 +43,19 @@ _CHECK = b"check"  # key of the checksum of the footer itself
 
 @dataclass(frozen=True)
 class Label:
-    """An instance with its routes and their provenance.
+    """An instance with its routes and their provenance."""
 
-    Parameters
-    ----------
-    index
-        Index i of instance (n, i).
-    instance, solution
-        The instance and its canonical solution.
-    cost
-        Float64 cost in the city's unit, computed from the city.
-    source
-        "solver", "driven" or "model".
-    solver, version, seed, budget
-        Solver and settings, sufficient to repeat the run.
-    runtime
-        Solver time in seconds.
-    cpu
-        Name of the processor that the solver ran on.
-    """
-
-    index: int
+    index: int  # i of instance (n, i)
     instance: Instance
-    solution: Solution
-    cost: float
-    source: str
-    solver: str
+    solution: Solution  # canonical
+    cost: float  # float64, in the city's unit, computed from the city
+    source: str  # DRIVEN, SOLVED or MODEL
+    solver: str  # with version, seed and budget sufficient to repeat the run
     version: str
     seed: int
     budget: str
-    runtime: float
-    cpu: str
+    runtime: float  # of the solver, in seconds
+    cpu: str  # name of the processor that the solver ran on
 
 
 @dataclass(frozen=True)
@@ -123,33 +106,18 @@ class Footer:
             If the file is not a label file.
         TooNew
             If it was written by a newer version of mcvrp.
-        ValueError
-            If it has another version.
         """
         stored = {key: value for key, value in (metadata or {}).items() if key != b"ARROW:schema"}
         names = {f.name.encode() for f in fields(cls)}
         if not names & stored.keys():
             raise KeyError("no footer")
-        check = stored.pop(_CHECK, None)
-        # Version 1 had no checksum; it is refused below by its number, not as corrupt.
-        if stored.get(b"schema_version") != b"1" and check != _checksum(stored):
+        if stored.pop(_CHECK, None) != _checksum(stored):
             return None
-        version = stored[b"schema_version"].decode()
-        if version.isascii() and version.isdigit():
-            refuse_newer(LABEL, int(version), where)
-        if version != str(LABEL.version):
-            raise ValueError(f"schema version {version}, expected {LABEL.version}")
-        text = {name.decode(): stored[name].decode() for name in names}
-        return cls(
-            spec_hash=text["spec_hash"],
-            city_id=text["city_id"],
-            n=int(text["n"]),
-            row_start=int(text["row_start"]),
-            row_stop=int(text["row_stop"]),
-            content=text["content"],
-            absent=tuple(int(row) for row in text["absent"].split(",") if row),
-            makers=text["makers"],
-        )
+        LABEL.require_readable(int(stored[b"schema_version"]), where)
+        values: dict[str, Any] = {name.decode(): stored[name].decode() for name in names}
+        values |= {name: int(values[name]) for name in ("n", "row_start", "row_stop", "schema_version")}
+        values["absent"] = tuple(int(row) for row in values["absent"].split(",") if row)
+        return cls(**values)
 
 
 def _checksum(metadata: dict[bytes, bytes]) -> bytes:

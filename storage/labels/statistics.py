@@ -80,29 +80,17 @@ class Maker:
 
 @dataclass(frozen=True)
 class SizeStatistics:
-    """Statistics of the labels of one size.
-
-    Parameters
-    ----------
-    n, rows, absent, files, bytes
-        Customers per instance; number of labels, of instances without label, of shards and of their bytes.
-    content
-        Hash of the checksums of the shards: if it is unchanged, so are all statistics.
-    cost, routes, runtime
-        Total cost in the city's unit, number of routes, solver time in seconds.
-    makers
-        Makers of the labels.
-    """
+    """Statistics of the labels of one size."""
 
     n: int
     rows: int
-    absent: int
-    files: int
-    bytes: int
-    content: str
-    cost: Spread
-    routes: Spread
-    runtime: Spread
+    absent: int  # instances without label
+    files: int  # shards
+    bytes: int  # of the shards
+    content: str  # hash of the checksums of the shards: if it is unchanged, so are all statistics
+    cost: Spread  # total cost, in the city's unit
+    routes: Spread  # number of routes
+    runtime: Spread  # solver time in seconds
     makers: tuple[Maker, ...]
 
 

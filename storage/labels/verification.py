@@ -13,24 +13,14 @@ from mcvrp.storage.store.store import Store
 
 @dataclass(frozen=True)
 class FileFault:
-    """Fault of a file, or of one of its rows.
-
-    Parameters
-    ----------
-    path, sha256
-        The file and its checksum when it was read; "" if it was not read.
-    what
-        Description, as a sentence without its subject.
-    n, row, i
-        Size, row within the file counted from 0, and index of instance (n, i), for the fault of a row.
-    """
+    """Fault of a file, or of one of its rows."""
 
     path: str
-    sha256: str
-    what: str
-    n: int | None = None
-    row: int | None = None
-    i: int | None = None
+    sha256: str  # of the file when it was read, "" if it was not read
+    what: str  # as a sentence without its subject
+    n: int | None = None  # fault of a row: its size,
+    row: int | None = None  # its row within the file, counted from 0,
+    i: int | None = None  # and index of instance (n, i)
 
     def __str__(self) -> str:
         where = self.path if self.row is None else f"{self.path}, row {self.row}"
@@ -40,35 +30,17 @@ class FileFault:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """Result of a verification.
-
-    Parameters
-    ----------
-    dataset, verified_at
-        Name of the dataset and time (UTC, ISO 8601).
-    fingerprint
-        Hash of the city, instances and routes that the footers declare.
-    rows, files
-        Number of verified labels and files.
-    faults
-        All faults.
-    missing
-        Rows of the spec that are in no file: size, first row, last row (excluded).
-    quarantined
-        Number of missing rows that no solver has solved so far.
-    unchecked
-        Checks that could not be made, one sentence each.
-    """
+    """Result of a verification."""
 
     dataset: str
-    verified_at: str
-    fingerprint: str
-    rows: int
+    verified_at: str  # time (UTC, ISO 8601)
+    fingerprint: str  # of the city, instances and routes that the footers declare
+    rows: int  # number of verified labels
     files: int
     faults: tuple[FileFault, ...]
-    missing: tuple[tuple[int, int, int], ...]
-    quarantined: int = 0
-    unchecked: tuple[str, ...] = ()
+    missing: tuple[tuple[int, int, int], ...]  # rows of the spec in no file: size, first, last (excluded)
+    quarantined: int = 0  # number of missing rows that no solver has solved so far
+    unchecked: tuple[str, ...] = ()  # checks that could not be made, one sentence each
 
     @property
     def good(self) -> bool:

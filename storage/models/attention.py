@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
@@ -23,7 +22,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.documents import as_document, read_document
-from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
+from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays as Arrays, read_weights
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = "mcvrp.storage.models"
 _SHOWN = 12  # epochs in the table of the card, about
-
-Arrays = dict[str, NDArray[Any]]
+_TRAIN_AGAIN = "delete it, and mcvrp am trains this size from scratch"
 
 
 @dataclass(frozen=True)
@@ -111,16 +109,16 @@ def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Array
     path = layout.attention_training(name, n)
     if not store.exists(path):
         return None
-    data, hint = store.get(path), "delete it, and mcvrp am trains this size from scratch"
+    data = store.get(path)
     try:
         arrays = {key: np.array(a) for key, a in load(data).items()}
         # safetensors has no function for the metadata of bytes; its format begins with the header's length.
         header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
         document = parse_json(header["__metadata__"]["state"])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise McvrpError(f"{store.url(path)} is corrupt ({error}): {hint}") from error
-    state = as_document(document, TrainingState, store.url(path), named="state of a training", hint=hint)
-    return state, arrays
+        raise McvrpError(f"{store.url(path)} is corrupt ({error}): {_TRAIN_AGAIN}") from error
+    url, named = store.url(path), "state of a training"
+    return as_document(document, TrainingState, url, named=named, hint=_TRAIN_AGAIN), arrays
 
 
 def publish_attention_model(
@@ -137,10 +135,10 @@ def publish_attention_model(
         store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
     if costs is not None:
         store.put(layout.attention_costs(card.name, card.n), costs)
-    text = attention_readme(card, plotted=costs is not None)
-    store.put(f"{card.folder}/README.md", text.encode())
+    store.put(f"{card.folder}/README.md", _readme(card, plotted=costs is not None).encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
-    overview = attention_overview(card.name, attention_models(store, card.name))
+    table = attention_table(attention_models(store, card.name))
+    overview = markdown.render(_PACKAGE, "attention_overview.md.j2", name=card.name, table=table)
     store.put(layout.attention_overview(card.name), overview.encode())
     store.delete(layout.attention_training(card.name, card.n))
     return card
@@ -148,9 +146,8 @@ def publish_attention_model(
 
 def attention_models(store: Store, name: str) -> list[AttentionCard]:
     """Return the cards of the attention models ``name`` by size, including those that diverged."""
-    folders = store.folders(layout.attention_dir(name))
-    sizes = sorted(n for n in map(layout.size_of, folders) if n is not None)
-    cards = (attention_card(store, name, n) for n in sizes)
+    sizes = map(layout.size_of, store.folders(layout.attention_dir(name)))
+    cards = (attention_card(store, name, n) for n in sorted(n for n in sizes if n is not None))
     return [card for card in cards if card is not None]
 
 
@@ -159,8 +156,8 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
     path = layout.attention_card(name, n)
     if not store.exists(path):
         return None
-    hint = "delete it, and mcvrp am trains this size from scratch"
-    return read_document(store, path, AttentionCard, ATTENTION, named="attention model's card", hint=hint)
+    named = "attention model's card"
+    return read_document(store, path, AttentionCard, ATTENTION, named=named, hint=_TRAIN_AGAIN)
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:
@@ -173,10 +170,7 @@ def attention_failure(card: AttentionCard | None, n: int) -> str | None:
 def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionModel, AttentionCard]:
     """Return the attention model ``name`` for ``n`` customers, on the CPU, and its card.
 
-    Raises
-    ------
-    McvrpError
-        If it is not finished, it diverged, or its weights are corrupt.
+    McvrpError if it is not finished, it diverged, or its weights are corrupt.
     """
     import torch  # here: listing models needs no torch, whose import takes seconds
 
@@ -193,12 +187,7 @@ def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionMode
     return network.eval(), card
 
 
-def attention_overview(name: str, cards: Sequence[AttentionCard]) -> str:
-    """Return the models ``name`` as Markdown, one row per size."""
-    return markdown.render(_PACKAGE, "attention_overview.md.j2", name=name, table=attention_table(cards))
-
-
-def attention_table(cards: Sequence[AttentionCard]) -> str:
+def attention_table(cards: Iterable[AttentionCard]) -> str:
     """Return a Markdown table with one row per model: length of its training, and final cost."""
     header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Time (s)", "Diverged", "City"]
     rows = [
@@ -217,8 +206,7 @@ def attention_table(cards: Sequence[AttentionCard]) -> str:
     return markdown.table(header, rows, "rrrrrrll")
 
 
-def attention_readme(card: AttentionCard, *, plotted: bool = False) -> str:
-    """Return the card as Markdown; ``plotted``: whether the plot of the costs is beside it."""
+def _readme(card: AttentionCard, *, plotted: bool) -> str:
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
     metadata = markdown.card_metadata({"library_name": "mcvrp", "pipeline_tag": markdown.TASK})

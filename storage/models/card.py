@@ -1,7 +1,8 @@
-"""Card of a model version: what it is and where it comes from, as validated JSON."""
+"""Card of a model version as validated JSON, and the files made of it: config.json and README.md."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from pydantic import Field, Strict
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.markdown import TASK, card_metadata, render
 from mcvrp.storage.versions import MODEL
 
 # Strict types and patterns: a card may come from anybody (`mcvrp models import`).
@@ -18,6 +20,17 @@ _Name = Annotated[str, Field(pattern=layout.NAME_PATTERN)]
 _Hash = Annotated[str, Field(pattern="^[0-9a-f]{1,64}$")]
 _Count = Annotated[int, Strict(), Field(ge=1)]
 _Figure = Annotated[int, Strict()] | Annotated[float, Strict(), Field(allow_inf_nan=False)] | None
+
+_FEATURES = ("x", "y", "d", "t", "kappa", "gamma", "omega", "c", "a")  # Sec. 4.2, in their order
+_FIGURES = {  # of the last row of training metrics: description and format
+    "problem_loss": ("loss on problem tokens (nats)", "{:.3f}"),
+    "problem_accuracy": ("accuracy on problem tokens", "{:.1%}"),
+    "solution_loss": ("loss on solution tokens (nats)", "{:.3f}"),
+    "solution_accuracy": ("accuracy on solution tokens", "{:.1%}"),
+    "greedy_gap": ("greedy gap to the labels of the held-out set (%)", "{:.2f}"),
+    "best_gap": ("the same, best of several samples (%)", "{:.2f}"),
+}
+_MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
 
 
 @dataclass(frozen=True)
@@ -74,3 +87,29 @@ class ModelCard:
                 f"model {self.name!r} version {self.version} has {classes:,} output classes, city "
                 f"{city.city_id} needs {city.customers + 1:,}: train a new model, the labels stay valid"
             )
+
+
+def model_config(card: ModelCard) -> bytes:
+    """Return config.json, for programs that load the weights."""
+    config = {
+        "city_id": card.city_id,
+        "network": card.network,
+        "features": _FEATURES,
+        "masked": _MASKED,
+        "rotation_trained": card.rotation_trained,
+        "weights_sha256": card.weights_sha256,
+        "format": MODEL.version,
+    }
+    return (json.dumps(config, indent=2) + "\n").encode()
+
+
+def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> str:
+    """Return the card as Markdown; ``plotted``, ``city``: plot and city (of an exported model) beside it."""
+    measured = [
+        (text, form.format(card.metrics[name]))
+        for name, (text, form) in _FIGURES.items()
+        if card.metrics.get(name) is not None
+    ]
+    return card_metadata({"library_name": "mcvrp", "pipeline_tag": TASK}) + render(
+        "mcvrp.storage.models", "model.md.j2", card=card, city=city, measured=measured, plotted=plotted
+    )

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, overload
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.models.card import ModelCard as ModelCard
-from mcvrp.storage.models.readme import model_config, model_readme
+from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
-from mcvrp.storage.models.weights import MODEL_WEIGHTS, read_weights
+from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.training.checkpoints import WEIGHTS, Arrays, CheckpointState, checkpoint_bytes
+from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
 
 if TYPE_CHECKING:
@@ -106,15 +105,13 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     right now: both write the same bytes, so the number is shared.
     """
     number = max(_numbers(store, name), default=0)
-    while not _holds(store, layout.model_config(name, number), config):
+    path = layout.model_config(name, number)
+    while not (store.exists(path) and store.get(path) == config):
         number += 1
-        if store.put_new(layout.model_config(name, number), config):
+        path = layout.model_config(name, number)
+        if store.put_new(path, config):
             break
     return number
-
-
-def _holds(store: Store, path: str, data: bytes) -> bool:
-    return store.exists(path) and store.get(path) == data
 
 
 def versions(store: Store, name: str) -> list[int]:
@@ -132,10 +129,7 @@ def _numbers(store: Store, name: str) -> set[int]:
 def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:
     """Return the card of a version of ``name``, by number or alias; default: the latest.
 
-    Raises
-    ------
-    McvrpError
-        If there is no such model, or its card is corrupt.
+    McvrpError if there is no such model, or its card is corrupt.
     """
     numbers = versions(store, name)
     if not numbers:
@@ -158,10 +152,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
 def named_version(store: Store, name: str, version: str) -> ModelCard:
     """Return the card of a version of ``name`` given as text: a number, an alias, or "latest".
 
-    Raises
-    ------
-    McvrpError
-        If there is no such model or version.
+    McvrpError if there is no such model or version.
     """
     if version == "latest":
         return model_card(store, name)
@@ -202,36 +193,21 @@ def load_model(
 ) -> tuple[FmMcvrp, ModelCard]:
     """Return a model on the CPU, ready to decode, and its card.
 
-    Parameters
-    ----------
-    location
-        The store, or the folder of an exported model.
-    name, version
-        Of a model in the store, as in `model_card`.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such model, its weights are corrupt, or do not fit its network.
+    ``location`` is the folder of an exported model, or the store; ``name`` and ``version`` are as in
+    `model_card`. McvrpError if there is no such model, its weights are corrupt, or do not fit its network.
     """
-    from mcvrp.storage.models.networks import network_of_weights  # here: its torch takes seconds to import
-
-    store = location if isinstance(location, Store) else open_folder(location)
     if isinstance(location, Store):
-        card, folder, hint = model_card(store, name, version), None, _TRAIN_AGAIN
-        where = layout.model_card(name, card.version)
+        store, hint, card = location, _TRAIN_AGAIN, model_card(location, name, version)
+        path, weights = layout.model_card(name, card.version), model_weights(location, card)
     else:
-        card, folder, hint, where = folder_card(store), "", _EXPORT_AGAIN, layout.folder_card
-    weights = model_weights(store, card, folder)
-    network = network_of_weights(card.network, weights, store.url(where), hint)
+        store, hint, path = open_folder(location), _EXPORT_AGAIN, layout.folder_card
+        card = folder_card(store)
+        weights = read_weights(store, "", card.weights_sha256, hint)
+    network = network_of_weights(card.network, weights, store.url(path), hint)
     network.city_id = card.city_id
     return network, card
 
 
-def model_weights(store: Store, card: ModelCard, folder: str | None = None) -> Arrays:
-    """Return the weights of the model of ``card`` by parameter name; McvrpError if they are corrupt.
-
-    ``folder`` is that of an exported model, None for a version in the store.
-    """
-    folder, hint = (card.folder, _TRAIN_AGAIN) if folder is None else (folder, _EXPORT_AGAIN)
-    return read_weights(store, folder, card.weights_sha256, hint)
+def model_weights(store: Store, card: ModelCard) -> Arrays:
+    """Return the weights of a version in the store by parameter name; McvrpError if they are corrupt."""
+    return read_weights(store, card.folder, card.weights_sha256, _TRAIN_AGAIN)

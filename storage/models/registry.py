@@ -44,8 +44,6 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class _AliasDocument:
-    """Stored document of an alias."""
-
     schema_version: int = ALIAS.version
     version: int | None
     history: tuple[Move, ...] = ()
@@ -90,12 +88,8 @@ def _read(store: Store, name: str, alias: str) -> Pointer:
     if store.stat(path) is None:
         return Pointer(None)
     data, tag = store.get_tagged(path)
-    document = as_document(
-        data, _AliasDocument, store.url(path), ALIAS, named="alias of a model", hint="remove it"
-    )
-    if document.version is not None and not document.history:  # schema version 1 had no history
-        before = Move(document.version, "an unknown time", "an earlier version of mcvrp", "")
-        return Pointer(document.version, tag, (before,))
+    url, named = store.url(path), "alias of a model"
+    document = as_document(data, _AliasDocument, url, ALIAS, named=named, hint="remove it")
     return Pointer(document.version, tag, document.history)
 
 
@@ -104,10 +98,7 @@ def move_champion(
 ) -> None:
     """Make ``version`` the champion, if the champion is still as ``seen``; ``back``: as a rollback.
 
-    Raises
-    ------
-    McvrpError
-        If there is no such version, it is being removed, or another process has moved the champion since.
+    McvrpError if there is no such version, it is being removed, or another process has moved the champion.
     """
     if not store.exists(layout.model_card(name, version)):
         raise McvrpError(
@@ -125,15 +116,8 @@ def move_champion(
     if store.exists(layout.model_removal(name, version)):
         champion = pointer(store, name, "champion")
         if champion.version == version:
-            _swap(
-                store,
-                name,
-                "champion",
-                seen.version,
-                champion,
-                f"version {version} is being removed",
-                back=True,
-            )
+            why = f"version {version} is being removed"
+            _swap(store, name, "champion", seen.version, champion, why, back=True)
         raise McvrpError(
             f"version {version} of model {name!r} is being removed by mcvrp gc: choose another, or run "
             "mcvrp gc --delete, which completes the removal, and train it again"
@@ -143,12 +127,8 @@ def move_champion(
 def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
     """Make the previous champion the champion again; return the old and the new version.
 
-    Another rollback goes one version further back; removed versions are skipped.
-
-    Raises
-    ------
-    McvrpError
-        If no previous champion exists, or another process has moved the alias.
+    Another rollback goes one version further back; removed versions are skipped. McvrpError if no previous
+    champion exists, or another process has moved the alias.
     """
     seen = pointer(store, name, "champion")
     if seen.version is None:
@@ -198,7 +178,6 @@ def _swap(
 
 
 def _somebody() -> str:
-    """Return user and host of this process."""
     user = str(os.getuid())
     with contextlib.suppress(KeyError):  # in a container, often
         user = pwd.getpwuid(os.getuid()).pw_name

@@ -1,29 +1,34 @@
-"""Weights of a published model: one safetensors file, whose checksum is in the card."""
+"""Weights of a published model (a safetensors file whose checksum is in the card) and the network of them."""
 
 from __future__ import annotations
 
 import hashlib
 import posixpath
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.store import Store
 
+if TYPE_CHECKING:
+    from mcvrp.model.network import FmMcvrp
+
 MODEL_WEIGHTS = "model.safetensors"
+Arrays = dict[str, NDArray[Any]]
+_LATER = {"pointer"}  # fields that a card may lack
+_SHOWN = 160  # characters of the difference in an error message
 
 
-def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str, NDArray[Any]]:
+def read_weights(store: Store, folder: str, sha256: str, hint: str) -> Arrays:
     """Return the weights in ``folder`` by parameter name, as writable arrays.
 
-    Raises
-    ------
-    McvrpError
-        If the file has not the checksum ``sha256``, or is not a safetensors file; ``hint`` is the remedy.
+    McvrpError, with the remedy ``hint``, if the checksum is not ``sha256`` or it is not a safetensors file.
     """
     path = posixpath.join(folder, MODEL_WEIGHTS)
     data = store.get(path)
@@ -37,3 +42,44 @@ def read_weights(store: Store, folder: str, sha256: str, hint: str) -> dict[str,
         return {name: np.array(array) for name, array in load(data).items()}
     except (SafetensorError, KeyError) as error:  # KeyError: a dtype that NumPy does not have
         raise McvrpError(f"{store.url(path)} is not a safetensors file ({reason(error)}): {hint}") from error
+
+
+def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hint: str) -> FmMcvrp:
+    """Return the network with the fields ``card``, read from ``where``, and the parameters ``weights``.
+
+    McvrpError if a field is missing, unknown or out of range, or the parameters have other names, shapes or
+    types than the network's, or are not finite.
+    """
+    import torch  # here: listing and exporting models needs no torch, whose import takes seconds
+
+    from mcvrp.model.network import FmMcvrp, NetworkConfig
+
+    try:
+        names = {field.name for field in fields(NetworkConfig)}
+        if stray := (set(card) - names) | (names - _LATER - set(card)):
+            raise McvrpError(f"network.{min(stray)} is {'missing' if min(stray) in names else 'unknown'}")
+        config = NetworkConfig(**card)
+        stored = sum(array.size for array in weights.values())
+        if config.parameters() != stored:  # before it is built: a card may describe a network of any size
+            raise McvrpError(
+                f"its network has {config.parameters():,} parameters, the weights have {stored:,}"
+            )
+        network = FmMcvrp(config)
+        for difference in _differences(network, weights):
+            raise McvrpError(difference)
+    except McvrpError as error:
+        raise McvrpError(f"{where} is no model's card ({brief(str(error), _SHOWN)}): {hint}") from error
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    return network.eval()
+
+
+def _differences(network: FmMcvrp, weights: Arrays) -> Iterator[str]:
+    shapes = {name: tuple(parameter.shape) for name, parameter in network.state_dict().items()}
+    for name in sorted(shapes.keys() ^ weights.keys()):
+        yield f"only the {'network has' if name in shapes else 'weights have'} a parameter {shown(name)}"
+    for name, shape in shapes.items():
+        array = weights[name]
+        if array.shape != shape or array.dtype != np.float32:
+            yield f"{name} is float32 {shape}, the weights have {array.dtype} {array.shape}"
+        elif not np.isfinite(array).all():
+            yield f"{name} has weights that are not finite"

@@ -1,12 +1,13 @@
-"""Connections to stores: one per `Store`, made when it is first used, and the meaning of their errors."""
+"""Connections to stores: one per `Store`, made when it is first used; streams, and the meaning of errors."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
@@ -88,3 +89,51 @@ def translated(files: Files, action: str, absent: str | None = None) -> Iterator
         if absent and isinstance(error, FileNotFoundError):
             raise McvrpError(absent) from error
         raise files.refusal(action, error) from error
+
+
+class Reader(io.RawIOBase):
+    """Stream over a file of a store, read by `Store._ask`: a file is reopened after an outage of the store.
+
+    Its errors distinguish an unreachable store from a corrupt file, also through pyarrow.
+    """
+
+    def __init__(self, ask: Callable[..., Any], path: str, url: str) -> None:
+        self._ask, self._path, self._url = ask, path, url
+        self._stream: pa.NativeFile = ask("read", path, lambda files: files.open(path), required=True)
+
+    def read(self, size: int = -1) -> bytes:
+        position, broken = self._stream.tell(), False
+
+        def piece(files: Files) -> bytes:
+            nonlocal broken
+            if broken:
+                self._reopen(files, position)
+            broken = True  # a repeated request reopens the file: this stream may be at any position
+            data: bytes = self._stream.read(None if size < 0 else size)
+            return data
+
+        return self._ask("read", self._path, piece)
+
+    def _reopen(self, files: Files, position: int) -> None:
+        stream = files.open(self._path)
+        if stream.size() != self._stream.size():
+            raise StoreError(f"{self._url} was replaced while it was read: run the same command again")
+        self._stream.close()
+        self._stream = stream
+        self._stream.seek(position)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        return int(self._stream.seek(position, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()

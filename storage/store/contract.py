@@ -30,11 +30,8 @@ class Objects(Protocol):
     """Operations under test; `S3Objects` has them."""
 
     def write_new(self, path: str, data: bytes) -> bool: ...
-
     def swap(self, path: str, data: bytes, tag: str) -> bool: ...
-
     def read_tagged(self, path: str) -> tuple[bytes, str]: ...
-
     def delete(self, path: str) -> None: ...
 
 
@@ -82,10 +79,7 @@ def _wins(write: Callable[[str, bytes], bool], path: str, body: bytes) -> bool:
 def prove(uri: str, rounds: Mapping[int, int] = ROUNDS) -> None:
     """Create the bucket of ``uri`` if necessary, and race there, ``rounds`` by size in bytes.
 
-    Raises
-    ------
-    StoreError
-        As `race` does, or if the server refuses; StoreUnavailable if it does not answer for minutes.
+    Raises StoreError as `race` does, or if the server refuses; StoreUnavailable if it does not answer.
     """
     from mcvrp.storage.store.s3 import WORKING, connect
 

@@ -120,9 +120,7 @@ class Lease:
         StoreUnavailable
             If the store does not answer, so that the holder is unknown.
         """
-        for _ in range(
-            2
-        ):  # a copy in another process may have renewed it in between: then the tag has changed
+        for _ in range(2):  # a copy in another process may have renewed it and changed the tag in between
             self.check()
             if self._beat():
                 return
@@ -179,27 +177,15 @@ class Lease:
 
 def active_holder(store: Store, path: str, now: float) -> Holder | None:
     """Return the holder of the lease at ``path`` if it may be alive ``now`` (clock of the store)."""
-    written = [file.modified for file in store.files(path.rpartition("/")[0]) if file.path == path]
-    try:
-        holder = Holder.decode(store.get(path)) if written else None
-    except StoreError:
-        raise
-    except McvrpError:  # just released
-        return None
-    if holder is None or holder.dead:
+    stored, data = store.stat(path), store.find(path)
+    if stored is None or data is None or (holder := Holder.decode(data)).dead:
         return None
     elsewhere = not holder.machine or holder.machine != _machine()
-    return None if elsewhere and now - written[0] > _LONG_SILENT * TTL_SECONDS else holder
+    return None if elsewhere and now - stored.modified > _LONG_SILENT * TTL_SECONDS else holder
 
 
 @contextlib.contextmanager
-def holding(
-    store: Store,
-    path: str,
-    what: str,
-    *,
-    ttl: float = TTL_SECONDS,
-) -> Iterator[Lease]:
+def holding(store: Store, path: str, what: str, *, ttl: float = TTL_SECONDS) -> Iterator[Lease]:
     """Hold the lease at ``path`` while the block runs.
 
     A holder on this machine that has ended is replaced at once, one on another machine after ``ttl`` seconds

@@ -31,16 +31,14 @@ _HINTS = {
     errno.EACCES: "request permission, or give another folder",
     errno.EPERM: "request permission, or give another folder",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENOLINK: "replace the link by its target",  # raised by `_resolve` and `_exists`
+    errno.ENOLINK: "replace the link by its target",  # raised by `_resolve`
     errno.ENXIO: "remove it, or write its content to a file",
     errno.ENAMETOOLONG: "give a shorter one",
-    errno.EFBIG: "split it",
     errno.ELOOP: "remove the link, which leads to itself",
     errno.EEXIST: "move the file away, a folder is expected there",
     errno.EISDIR: "move the folder away, a file is expected there",
     errno.ENOTDIR: "move the file away, a folder is expected there",
 }
-_NO_FILE = "it is a pipe or a device, not a file"  # reading it might block, or never end
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 
 
@@ -48,7 +46,7 @@ def require_file(path: Path, most: int | None = None) -> None:
     """Raise OSError if ``path`` is neither file nor folder, or has more than ``most`` bytes."""
     status = path.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-        raise OSError(errno.ENXIO, _NO_FILE)
+        raise OSError(errno.ENXIO, "it is a pipe or a device, not a file")  # reading it may never end
     if most is not None and status.st_size > most:
         raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, the limit is {most:,}")
 
@@ -213,13 +211,10 @@ class LocalFiles:
 
 def _exists(target: Path) -> bool:
     """Return whether ``target`` is a file; OSError if anything else is in its place."""
-    if not target.exists():
-        if target.is_symlink():
-            raise OSError(errno.ENOLINK, "a link that leads nowhere")
+    if not os.path.lexists(target):
         return False
-    if target.is_dir():
-        raise OSError(errno.EISDIR, "it is a folder")
-    require_file(target)
+    if not target.is_file():
+        raise OSError(errno.ENXIO, "it is a folder, a pipe or a link that leads nowhere, not a file")
     return True
 
 

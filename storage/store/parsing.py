@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 _DEEPEST = 100  # levels of lists and tables
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1  # range of integers in columns and arrays
-_DIGITS = 20
-_Document = TypeVar("_Document")
+_DEEP = f"it is nested more than {_DEEPEST} levels deep"
+_LONG = "it has an integer of more than 64 bits"
 
 
 def parse_json(data: str | bytes) -> Any:
@@ -21,54 +22,32 @@ def parse_json(data: str | bytes) -> Any:
 
     Raises ValueError if it is invalid, is nested too deeply, or has an integer of more than 64 bits.
     """
-    try:
-        document = json.loads(data, parse_int=_whole)
-    except RecursionError:
-        raise _too_deep() from None
-    return _plain(document)
+    return _parsed(json.loads, data)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the TOML document in ``text``; errors as in `parse_json`."""
+    return _parsed(tomllib.loads, text)
+
+
+def _parsed(parse: Callable[[Any], Any], text: str | bytes) -> Any:
     try:
-        document = tomllib.loads(text)
+        document = parse(text)
     except RecursionError:
-        raise _too_deep() from None
-    except tomllib.TOMLDecodeError:
+        raise ValueError(_DEEP) from None
+    except ValueError as error:
+        if type(error) is ValueError:  # not of the parser: Python's limit of digits
+            raise ValueError(_LONG) from error
         raise
-    except ValueError as error:  # Python's message is about its own settings
-        raise _too_long() from error
-    return _plain(document)
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise _too_long()
-    return int(digits)
-
-
-def _plain(document: _Document) -> _Document:
-    """Return ``document`` if its depth and its integers are within the limits."""
-    level, depth = list[Any]([document]), 0
-    while level:
-        depth += 1
-        if depth > _DEEPEST:
-            raise _too_deep()
-        below = list[Any]()
-        for value in level:
-            if isinstance(value, dict):
-                below += value.values()
-            elif isinstance(value, list):
-                below += value
-            elif isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
-                raise _too_long()
-        level = below
+    _require_plain(document, 1)
     return document
 
 
-def _too_deep() -> ValueError:
-    return ValueError(f"it is nested more than {_DEEPEST} levels deep")
-
-
-def _too_long() -> ValueError:
-    return ValueError("it has an integer of more than 64 bits")
+def _require_plain(value: Any, level: int) -> None:
+    if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+        raise ValueError(_LONG)
+    if isinstance(value, (dict, list)):
+        if level > _DEEPEST:
+            raise ValueError(_DEEP)
+        for item in value.values() if isinstance(value, dict) else value:
+            _require_plain(item, level + 1)

@@ -6,9 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mcvrp.storage.store.errors import StoreSilent, StoreUnavailable
+
+if TYPE_CHECKING:
+    from mcvrp.storage.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -20,31 +23,13 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds between two tries
 AFTER_OUTAGE: list[tuple[str, Callable[[], None]]] = []
 
 
-class Probed(Protocol):
-    """Operations of `Store` that are used while waiting for it."""
-
-    @property
-    def uri(self) -> str: ...
-    def probe(self) -> None: ...
-
-
 @dataclass
 class StoreRetry:
-    """Retry of store calls with exponential backoff.
+    """Retry of store calls with exponential backoff."""
 
-    Parameters
-    ----------
-    store
-        The store to wait for.
-    warn
-        Called with a message for each wait: writes to the log, or reports to a parent process.
-    silence
-        Seconds without a successful request, after which we give up.
-    """
-
-    store: Probed
-    warn: Callable[[str], None] = logger.warning
-    silence: float = SILENCE
+    store: Store
+    warn: Callable[[str], None] = logger.warning  # called with a message for each wait
+    silence: float = SILENCE  # seconds without a successful request, after which we give up
     _since: float | None = None
     _wait: float | None = None
 

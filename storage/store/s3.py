@@ -129,9 +129,15 @@ class S3Objects:
                     raise
             time.sleep(1.0)
 
-    def write(self, path: str, data: bytes) -> None:
-        """Write ``data`` to ``path``, replacing an existing object."""
-        self._put(path, data)
+    def write(self, path: str, data: bytes, **more: Any) -> None:
+        """Write ``data`` to ``path``, replacing an existing object; ``more`` arguments of the request."""
+        if len(data) > LARGEST:
+            raise StoreError(
+                f"s3://{self.root}/{path} would have {len(data):,} bytes, the limit of an object store is "
+                f"{LARGEST:,}: use a local folder for this"
+            )
+        digest = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+        self._client.put_object(**self._at(path), Body=data, ContentMD5=digest, **more)
 
     def write_new(self, path: str, data: bytes) -> bool:
         """Write ``data`` to ``path`` and return True, or False if an object exists there."""
@@ -178,19 +184,10 @@ class S3Objects:
     def _at(self, path: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": f"{self._prefix}/{path}".lstrip("/")}
 
-    def _put(self, path: str, data: bytes, **more: Any) -> None:
-        if len(data) > LARGEST:
-            raise StoreError(
-                f"s3://{self.root}/{path} would have {len(data):,} bytes, the limit of an object store is "
-                f"{LARGEST:,}: use a local folder for this"
-            )
-        digest = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
-        self._client.put_object(**self._at(path), Body=data, ContentMD5=digest, **more)
-
     def _put_if(self, path: str, data: bytes, **condition: str) -> bool:
         mark = secrets.token_hex(8)
         try:
-            self._put(path, data, Metadata={"put": mark}, **condition)
+            self.write(path, data, Metadata={"put": mark}, **condition)
         except ClientError as error:
             word = s3_answers.code(error)
             if not (

@@ -57,26 +57,9 @@ _MESSAGES = {
     "nosuchbucket": "there is no bucket {bucket}",
 }
 RACED = {"conditionalrequestconflict", "concurrentmodification"}
-# Error codes of a server that gets too many requests: those of botocore, and of other servers.
-_BUSY = {
-    "bandwidthlimitexceeded",
-    "limitexceededexception",
-    "priorrequestnotcomplete",
-    "provisionedthroughputexceeded",
-    "provisionedthroughputexceededexception",
-    "requestlimitexceeded",
-    "requestthrottled",
-    "requestthrottledexception",
-    "slowdown",
-    "slowdownread",
-    "slowdownwrite",
-    "throttledexception",
-    "throttling",
-    "throttlingexception",
-    "toomanyrequests",
-    "toomanyrequestsexception",
-}
-_TEMPORARY = {*_BUSY, "requesttimeout", "internalerror", "serviceunavailable", "operationaborted", *RACED}
+# In the error codes of a server that gets too many requests, Amazon's or another.
+_BUSY = re.compile("slowdown|throttl|toomany|limitexceeded|throughputexceeded|priorrequestnotcomplete")
+_TEMPORARY = {"requesttimeout", "internalerror", "serviceunavailable", "operationaborted", *RACED}
 _TEMPORARY_STATUS = {408, 425, 429}
 _BROKEN: dict[type[Exception], str] = {
     ReadTimeoutError: "no response in time",
@@ -143,7 +126,8 @@ def _message(error: BaseException) -> str:
 
 def is_busy(word: str, status: int) -> bool:
     """Return whether a request with this error code or status may succeed later."""
-    return word in _TEMPORARY or status in _TEMPORARY_STATUS or status >= 500
+    temporary = word in _TEMPORARY or _BUSY.search(word) is not None
+    return temporary or status in _TEMPORARY_STATUS or status >= 500
 
 
 def _is_temporary(error: BaseException, word: str) -> bool:

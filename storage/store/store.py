@@ -13,11 +13,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from mcvrp.model.errors import McvrpError, without_logins
-from mcvrp.storage.store.connections import Connection, Files, translated
+from mcvrp.storage.store.connections import Connection, Files, Reader, translated
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
 from mcvrp.storage.store.local import folder_at
 from mcvrp.storage.store.parsing import parse_json
-from mcvrp.storage.store.reader import Reader
 from mcvrp.storage.store.retry import SILENCE, StoreRetry
 
 T = TypeVar("T")
@@ -44,20 +43,11 @@ class Store:
     such names, listings omit them. Every method raises StoreError if the store refuses, and
     StoreUnavailable if it does not answer now; whether a write without an answer took effect is unknown.
     A store that is `outlasting` repeats the request instead, and raises StoreSilent in the end.
-
-    Parameters
-    ----------
-    uri
-        Absolute path of a folder, or s3://bucket/prefix.
-    silence
-        Seconds without an answer that each method outlasts.
-    connection
-        Connection to share with another store of this address.
     """
 
-    uri: str
-    silence: float = field(default=0.0, compare=False)
-    connection: InitVar[Connection | None] = None
+    uri: str  # absolute path of a folder, or s3://bucket/prefix
+    silence: float = field(default=0.0, compare=False)  # seconds without an answer that each method outlasts
+    connection: InitVar[Connection | None] = None  # of another store of this address, to share
     _connection: Connection = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, connection: Connection | None) -> None:
@@ -161,7 +151,8 @@ class Store:
             try:
                 files.move(path, to)
             except FileNotFoundError:
-                if tries == 1 or not _has_file(files, to):  # otherwise the unanswered first try moved it
+                info = files.filesystem.get_file_info(files.locate(to))
+                if tries == 1 or info.type != fs.FileType.File:  # otherwise the unanswered first try moved it
                     raise
 
         _require_sound(to)
@@ -177,10 +168,9 @@ class Store:
 
     def size(self, path: str) -> int:
         """Return the number of bytes at ``path``; McvrpError if there is no such file."""
-        info = self._info(path)
-        if info.type != fs.FileType.File:
+        if (file := self.stat(path)) is None:
             raise McvrpError(f"there is no file {self.url(path)}: {_ABSENT}")
-        return int(info.size)
+        return file.size
 
     def stat(self, path: str) -> StoredFile | None:
         """Return the entry of the file at ``path`` in a listing, None if there is no such file."""
@@ -191,14 +181,14 @@ class Store:
         """Return the names of the folders directly below ``prefix``, sorted."""
         _, infos = self._infos(prefix, recursive=False)
         names = (info.base_name for info in infos if info.type == fs.FileType.Directory)
-        return sorted(name for name in names if _sound(name))
+        return sorted(name for name in names if not _fault(name))
 
     def files(self, prefix: str, *, hidden: bool = False) -> Sequence[StoredFile]:
         """Return the files of `list` with size and time; ``hidden`` includes files that are being written."""
         root, infos = self._infos(prefix, recursive=True)
         files = (info for info in infos if info.type == fs.FileType.File)
         stored = (_stored(info, info.path.removeprefix(f"{root}/")) for info in files)
-        kept = [file for file in stored if _sound(file.path) and (hidden or not _is_hidden(file.path))]
+        kept = [file for file in stored if not _fault(file.path) and (hidden or not _is_hidden(file.path))]
         return sorted(kept, key=lambda file: file.path)
 
     def list(self, prefix: str) -> list[str]:
@@ -283,15 +273,6 @@ def _conditional(path: str, data: bytes, write: Callable[[Files], bool]) -> Call
         return False
 
     return written
-
-
-def _has_file(files: Files, path: str) -> bool:
-    return bool(files.filesystem.get_file_info(files.locate(path)).type == fs.FileType.File)
-
-
-def _sound(path: str) -> bool:
-    """Return whether ``path`` is a name within the store on every kind of store."""
-    return _fault(path) is None
 
 
 def _fault(path: str) -> str | None:

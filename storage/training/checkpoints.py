@@ -47,7 +47,7 @@ class Origin:
     def require(self, wanted: Origin, city: City, what: str, hint: str) -> None:
         """Raise McvrpError, with the first difference, if this origin of ``what`` is not ``wanted``.
 
-        The origin may have a city that ``city`` extends.
+        Its city may be one that ``city`` extends.
         """
         stored, current = _flat(self), _flat(wanted)
         if city.accepts(self.city_id):
@@ -151,10 +151,7 @@ def save_checkpoint(
 def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
     """Return the checkpoints of a phase, oldest first; folders without a valid state are ignored.
 
-    Raises
-    ------
-    TooNew
-        If one was written by a newer version of this program.
+    TooNew if one was written by a newer version of this program.
     """
     folder = layout.phase_dir(run, phase)
     paths = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
@@ -164,7 +161,7 @@ def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
 
 def latest_checkpoint(store: Store, run: str, phase: str) -> CheckpointState | None:
     """Return the newest checkpoint of a phase, None without any."""
-    return next(iter(reversed(checkpoints(store, run, phase))), None)
+    return max(checkpoints(store, run, phase), key=lambda state: state.step, default=None)
 
 
 def load_weights(store: Store, state: CheckpointState) -> Arrays:
@@ -196,20 +193,11 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
 
 def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None]) -> FileFacts:
     data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-    facts = _facts(data)
+    expected = _facts(data)
     confirm()
     store.put(path, data)
     del data  # gigabytes
     # Read back before the state file vouches for it: a disk may store other bytes than it was given.
-    _verify_stored(store, path, facts)
-    return facts
-
-
-def _facts(data: bytes) -> FileFacts:
-    return FileFacts(len(data), hashlib.sha256(data).hexdigest())
-
-
-def _verify_stored(store: Store, path: str, expected: FileFacts) -> None:
     digest = hashlib.sha256()
     with store.open_input(path) as stream:
         while piece := stream.read(_PIECE):
@@ -220,6 +208,11 @@ def _verify_stored(store: Store, path: str, expected: FileFacts) -> None:
             f"{store.url(path)} has other bytes than were written: {facts}, expected {expected}; "
             "check the disk or the server, then run again to resume from the previous checkpoint"
         )
+    return facts
+
+
+def _facts(data: bytes) -> FileFacts:
+    return FileFacts(len(data), hashlib.sha256(data).hexdigest())
 
 
 def _read_state(store: Store, path: str) -> CheckpointState | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
 from tensorboard.compat.proto.event_pb2 import Event
@@ -57,10 +57,7 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    later = {
-        f.name: f.default for f in fields(StepMetrics) if f.default is not MISSING
-    }  # columns that earlier files lack
-    table = read_parquet(store, path, METRICS, columns=SCHEMA, later=later, named="file of training metrics")
+    table = read_parquet(store, path, METRICS, columns=SCHEMA, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
 
 
@@ -80,7 +77,11 @@ def write_events(
     The file is named after the first step, so that a run that resumes before it replaces the file.
     """
     if rows:
-        store.put(layout.phase_events(run, phase, rows[0].step), _records(_events(rows, times)))
+        buffer = io.BytesIO()
+        writer = RecordWriter(buffer)
+        for event in _events(rows, times):
+            writer.write(event.SerializeToString())
+        store.put(layout.phase_events(run, phase, rows[0].step), buffer.getvalue())
 
 
 def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Event]:
@@ -89,11 +90,3 @@ def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Eve
         scalars = {tag: getattr(row, name) for name, tag in _TAGS.items()}
         values = [Summary.Value(tag=t, simple_value=v) for t, v in scalars.items() if not math.isnan(v)]
         yield Event(wall_time=at, step=row.step, summary=Summary(value=values))
-
-
-def _records(events: Iterable[Event]) -> bytes:
-    buffer = io.BytesIO()
-    writer = RecordWriter(buffer)
-    for event in events:
-        writer.write(event.SerializeToString())
-    return buffer.getvalue()

@@ -63,13 +63,7 @@ class Training:
     """
 
     def __init__(
-        self,
-        store: Store,
-        city: City,
-        spec: AttentionSpec,
-        n: int,
-        checkpoint: Checkpoint | None,
-        lease: Lease,
+        self, store: Store, city: City, spec: AttentionSpec, n: int, stored: Checkpoint | None, lease: Lease
     ) -> None:
         self.store, self.spec, self.n, self.unit, self.lease = store, spec, n, city.unit, lease
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -83,15 +77,15 @@ class Training:
             torch.manual_seed(spec.seed)
             self.model = AttentionModel(AttentionConfig(**spec.network.model_dump())).to(self.device).train()
         self.baseline = copy.deepcopy(self.model).eval().requires_grad_(False)
+        self.networks = nn.ModuleDict({"model": self.model, "baseline": self.baseline})
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=spec.lr)
-        self.mean = torch.full(
-            (), torch.nan, dtype=torch.float64, device=self.device
-        )  # exponential moving average of costs
-        self.total = torch.zeros((), dtype=torch.float64, device=self.device)  # of the costs of this epoch
+        # Of the costs, on the device: their exponential moving average, and their sum in this epoch.
+        self.mean = torch.full((), torch.nan, dtype=torch.float64, device=self.device)
+        self.total = torch.zeros_like(self.mean)
         self.began = self.saved = time.monotonic()
-        if checkpoint:
-            self.state = checkpoint[0]
-            self._restore(checkpoint[1])
+        if stored:
+            self.state = stored[0]
+            self._restore(stored[1])
         else:
             untrained = float(self._evaluated(self.model, 0).mean())
             self.state = TrainingState(origin_of(city, spec, n), 0, 0, untrained, (), 0.0)
@@ -107,19 +101,18 @@ class Training:
                     break
                 norm = self._step(orders, uniforms)
                 step = self.state.step + 1
-                self.state = replace(self.state, step=step)
+                self.state, epoch_ended = replace(self.state, step=step), step % batches == 0
                 # Rarely, as reading a number waits for the device; always before a checkpoint.
-                if step % _CHECK_STEPS == 0 or step % batches == 0:
+                if step % _CHECK_STEPS == 0 or epoch_ended:
                     self.lease.check()
                     if not math.isfinite(float(norm)) or not math.isfinite(float(self.total)):
-                        divergence = (
-                            f"step {step:,} (epoch {-(-step // batches)}): a cost or gradient is not finite"
-                        )
+                        epoch = -(-step // batches)
+                        divergence = f"step {step:,} (epoch {epoch}): a cost or gradient is not finite"
                         break
-                    if step % batches == 0:
+                    if epoch_ended:
                         self._end_epoch()
                         divergence = self._diverged()
-                    if step % batches == 0 or time.monotonic() - self.saved > self.spec.checkpoint_seconds:
+                    if epoch_ended or time.monotonic() - self.saved > self.spec.checkpoint_seconds:
                         self._save()
                 progress.advance(note=self._note())
         return self._publish(divergence)
@@ -139,7 +132,7 @@ class Training:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), spec.clip)
         self.optimizer.step()
         mean = cost.mean(dtype=torch.float64)
-        self.total += mean  # on the device, like the moving average below
+        self.total += mean
         self.mean = torch.where(self.mean.isnan(), mean, DECAY * self.mean + (1 - DECAY) * mean)
         return norm
 
@@ -162,23 +155,21 @@ class Training:
     def _end_epoch(self) -> None:
         """Compare network and baseline on the evaluation instances; a better network becomes the baseline."""
         state, spec = self.state, self.spec
-        costs = self._evaluated(self.model, state.first)
-        baseline_costs = self._evaluated(self.baseline, state.first)
-        replaced = better(costs, baseline_costs, spec.alpha)
-        first = state.first
-        if replaced:  # with new instances, as this one was selected by the old ones
+        costs, baseline = (self._evaluated(model, state.first) for model in (self.model, self.baseline))
+        replaced, batches = better(costs, baseline, spec.alpha), spec.batches(self.n)
+        if replaced:
             self.baseline.load_state_dict(self.model.state_dict())
-            first += spec.evaluation
-        batches, unit = spec.batches(self.n), self.costs.unit
         epoch = Epoch(
             epoch=state.step // batches,
             step=state.step,
-            sampled=unit * float(self.total) / batches,
+            sampled=self.costs.unit * float(self.total) / batches,
             greedy=float(costs.mean()),
-            baseline=float(baseline_costs.mean()),
+            baseline=float(baseline.mean()),
             replaced=replaced,
         )
         self.total.zero_()
+        # A new baseline is tested on new instances, as the old ones have selected it.
+        first = state.first + spec.evaluation * replaced
         self.state = replace(state, first=first, epochs=(*state.epochs, epoch))
 
     def _evaluated(self, model: AttentionModel, first: int) -> NDArray[np.float64]:
@@ -203,30 +194,23 @@ class Training:
         )
 
     def _note(self) -> str:
-        if not self.state.epochs:
-            return f"untrained {self.state.untrained:.3f}"
-        last = self.state.epochs[-1]
-        return f"epoch {last.epoch}, greedy {last.greedy:.3f}"
-
-    def _networks(self) -> nn.ModuleDict:
-        """Return both networks as one module, with parameter names that begin with model or baseline."""
-        return nn.ModuleDict({"model": self.model, "baseline": self.baseline})
+        epochs, untrained = self.state.epochs, f"untrained {self.state.untrained:.3f}"
+        return f"epoch {epochs[-1].epoch}, greedy {epochs[-1].greedy:.3f}" if epochs else untrained
 
     def _save(self) -> None:
-        tensors = dict(self._networks().state_dict())
+        tensors = dict(self.networks.state_dict())
         for name, parameter in self.model.named_parameters():
             tensors |= {f"adam.{key}.{name}": value for key, value in self.optimizer.state[parameter].items()}
         tensors |= {"mean": self.mean, "total": self.total}
-        state = replace(self.state, seconds=self._seconds())
         self.lease.confirm()
+        state = replace(self.state, seconds=self._seconds())
         save_training(self.store, str(self.spec.model), self.n, state, _arrays(tensors))
         self.saved = time.monotonic()
 
     def _restore(self, arrays: Arrays) -> None:
         tensors = {name: torch.from_numpy(a) for name, a in arrays.items()}
-        networks = self._networks()
         try:
-            networks.load_state_dict({name: tensors[name] for name in networks.state_dict()})
+            self.networks.load_state_dict({name: tensors[name] for name in self.networks.state_dict()})
             for name, parameter in self.model.named_parameters():
                 # PyTorch keeps Adam's step on the CPU.
                 self.optimizer.state[parameter] = {
@@ -248,18 +232,21 @@ class Training:
         from mcvrp.tasks.attention.curves import cost_curves
         from mcvrp.tasks.support.pictures import png
 
-        state = self.state
+        state, origin = self.state, self.state.origin
+        machine = f"{torch.get_num_threads()} threads of {hardware()}"
+        if self.device.type == "cuda":
+            machine = f"one {torch.cuda.get_device_name(self.device)}"
         card = AttentionCard(
             name=str(self.spec.model),
             n=self.n,
-            city_id=state.origin.city_id,
-            network=state.origin.network,
-            recipe=state.origin.recipe,
+            city_id=origin.city_id,
+            network=origin.network,
+            recipe=origin.recipe,
             steps=state.step,
             untrained=state.untrained,
             epochs=state.epochs,
             seconds=self._seconds(),
-            hardware=_hardware(self.device),
+            hardware=machine,
             diverged=divergence,
         )
         if divergence:
@@ -271,9 +258,3 @@ class Training:
 
 def _arrays(tensors: Mapping[str, Tensor]) -> Arrays:
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _hardware(device: torch.device) -> str:
-    if device.type == "cuda":
-        return f"one {torch.cuda.get_device_name(device)}"
-    return f"{torch.get_num_threads()} threads of {hardware()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -15,14 +15,16 @@ from mcvrp.tasks.support.spec import MOST_CUSTOMERS, MOST_SAMPLES, HeadsSpec, Or
 PAPER_BATCHES = ((200, 512), (400, 128), (600, 64))
 _LARGEST_BATCH = 32  # for larger sizes
 
+Count = Annotated[int, Field(ge=1)]
+
 
 class AttentionNetworkSpec(HeadsSpec):
     """Architecture of the attention model; the defaults are its authors'."""
 
-    dim: int = Field(128, ge=1, description="Embedding dimension")
-    heads: int = Field(8, ge=1, description="Number of attention heads")
-    layers: int = Field(3, ge=1, description="Number of encoder layers")
-    ff: int = Field(512, ge=1, description="Dimension of the feed-forward layers")
+    dim: Count = Field(128, description="Embedding dimension")
+    heads: Count = Field(8, description="Number of attention heads")
+    layers: Count = Field(3, description="Number of encoder layers")
+    ff: Count = Field(512, description="Dimension of the feed-forward layers")
 
 
 class AttentionSpec(OrdersSpec):
@@ -36,21 +38,15 @@ class AttentionSpec(OrdersSpec):
         None, description="Range of demands (default: the benchmark's, the city's, otherwise 1–9)"
     )
     capacity: Range | None = Field(
-        None,
-        description="Range of vehicle capacities (default: the benchmark's, the city's, otherwise Table 1)",
+        None, description="Range of capacities (default: the benchmark's, the city's, otherwise Table 1)"
     )
-    network: AttentionNetworkSpec = Field(
-        AttentionNetworkSpec(), title="Network", description="Network architecture"
-    )
+    network: AttentionNetworkSpec = Field(AttentionNetworkSpec(), title="Network", description="Architecture")
 
     seed: int = Field(1, ge=0, description="Random seed for initialization, instances and samples")
-    epochs: int = Field(100, ge=1, description="Number of epochs")
-    epoch_instances: int = Field(1_280_000, ge=1, description="Instances per epoch, all new")
-    batch: int | None = Field(
-        None,
-        ge=1,
-        le=MOST_CUSTOMERS,
-        description="Batch size in instances (default: 512 up to 200 customers, then 128, 64, 32)",
+    epochs: Count = Field(100, description="Number of epochs")
+    epoch_instances: Count = Field(1_280_000, description="Instances per epoch, all new")
+    batch: Size | None = Field(
+        None, description="Batch size in instances (default: 512 up to 200 customers, then 128, 64, 32)"
     )
     paths: int = Field(1, ge=1, le=MOST_SAMPLES, description="Samples per instance and step")
     lr: float = Field(1e-4, gt=0, description="Learning rate (Adam)")
@@ -58,23 +54,12 @@ class AttentionSpec(OrdersSpec):
     clip: float = Field(1.0, gt=0, description="Maximum gradient norm (clipping)")
     warmup_epochs: int = Field(1, ge=0, description="Epochs with the exponential moving average as baseline")
     evaluation: int = Field(
-        10_000,
-        ge=2,
-        le=MOST_CUSTOMERS,
-        description="Instances on which the baseline is evaluated after each epoch",
+        10_000, ge=2, le=MOST_CUSTOMERS, description="Instances to evaluate the baseline on after each epoch"
     )
-    alpha: float = Field(
-        0.05, gt=0, lt=1, description="Significance level of the t-test that replaces the baseline"
-    )
+    alpha: float = Field(0.05, gt=0, lt=1, description="Significance level of the t-test of the baseline")
 
-    diverged_factor: float = Field(
-        1.1,
-        gt=1,
-        description="An epoch is bad if its mean greedy cost exceeds the best so far by this factor",
-    )
-    diverged_after: int = Field(
-        3, ge=1, description="Consecutive bad epochs after which training stops as diverged"
-    )
+    diverged_factor: float = Field(1.1, gt=1, description="An epoch is bad above this multiple of the best")
+    diverged_after: Count = Field(3, description="Bad epochs in a row after which training stops")
     checkpoint_seconds: float = Field(60.0, ge=0, description="Checkpoint interval in seconds")
 
     @model_validator(mode="after")
@@ -106,11 +91,7 @@ class AttentionSpec(OrdersSpec):
         return self.model_dump(mode="json", exclude=left_out) | {"batch": self.batch_of(n)}
 
     def filled(
-        self,
-        model: str,
-        sizes: tuple[int, ...],
-        demand: Range | None = None,
-        capacity: Range | None = None,
+        self, model: str, sizes: tuple[int, ...], demand: Range | None = None, capacity: Range | None = None
     ) -> AttentionSpec:
         """Return the spec with these defaults for a missing name, sizes and ranges."""
         values: dict[str, Any] = {

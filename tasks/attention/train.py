@@ -27,7 +27,7 @@ class AttentionSummary:
 def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> None:
     """Check all sizes of ``spec``, and their stored models, before any is trained; see `train_attention`."""
     spec = spec.in_city(city)
-    for n in _sizes(spec):
+    for n in _named(spec)[1]:
         if n > city.customers:
             raise McvrpError(
                 f"attention.sizes: {n} customers, the city has {city.customers}: remove larger sizes"
@@ -44,18 +44,14 @@ def check_attention_models(store: Store, city: City, spec: AttentionSpec) -> Non
 def train_attention(store: Store, city: City, spec: AttentionSpec) -> AttentionSummary:
     """Train the attention models of ``spec`` that are not finished.
 
-    ``spec`` needs a name and sizes (`AttentionSpec.filled`).
-
-    Raises
-    ------
-    McvrpError
-        If the city is too small, there is no capacity rule for a size, a stored model or checkpoint has
-        other settings, or another process trains the models.
+    ``spec`` needs a name and sizes (`AttentionSpec.filled`). McvrpError if the city is too small, there is
+    no capacity rule for a size, a stored model or checkpoint has other settings, or another process trains
+    the models.
     """
     check_attention_models(store, city, spec)  # all sizes first, as each may take days
-    began = time.monotonic()
-    cards = tuple(train_size(store, city, spec, n) for n in _sizes(spec))
-    return AttentionSummary(_name(spec), cards, time.monotonic() - began)
+    began, (name, sizes) = time.monotonic(), _named(spec)
+    cards = tuple(train_size(store, city, spec, n) for n in sizes)
+    return AttentionSummary(name, cards, time.monotonic() - began)
 
 
 def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionCard:
@@ -66,29 +62,26 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
     spec = spec.in_city(city)
     if isinstance(stored := _stored(store, city, spec, n), AttentionCard):
         return stored
-    what = f"attention models {_name(spec)!r} are being trained"
-    with holding(store, attention_lease(_name(spec)), what) as lease:
+    name = _named(spec)[0]
+    with holding(store, attention_lease(name), f"attention models {name!r} are being trained") as lease:
         # Read again: the previous holder of the lease may have trained meanwhile.
         if isinstance(stored := _stored(store, city, spec, n), AttentionCard):
             return stored
         return Training(store, city, spec, n, stored, lease).run()
 
 
-def _name(spec: AttentionSpec) -> str:
+def _named(spec: AttentionSpec) -> tuple[str, tuple[int, ...]]:
+    """Return name and sizes of the models; McvrpError if one is missing."""
     if spec.model is None:
         raise McvrpError("attention.model is missing: name the attention models")
-    return spec.model
-
-
-def _sizes(spec: AttentionSpec) -> tuple[int, ...]:
     if not spec.sizes:
         raise McvrpError("attention.sizes is missing: list the sizes to train")
-    return spec.sizes
+    return spec.model, spec.sizes
 
 
 def _stored(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionCard | Checkpoint | None:
     """Return the card of size ``n``, otherwise its checkpoint; McvrpError if it has other settings."""
-    name = _name(spec)
+    name, _ = _named(spec)
     stored = attention_card(store, name, n) or load_training(store, name, n)
     if stored is not None:
         origin = stored.origin if isinstance(stored, AttentionCard) else stored[0].origin

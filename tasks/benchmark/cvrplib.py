@@ -23,9 +23,9 @@ from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.on_ray import solve_on_ray
-from mcvrp.tasks.benchmark.part import Given, Part, Task, WorkerContext
+from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext
 from mcvrp.tasks.benchmark.prepare import make_block
+from mcvrp.tasks.benchmark.solving import solve_on_ray
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, VrpFile, read_vrp
@@ -33,8 +33,6 @@ from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.text import format_seconds, listed
-
-Answer = tuple[VrpFile, PartRow]
 
 
 @dataclass(frozen=True)
@@ -49,21 +47,17 @@ class CvrplibResults:
     table: pd.DataFrame
     notes: tuple[str, ...]
 
-    @property
-    def mean_gaps(self) -> pd.DataFrame:
-        """Mean gap by method and number of runs over the instances with a best known solution."""
-        means = self.table.dropna(subset=["gap"]).groupby(["method", "runs"], sort=False)["gap"]
-        return means.agg(["mean", "count"]).reset_index()
-
     def markdown(self) -> str:
         """Return answers, mean gaps and notes as Markdown."""
         rows = [_cells(row) for row in self.table.to_dict("records")]
         head = ("Instance", "Customers", "Method", "Runs", "Cost", "Best known", "Gap", "Time")
         parts = [markdown.table(head, rows, "lrlrrrrr")]
-        if len(self.mean_gaps):
+        with_gap = self.table.dropna(subset=["gap"])
+        if len(with_gap):
+            gaps = with_gap.groupby(["method", "runs"], sort=False)["gap"]
             means = [
                 [row["method"], f"{row['runs']:,}", f"{row['mean']:.2f} %", f"{row['count']:,}"]
-                for row in self.mean_gaps.to_dict("records")
+                for row in gaps.agg(["mean", "count"]).reset_index().to_dict("records")
             ]
             parts.append(markdown.table(("Method", "Runs", "Mean gap", "Instances"), means, "lrrr"))
         return "\n\n".join([*parts, "\n".join(f"- {markdown.escaped(note)}" for note in self.notes)]) + "\n"
@@ -72,12 +66,8 @@ class CvrplibResults:
 def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResults:
     """Solve what is missing of the instances in ``folder`` with the solvers of ``spec``; write the results.
 
-    Parameters
-    ----------
-    folder
-        Local folder, or "store:PATH" in the store. A .sol file beside an instance is its best known solution.
-    spec
-        Methods, budgets, runs, seed and workers; sizes and instances come from the folder.
+    ``folder`` is a local folder, or "store:PATH" in the store. A .sol file beside an instance is its best
+    known solution. Sizes and instances of ``spec`` are those of the folder.
 
     Raises
     ------
@@ -151,13 +141,11 @@ def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Bl
     tasks: dict[str, tuple[Block, Task]] = {}  # by path of the part
     sharing: list[tuple[Block, Part]] = []
     for file, block in blocks:
-        if block.program is None:
-            continue
         for part in block.missing():
-            if part.path in tasks:
+            assert block.program  # only solvers run
+            task = Task(part, block.program, (file.city, file.instance))
+            if tasks.setdefault(part.path, (block, task))[0] is not block:
                 sharing.append((block, part))
-            else:
-                tasks[part.path] = (block, Task(part, block.program, Given(file.city, file.instance)))
     if tasks:
         with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
             solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks.values(), progress)
@@ -169,7 +157,7 @@ def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Bl
             block.take(part)
 
 
-def _table(answers: Sequence[Answer]) -> pd.DataFrame:
+def _table(answers: Sequence[tuple[VrpFile, PartRow]]) -> pd.DataFrame:
     lines = [
         {
             "instance": PurePath(file.name).stem,

@@ -10,34 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.strategies import STRATEGIES, Decoding, Identity, StrategyEntry
 from mcvrp.tasks.support.registry import Registry
 
 if TYPE_CHECKING:
+    from mcvrp.tasks.benchmark.spec import BenchmarkSpec
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
     from mcvrp.tasks.solvers.solver import Solver
-
-
-class MethodSettings(Protocol):
-    """Fields of `BenchmarkSpec` that methods read."""
-
-    @property
-    def samples(self) -> tuple[int, ...]: ...
-    @property
-    def heuristic_samples(self) -> tuple[int, ...]: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def part_customers(self) -> int: ...
-    @property
-    def part_samples(self) -> int: ...
-    @property
-    def decoding(self) -> Decoding: ...
-    @property
-    def polished_decoding(self) -> Decoding: ...
 
 
 @dataclass(frozen=True)
@@ -49,16 +31,16 @@ class Method:
     """
 
     label: str  # in tables
-    samples: Callable[[MethodSettings], tuple[int, ...]]  # of its rows, ascending
+    samples: Callable[[BenchmarkSpec], tuple[int, ...]]  # of its rows, ascending
     network: Literal["fm", "am"] | None = None  # decodes: the model, or the attention models
     program: str | None = None  # registered name of the solver that runs, from scratch or from samples
     equal_time: bool = False
     alone: Callable[[], Solver] | None = None  # solver that needs neither network nor program
     alone_seconds: Callable[[int], float] | None = None  # of one run of it, by size
-    decoder: Callable[[MethodSettings, FmMcvrpSolver], Solver] | None = None  # None: the sampler itself
-    identity: Callable[[MethodSettings, int], Identity | None] | None = None
+    decoder: Callable[[BenchmarkSpec, FmMcvrpSolver], Solver] | None = None  # None: the sampler itself
+    identity: Callable[[BenchmarkSpec, int], Identity | None] | None = None
     settings: Callable[[], str] | None = None  # name and version of another program that it uses
-    paths: Callable[[MethodSettings], int] | None = None  # decoded per instance; None: the samples
+    paths: Callable[[BenchmarkSpec], int] | None = None  # decoded per instance; None: the samples
 
     @property
     def decoded(self) -> bool:
@@ -76,25 +58,13 @@ class Method:
         return self.network is None
 
 
-def _samples(spec: MethodSettings) -> tuple[int, ...]:
-    return spec.samples
-
-
-def _all_samples(spec: MethodSettings) -> tuple[int, ...]:
-    return spec.samples[-1:]  # a warm start uses all samples
-
-
 def _solver(name: str) -> Method:
     """Return the method that runs a solver; the spec may set numbers of runs for this solver only."""
 
-    def runs(spec: MethodSettings) -> tuple[int, ...]:
+    def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
         return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
 
     return Method(SOLVERS[name].label, runs, program=name)
-
-
-def _one(spec: MethodSettings) -> tuple[int, ...]:
-    return (1,)
 
 
 def _nucleus(settings: Decoding, rotations: int) -> Identity:
@@ -104,18 +74,26 @@ def _nucleus(settings: Decoding, rotations: int) -> Identity:
 def _strategy(name: str, entry: StrategyEntry) -> Method:
     """Return the method that decodes with a strategy; beam search does not rotate the city."""
 
-    def samples(spec: MethodSettings) -> tuple[int, ...]:
+    def samples(spec: BenchmarkSpec) -> tuple[int, ...]:
         answers = entry.answers(spec.decoding)
         return spec.samples if answers is None else (answers,)
 
-    def decoder(spec: MethodSettings, sampler: FmMcvrpSolver) -> Solver:
+    def decoder(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
         strategy = entry.make(spec.decoding)
         return replace(sampler, strategy=strategy, rotations=sampler.rotations if strategy.width == 1 else 1)
 
-    def identity(spec: MethodSettings, rotations: int) -> Identity | None:
-        return entry.decides(name, spec.decoding, rotations)
+    return Method(
+        f"FM-MCVRP ({entry.kind})",
+        samples,
+        "fm",
+        decoder=decoder,
+        identity=lambda spec, rotations: entry.decides(name, spec.decoding, rotations),
+    )
 
-    return Method(f"FM-MCVRP ({entry.kind})", samples, "fm", decoder=decoder, identity=identity)
+
+def _equal_time(name: str) -> Method:
+    label = f"{SOLVERS[name].label} (equal time)"
+    return Method(label, lambda spec: (1,), program=name, equal_time=True)
 
 
 def _warm_started(name: str) -> Method:
@@ -123,7 +101,7 @@ def _warm_started(name: str) -> Method:
     marks = ("warm start", starts) if starts > 1 else ("warm start",)
     return Method(
         f"FM-MCVRP (NS) + {SOLVERS[name].label} (equal time)",
-        _all_samples,
+        lambda spec: spec.samples[-1:],
         "fm",
         name,
         equal_time=True,
@@ -131,7 +109,7 @@ def _warm_started(name: str) -> Method:
     )
 
 
-def _polished(spec: MethodSettings, sampler: FmMcvrpSolver) -> Solver:
+def _polished(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
     from mcvrp.tasks.solvers.local_search import Polished
 
     return Polished(replace(sampler, strategy=STRATEGIES["ns"].make(spec.polished_decoding)))
@@ -143,24 +121,18 @@ def _random_starts() -> Solver:
     return RandomStarts()
 
 
-def _random_start_seconds(n: int) -> float:
-    """Return the approximate time of a random start and its local search: 0.3 ms at n = 20, 10 ms at 200."""
-    return 3e-4 * (n / 20) ** 1.5
-
-
-def _reconstructed(spec: MethodSettings, sampler: FmMcvrpSolver) -> Solver:
+def _reconstructed(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
     from mcvrp.tasks.solvers.reconstruction import Reconstructed
 
     return Reconstructed(sampler, spec.rounds, spec.part_customers, spec.part_samples)
 
 
-ATTENTION = Method("AM (VS)", _samples, "am")
 OTHERS = Registry(
     "method",
     {
         "fm-ls": Method(
             "FM-MCVRP (NS) + local search",
-            _samples,
+            lambda spec: spec.samples,
             "fm",
             decoder=_polished,
             identity=lambda spec, rotations: (*_nucleus(spec.polished_decoding, rotations), "local search"),
@@ -168,13 +140,13 @@ OTHERS = Registry(
         ),
         "random-ls": Method(
             "Random solutions + local search",
-            _samples,
+            lambda spec: spec.samples,
             alone=_random_starts,
-            alone_seconds=_random_start_seconds,
+            alone_seconds=lambda n: 3e-4 * (n / 20) ** 1.5,  # about 0.3 ms at n = 20, 10 ms at 200
         ),
         "fm-rrc": Method(
             "FM-MCVRP (NS) + re-construction",
-            _all_samples,
+            lambda spec: spec.samples[-1:],
             "fm",
             decoder=_reconstructed,
             identity=lambda spec, rotations: (
@@ -195,14 +167,9 @@ def all_methods() -> dict[str, Method]:
     timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
         **{name: _solver(name) for name in SOLVERS},
-        "am": ATTENTION,
+        "am": Method("AM (VS)", lambda spec: spec.samples, "am"),
         **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
         **OTHERS,
-        **{
-            f"{name}-equal": Method(
-                f"{SOLVERS[name].label} (equal time)", _one, program=name, equal_time=True
-            )
-            for name in timed
-        },
+        **{f"{name}-equal": _equal_time(name) for name in timed},
         **{f"fm-{name}": _warm_started(name) for name in timed},
     }

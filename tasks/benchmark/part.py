@@ -59,22 +59,19 @@ class Part:
         """Number of instances."""
         return self.stop - self.start
 
+    def instances(self, city: City) -> list[Instance]:
+        """Return the held-out instances of the part."""
+        stream = InstanceStream(city, self.seed, "test", self.rules)
+        return [stream(self.n, i) for i in range(self.start, self.stop)]
+
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """Instance from a file, in its own city, instead of one from the stream."""
-
-    city: City
-    instance: Instance
-
-
-@dataclass(frozen=True)
 class Task:
-    """Part and its solver; ``given`` replaces the instances of the stream."""
+    """Part and its solver; ``given``, an instance from a file with its city, replaces those of the stream."""
 
     part: Part
     solver: Solver
-    given: Given | None = None
+    given: tuple[City, Instance] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,27 +86,21 @@ class WorkerContext:
 def solve_part(task: Task, context: WorkerContext) -> int:
     """Solve the instances of a part, store the answers and return the number of instances.
 
-    An instance on which the solver fails is stored with the reason.
-
-    Raises
-    ------
-    McvrpError
-        If the solver does not support such instances.
+    An instance on which the solver fails is stored with the reason. Raises McvrpError if the solver does not
+    support such instances.
     """
     part, solver = task.part, task.solver
     if task.given:
-        city, instances = task.given.city, [task.given.instance]
+        city, instances = task.given[0], [task.given[1]]
     else:
-        city = context.city
-        stream = InstanceStream(city, part.seed, "test", part.rules)
-        instances = [stream(part.n, i) for i in range(part.start, part.stop)]
+        city, instances = context.city, part.instances(context.city)
     timed = _together if part.together else _one_by_one
     began = _BusyClock.read()
     answers = list(timed(city, instances, part, solver))
     others = _BusyClock.read().others_since(began, context.workers)
     rows = [
-        _row(part, part.start + k, instance, answer, seconds, solver, context.workers, others)
-        for k, (instance, (answer, seconds)) in enumerate(zip(instances, answers, strict=True))
+        _row(task, part.start + k, instance, answer, context.workers, others)
+        for k, (instance, answer) in enumerate(zip(instances, answers, strict=True))
     ]
     write_part(context.store, part.path, rows)
     return part.rows
@@ -157,10 +148,9 @@ def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: S
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             yield Answer(None, np.full(runs[-1], np.inf), 0.0, reason), (0.0,) * len(runs)
             continue
-        elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[
-            1:
-        ]  # evenly, if the solver does not measure it
-        elapsed = elapsed if answer.elapsed is None else answer.elapsed
+        elapsed = answer.elapsed
+        if elapsed is None:  # the solver does not measure it: evenly
+            elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[1:]
         yield answer, tuple(elapsed[count - 1] for count in runs)
 
 
@@ -174,15 +164,9 @@ def _together(city: City, instances: Sequence[Instance], part: Part, solver: Sol
 
 
 def _row(
-    part: Part,
-    index: int,
-    instance: Instance,
-    answer: Answer,
-    seconds: tuple[float, ...],
-    solver: Solver,
-    workers: int,
-    other_cores: float | None,
+    task: Task, index: int, instance: Instance, timed: Timed, workers: int, other_cores: float | None
 ) -> PartRow:
+    part, solver, (answer, seconds) = task.part, task.solver, timed
     reason = answer.failure
     if answer.solution is not None:
         reason = infeasibility(instance, answer.solution)  # independent of the solver's own check

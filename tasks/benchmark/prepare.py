@@ -51,16 +51,13 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, models:
     sizes = [n for n in spec.sizes if n not in failures]
     return Block(
         store=store,
-        run=spec.run,
-        method=name,
-        label=method.label,
+        spec=spec,
+        name=name,
+        method=method,
         samples=spec.samples_of(name),
-        seed=spec.seed,
         rules=rules,
-        counts=spec.counts,
         identities={n: _identity(city, spec, name, models, program, n) for n in sizes},
         part_rows=_part_rows(spec.time_limit(name), method),
-        grows=method.grows,
         program=program,
         failures=failures,
     )

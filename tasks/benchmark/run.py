@@ -7,7 +7,8 @@ setting or another model recomputes only what depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcvrp.model.errors import McvrpError
@@ -15,30 +16,22 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import stored_parts, write_results
 from mcvrp.storage.labels.overlap import Keys, dataset_keys
-from mcvrp.storage.models.models import load_model, model_card
+from mcvrp.storage.models.attention import load_attention_model
+from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.networks import (
-    attention,
-    decode_missing,
-    finish_missing,
-    network,
-    on_best_device,
-    problem_accuracy,
-    sampler,
-)
-from mcvrp.tasks.benchmark.on_ray import solve_heuristics
 from mcvrp.tasks.benchmark.part import WorkerContext
-from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block
+from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, rotations
 from mcvrp.tasks.benchmark.results import BenchmarkResults
+from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, solve_heuristics
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.ray_session import ray_session
 
 if TYPE_CHECKING:
-    from mcvrp.model.network import FmMcvrp
+    from mcvrp.tasks.solvers.attention import AttentionSolver
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 
@@ -48,11 +41,7 @@ def run_benchmark(
     """Solve what is missing, write the results and return them.
 
     A method whose solver is not installed, or does not support the city, keeps its rows and gets a reason.
-
-    Parameters
-    ----------
-    model_name, version
-        Model and version (default: the latest); None if no method needs a model.
+    The model, by default its latest version, is None if no method needs one.
 
     Raises
     ------
@@ -68,49 +57,84 @@ def run_benchmark(
     stored = stored_parts(store, spec.run)
     for block in blocks:
         block.find(stored)
-    card = models.card
-    model = on_best_device(load_model(store, card.name, card.version)[0]) if card else None
-    _solve_on_ray(store, city, spec, blocks, sampler(spec, model, card) if model and card else None)
+    sampler = _sampler(store, spec, models.card) if models.card else None
+    _solve_on_ray(store, city, spec, blocks, sampler)
     # after the programs, because both need all cores while their time is measured
     with Pool(min(spec.workers or local_cores(), local_cores())) as pool:
-        _decode(WorkerContext(store, city, workers=1), spec, blocks, models, model, pool)
+        sampler = replace(sampler, pool=pool) if sampler else None
+        _decode(WorkerContext(store, city, workers=1), spec, blocks, sampler, pool)
         settings = [prefix for block in blocks for prefix in block.prefixes]
         table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], settings)
-        accuracy = problem_accuracy(model, city, spec, pool) if model else None
-    return BenchmarkResults(spec, card, accuracy, table)
+        accuracy = _problem_accuracy(sampler, city, spec) if sampler else None
+    return BenchmarkResults(spec, models.card, accuracy, table)
+
+
+def _sampler(store: Store, spec: BenchmarkSpec, card: ModelCard) -> FmMcvrpSolver:
+    """Return the solver that samples the model, on the GPU if there is one."""
+    import torch
+
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+    model, _ = load_model(store, card.name, card.version)
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    strategy = STRATEGIES["ns"].make(spec.decoding)
+    return FmMcvrpSolver(model, strategy, rotations(spec, card), f"{card.name} version {card.version}")
 
 
 def _solve_on_ray(
-    store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], samples: FmMcvrpSolver | None
+    store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], sampler: FmMcvrpSolver | None
 ) -> None:
     """Solve what is missing of the methods that run a program, from scratch or from the model's samples."""
-    programs = [block for block in blocks if block.grows]
-    finished = [block for block in blocks if all_methods()[block.method].warm_started]
+    programs = [block for block in blocks if block.method.grows]
+    finished = [block for block in blocks if block.method.warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
         context = WorkerContext(store, city, workers)
         solve_heuristics(context, programs)
         for block in finished:
-            assert samples is not None  # checked: a benchmark with such a method has a model
-            finish_missing(context, block, samples, spec.equal_time)
+            assert sampler is not None  # checked: a benchmark with such a method has a model
+            finish_missing(context, block, sampler, spec.equal_time)
 
 
 def _decode(
     context: WorkerContext,
     spec: BenchmarkSpec,
     blocks: Sequence[Block],
-    models: Models,
-    model: FmMcvrp | None,
+    sampler: FmMcvrpSolver | None,
     pool: Pool,
 ) -> None:
     """Solve what is missing of the methods that only decode a network."""
     for block in blocks:
-        if block.method == "am":
+        method = block.method
+        if method.network == "am":
             if sizes := {part.n for part in block.missing()}:
-                decode_missing(context, block, attention(context.store, spec, sizes, pool))
-        elif model and models.card and all_methods()[block.method].decoded:
-            decode_missing(context, block, network(spec, block.method, model, models.card, pool))
+                decode_missing(context, block, _attention(context.store, spec, sizes, pool))
+        elif sampler and method.decoded:
+            decode_missing(context, block, method.decoder(spec, sampler) if method.decoder else sampler)
+
+
+def _attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Pool) -> AttentionSolver:
+    """Return the attention models of ``sizes`` as one solver; McvrpError if one is missing or corrupt."""
+    import torch
+
+    from mcvrp.tasks.solvers.attention import AttentionSolver
+
+    name = spec.attention or ""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
+    return AttentionSolver(models, name, pool=pool)
+
+
+def _problem_accuracy(sampler: FmMcvrpSolver, city: City, spec: BenchmarkSpec) -> float:
+    """Return the accuracy of the encoder on the problem tokens of all held-out instances."""
+    from mcvrp.tasks.solvers.devices import decoding_map
+    from mcvrp.tasks.solvers.fm_mcvrp import problem_accuracy
+
+    stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
+    held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
+    with decoding_map(sampler.model, sampler.pool):  # limits torch to one thread, as decoding does
+        return problem_accuracy(sampler.model, city, held_out)
 
 
 def _checked_models(
@@ -144,10 +168,7 @@ def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) 
     Only the columns of the instances are read, at the sizes that both have. A dataset that has been removed
     from the store passes.
 
-    Raises
-    ------
-    McvrpError
-        If there is one; the message names the first.
+    Raises McvrpError if there is one; the message names the first.
     """
     stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
     for n, count in spec.counts.items():

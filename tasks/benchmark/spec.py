@@ -113,13 +113,13 @@ class BenchmarkSpec(OrdersSpec):
     def _consistent(self) -> Self:
         for name in ("sizes", "samples", "heuristic_samples", "hgs_samples"):
             values = getattr(self, name) or (1,)
-            if list(values) != sorted(set(values)) or values[0] < 1:
+            if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} = {list(values)} must ascend and start at 1 or more")
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods = {list(self.methods)} names a method twice")
-        counts = self._counts
-        if len(counts) != len(self.sizes):
-            without = f", n={self.sizes[len(counts)]} has none" if len(counts) < len(self.sizes) else ""
+        if isinstance(self.instances, tuple) and len(self.instances) != len(self.sizes):
+            lacking = self.sizes[len(self.instances) :]
+            without = f", n={lacking[0]} has none" if lacking else ""
             raise ValueError(
                 f"instances = {self.instances} must be one number, or one for each size{without}"
             )
@@ -133,11 +133,9 @@ class BenchmarkSpec(OrdersSpec):
     @property
     def counts(self) -> dict[int, int]:
         """Number of instances by size."""
-        return dict(zip(self.sizes, self._counts, strict=True))
-
-    @property
-    def _counts(self) -> tuple[int, ...]:
-        return self.instances if isinstance(self.instances, tuple) else (self.instances,) * len(self.sizes)
+        if isinstance(self.instances, int):
+            return dict.fromkeys(self.sizes, self.instances)
+        return dict(zip(self.sizes, self.instances, strict=True))
 
     @property
     def decoding(self) -> Decoding:
@@ -160,14 +158,14 @@ class BenchmarkSpec(OrdersSpec):
 
     def options_of(self, method: str) -> dict[str, Any]:
         """Return the arguments of the solver of ``method``; empty if it has none."""
-        program = all_methods()[method].program
-        if program is None:
+        entry = all_methods()[method]
+        if entry.program is None:
             return {}
-        if all_methods()[method].equal_time:
+        if entry.equal_time:
             return {"time_limit": self.equal_time}
         options = {
-            option: getattr(self, _FIELDS.get((program, option), f"{program}_{option}"), None)
-            for option in SOLVERS[program].takes
+            option: getattr(self, _FIELDS.get((entry.program, option), f"{entry.program}_{option}"), None)
+            for option in SOLVERS[entry.program].takes
         }
         if "time_limit" in options and not options.get("iterations"):
             options["time_limit"] = options["time_limit"] or DEFAULT_TIME_LIMIT

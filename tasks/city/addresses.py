@@ -22,42 +22,22 @@ _NEAR = 0.5  # of the maximum width: within it after an exchange, lat and lon co
 
 @dataclass(frozen=True, eq=False)
 class AddressTable:
-    """Addresses in the order of their file.
-
-    Parameters
-    ----------
-    places
-        Coordinates, float64 ``(N, 2)``: longitude and latitude if ``degrees``, otherwise x and y.
-    depot
-        Index of the depot, if any.
-    rows
-        Row numbers in the file, int64 ``(N,)``.
-    """
+    """Addresses in the order of their file ``name``."""
 
     name: str
     ids: tuple[str, ...]
-    places: NDArray[np.float64]
+    places: NDArray[np.float64]  # (N, 2): longitude and latitude if ``degrees``, otherwise x and y
     degrees: bool
-    depot: int | None
-    rows: NDArray[np.int64]
+    depot: int | None  # index of the depot, if any
+    rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()
 
 
 def address_table(table: Tabular, depot: str | None = None, *, needs_depot: bool = True) -> AddressTable:
-    """Return the addresses in ``table``.
+    """Return the addresses in ``table``; ``depot`` is its id, None if a column ``depot`` marks it.
 
-    Parameters
-    ----------
-    depot
-        Id of the depot; None if a column ``depot`` marks it.
-    needs_depot
-        Whether a missing depot is an error.
-
-    Raises
-    ------
-    McvrpError
-        Naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place far
-        from all others, a missing or second depot.
+    McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
+    far from all others, a second depot, or with ``needs_depot`` a missing one.
     """
     faults = Faults(table.name)
     ids = _ids(table, faults)

@@ -19,16 +19,9 @@ _NUMPY = b"\x93NUMPY"
 def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     """Return the travel costs between ``ids``, float64 ``(N, N)``, in their order.
 
-    Parameters
-    ----------
-    data
-        Content of the file ``name``: an array in NumPy's format in the order of ``ids``, or a table with the
-        columns from, to and cost and a row for each pair of different addresses.
-
-    Raises
-    ------
-    McvrpError
-        Naming every missing, duplicate or unknown pair, and every invalid cost.
+    ``data`` of the file ``name`` is an array in NumPy's format in the order of ``ids``, or a table with the
+    columns from, to and cost and a row for each pair of different addresses. McvrpError naming every missing,
+    duplicate or unknown pair, and every invalid cost.
     """
     costs = _square(name, data, len(ids)) if data.startswith(_NUMPY) else _pairs(name, data, ids)
     faults = Faults(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
@@ -10,34 +10,27 @@ from numpy.typing import NDArray
 
 from mcvrp.model.city import MARGIN
 from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.instances import Range
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import AddressTable, address_table
 from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
-from mcvrp.tasks.city.ranges import Ranges, fitted
-from mcvrp.tasks.city.spec import AddressFile, misfit
+from mcvrp.tasks.city.spec import AddressFile, PlannedCity, misfit
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, file_bytes
-from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
 
 _METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of costs, for addresses in degrees
 _BYTES = 9  # per cost in a .npy, with a share of its header
+_QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
+_MOST_IN_HISTORY = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
 _MOVED = 1.0  # metres, or units of x and y: smaller differences are rounding
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A city from a file, with its addresses and notes on the import."""
-
-    city: City
-    addresses: Addresses
-    notes: tuple[str, ...]
-
-
-def import_city(store: Store, spec: AddressFile) -> Imported:
+def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     """Return the city of ``spec.file``: the depot, then the other addresses in the file's order.
 
     An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ... Degrees are projected to
@@ -53,7 +46,7 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
-    ranges = _ranges(store, spec)
+    demand, capacity, range_notes = _ranges(store, spec)
     order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
     matrix = _matrix(store, spec, read.ids)
     if matrix is not None:
@@ -62,15 +55,18 @@ def import_city(store: Store, spec: AddressFile) -> Imported:
     projection = centred(places) if read.degrees else None
     unit, spare = spec.unit or "m", spec.spare_of(len(ids) - 1)
     xy = _coordinates(read.name, places, projection, unit, matrix is not None)
-    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=ranges.demand, capacity=ranges.capacity)
-    if projection:
-        _check_width(read.name, city.scale * _metres(unit, matrix is not None) / 1000)
+    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=demand, capacity=capacity)
+    kilometres = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
+    if kilometres > WIDEST:
+        raise McvrpError(
+            f"{read.name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km "
+            "wide: import each region separately, or give x and y of a projection of your own"
+        )
     addresses = Addresses(ids, places if read.degrees else None, projection)
-    notes = (*read.notes, *_notes(city), *([ranges.note] if ranges.note else []))
-    return Imported(city, addresses, notes)
+    return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
 
 
-def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported:
+def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedCity:
     """Return the city with the addresses of ``parent``, followed by the new ones of ``spec.file``.
 
     Addresses of ``parent`` in the file must not have moved. Node numbers, frame, ranges and the scale of
@@ -81,13 +77,17 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
     """
     read, xy = _read_extension(store, parent, spec)
     old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
-    _check_existing(parent, read, xy, node)
+    _check_places(parent, read, xy, node)
     new = np.flatnonzero(node == UNKNOWN)
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    _check_frame(parent, read, xy, new)
     addresses = old.extended([read.ids[k] for k in new], read.places[new] if read.degrees else None)
-    spare = _spare(read.name, parent, spec, len(new))
+    spare = city.spare - len(new) if spec.spare is None else spec.spare
+    if spare < 0:
+        raise McvrpError(
+            f"{read.name} adds {len(new):,} addresses, but city {parent.name!r} has {city.spare:,} spare "
+            "output classes: add fewer, or reserve new classes (--spare K) and retrain the models"
+        )
     child = City(
         np.vstack([city.xy, xy[new]]),
         _extended_matrix(store, parent, spec, addresses),
@@ -104,7 +104,7 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> Imported
         notes.append(f"{len(read.ids) - len(new):,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
         notes.append("the number of output classes has changed: retrain models, labels stay valid")
-    return Imported(child, addresses, tuple(notes))
+    return PlannedCity(child, addresses, tuple(notes))
 
 
 def _read_extension(
@@ -125,22 +125,41 @@ def _read_extension(
     return read, _coordinates(read.name, read.places, projection, city.unit, city.matrix is not None)
 
 
-def _import_vrp(store: Store, spec: AddressFile) -> Imported:
+def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
     for option in ("depot", "unit", "matrix", "demand", "capacity", "history"):
         if getattr(spec, option) is not None:
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers
     city = replace(vrp.city, spare=spec.spare_of(customers))
-    return Imported(city, Addresses.numbered(customers), (*vrp.notes, *_notes(city)))
+    return PlannedCity(city, Addresses.numbered(customers), (*vrp.notes, *_notes(city)))
 
 
-def _ranges(store: Store, spec: AddressFile) -> Ranges:
-    past = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else Ranges(None, None, "")
-    demand, capacity = spec.demand or past.demand, spec.capacity or past.capacity
+def _ranges(store: Store, spec: AddressFile) -> tuple[Range | None, Range | None, list[str]]:
+    """Return the ranges of demand and capacity, and notes."""
+    fits, note = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else ({}, "")
+    demand, capacity = spec.demand or fits.get("demand"), spec.capacity or fits.get("capacity")
     if wrong := misfit(demand, capacity):
         raise McvrpError(wrong)
-    return Ranges(demand, capacity, past.note)
+    return demand, capacity, [note] if note else []
+
+
+def fitted(table: Tabular) -> tuple[dict[str, Range], str]:
+    """Return the middle 99 % of demand and capacity in ``table``, one row per order, and a note.
+
+    McvrpError if there is neither column, or naming every row without a positive whole number.
+    """
+    faults, ranges, parts = Faults(table.name), dict[str, Range](), list[str]()
+    for name, most in _MOST_IN_HISTORY.items():
+        if name in table.frame:
+            values = table.whole_numbers(name, 1, most, faults)
+            low, high = map(int, np.quantile(values, _QUANTILES, method="inverted_cdf"))
+            ranges[name] = low, high
+            parts.append(f"{name} {low} to {high} of {values.min()} to {values.max()}")
+    if not ranges:
+        raise McvrpError(f"{table.name} has neither a column demand nor capacity: add one")
+    faults.check()
+    return ranges, f"from {len(table):,} past orders: {', '.join(parts)}"
 
 
 def _coordinates(
@@ -174,71 +193,44 @@ def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np
     return read_costs(*file_bytes(store, spec.matrix, max(MOST_BYTES, square)), ids)
 
 
-def _check_width(name: str, kilometres: float) -> None:
-    if kilometres > WIDEST:
-        raise McvrpError(
-            f"{name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km wide: "
-            "import each region separately, or give x and y of a projection of your own"
-        )
-
-
-def _check_existing(
+def _check_places(
     parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], node: NDArray[np.int64]
 ) -> None:
-    """Raise McvrpError if an address of ``parent`` has moved, or another one is the depot."""
-    faults = Faults(read.name)
-    limit = _MOVED / (_METRES.get(parent.city.unit, 1.0) if parent.addresses.projection else 1.0)
+    """Raise McvrpError for addresses that moved, for another depot, and for new ones too far outside."""
+    city, faults = parent.city, Faults(read.name)
+    limit = _MOVED / (_METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
     for k in np.flatnonzero(node != UNKNOWN):
-        way = xy[k] - parent.city.xy[node[k]]
+        way = xy[k] - city.xy[node[k]]
         if np.abs(way).max() > limit:
             moved = f"{shown(read.ids[k])} has moved by {float(np.hypot(*way)):,.4g}"
             faults.at(read.rows[k], f"{moved}: an address keeps its place, give the new place a new id")
     if read.depot is not None and node[read.depot] != DEPOT:
         depot = shown(parent.addresses.ids[DEPOT])
         faults.at(read.rows[read.depot], f"the depot of city {parent.name!r} is {depot}")
-    faults.check()
-
-
-def _check_frame(
-    parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], new: NDArray[np.int64]
-) -> None:
-    city, faults = parent.city, Faults(read.name)
-    unit = (xy[new] - np.asarray(city.origin)) / city.scale
-    outside = np.maximum(np.maximum(-unit, unit - 1).max(axis=1), 0)
-    for k, share in zip(new.tolist(), outside.tolist(), strict=True):
-        if share > MARGIN:
-            faults.at(
-                read.rows[k],
-                f"{shown(read.ids[k])} is outside of the city by {100 * share:,.0f} % of its width (limit: "
-                f"{100 * MARGIN:g} %): import all addresses as a new city",
-            )
-    faults.check()
-
-
-def _spare(name: str, parent: StoredCity, spec: AddressFile, new: int) -> int:
-    """Return the number of spare classes that are left after ``new`` addresses, or the one of ``spec``."""
-    spare = parent.city.spare - new if spec.spare is None else spec.spare
-    if spare < 0:
-        raise McvrpError(
-            f"{name} adds {new:,} addresses, but city {parent.name!r} has {parent.city.spare:,} spare output "
-            "classes: add fewer, or reserve new classes (--spare K) and retrain the models"
+    unit = (xy - np.asarray(city.origin)) / city.scale
+    outside = np.maximum(-unit, unit - 1).max(axis=1)
+    for k in np.flatnonzero((node == UNKNOWN) & (outside > MARGIN)):
+        faults.at(
+            read.rows[k],
+            f"{shown(read.ids[k])} is outside of the city by {100 * outside[k]:,.0f} % of its width (limit: "
+            f"{100 * MARGIN:g} %): import all addresses as a new city",
         )
-    return spare
+    faults.check()
 
 
 def _extended_matrix(
     store: Store, parent: StoredCity, spec: AddressFile, addresses: Addresses
 ) -> NDArray[np.float64] | None:
     city = parent.city
-    if (city.matrix is None) != (spec.matrix is None):
-        costs = "straight-line costs: leave the matrix out"
-        costs = (
-            costs if city.matrix is None else "a cost matrix: give one with the new addresses (--matrix FILE)"
-        )
-        raise McvrpError(f"city {parent.name!r} has {costs}")
+    if city.matrix is None and spec.matrix is not None:
+        raise McvrpError(f"city {parent.name!r} has straight-line costs: leave the matrix out")
     matrix = _matrix(store, spec, addresses.ids)
-    if city.matrix is None or matrix is None:
+    if city.matrix is None:
         return None
+    if matrix is None:
+        raise McvrpError(
+            f"city {parent.name!r} has a cost matrix: give one with the new addresses (--matrix FILE)"
+        )
     faults, ids = Faults(PurePath(str(spec.matrix)).name), addresses.ids
     changed = np.argwhere(matrix[: len(city.xy), : len(city.xy)] != city.matrix)
     faults.add_all(

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses, StoredCity, has_city, save_city, stored_city
+from mcvrp.storage.cities import StoredCity, has_city, save_city, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec
+from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec, PlannedCity as PlannedCity
 
 _SETTINGS = ("demand", "capacity", "classes")  # that the id of a city does not cover
-
-
-@dataclass(frozen=True)
-class PlannedCity:
-    """A city as described by a spec, and notes on its import.
-
-    ``addresses`` is None for a synthetic city; ``there`` is whether the store has the city.
-    """
-
-    city: City
-    addresses: Addresses | None
-    notes: tuple[str, ...]
-    there: bool
 
 
 def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
@@ -39,40 +26,35 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
                 f"there is no city {spec.name!r} in {store.url()}: "
                 f"run mcvrp city import FILE --name {spec.name}"
             )
-        return PlannedCity(stored.city, None if stored.source == "synthetic" else stored.addresses, (), True)
+        return PlannedCity(
+            stored.city, None if stored.source == "synthetic" else stored.addresses, exists=True
+        )
     if spec.addresses is None:
-        planned = PlannedCity(City.uniform(spec.customers, spec.seed), None, (), stored is not None)
+        planned = PlannedCity(City.uniform(spec.customers, spec.seed), None)
         what = f"the spec: {spec.customers} customers, seed {spec.seed}"
     else:
-        planned = _from_file(store, spec.addresses, stored is not None)
+        from mcvrp.tasks.city.importer import extend_city, import_city  # slow import
+
+        file = spec.addresses
+        parent = stored_city(store, file.extends) if file.extends else None
+        planned = extend_city(store, parent, file) if parent else import_city(store, file)
         what = f"{spec.addresses.file}: {planned.city.customers} customers"
     if stored:
         _check_same(store, stored, planned, what)
-    return planned
+    return replace(planned, exists=stored is not None)
 
 
 def make_city(store: Store, spec: CitySpec) -> PlannedCity:
-    """Return the city that ``spec`` describes, and write it with its card unless it exists.
-
-    Errors as in `plan_city`.
-    """
+    """Return the city of `plan_city`, and write it with its card unless it exists."""
     planned = plan_city(store, spec)
-    if not planned.there or not store.exists(layout.city_readme(spec.name)):
+    if not planned.exists or not store.exists(layout.city_readme(spec.name)):
         from mcvrp.tasks.city.card import write_city_card
 
         write_city_card(store, spec.name, planned.city, planned.addresses)
     # after the README: an interruption in between leaves no city, and the next call writes both
-    if not planned.there:
+    if not planned.exists:
         save_city(store, spec.name, planned.city, planned.addresses)
     return planned
-
-
-def _from_file(store: Store, spec: AddressFile, there: bool) -> PlannedCity:
-    from mcvrp.tasks.city.importer import extend_city, import_city
-
-    parent = stored_city(store, spec.extends) if spec.extends else None
-    made = extend_city(store, parent, spec) if parent else import_city(store, spec)
-    return PlannedCity(made.city, made.addresses, made.notes, there)
 
 
 def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: str) -> None:

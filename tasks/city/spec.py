@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
+from mcvrp.model.problem import City
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, StrictSpec
+
+if TYPE_CHECKING:
+    from mcvrp.storage.cities import Addresses
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
 
@@ -104,3 +109,13 @@ class CitySpec(StrictSpec):
             return f"{self.name}, {self.customers} customers"
         file = f" from {PurePath(self.addresses.file).name}" if self.addresses else ""
         return f"{self.name}, imported{file}"
+
+
+@dataclass(frozen=True)
+class PlannedCity:
+    """A city as described by a spec, with notes on its import; ``exists`` if it is in the store."""
+
+    city: City
+    addresses: Addresses | None  # of an imported city
+    notes: tuple[str, ...] = ()
+    exists: bool = False

@@ -1,7 +1,6 @@
 """Validation of driven routes, vectorized over columns, with a reason for each rejected row.
 
-A faulty row is rejected with its whole route, since the remaining stops are not what was driven; other routes
-of the day are kept. A duplicate row is rejected alone.
+A faulty row is rejected with its whole route, as the other stops are not what was driven; a duplicate alone.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
-from mcvrp.tasks.files.numbers import whole
+from mcvrp.tasks.files.csv_cells import whole
 
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
 FIRST_DATE = datetime.date(2000, 1, 1)  # earlier dates are typing errors
@@ -27,20 +25,16 @@ _DAY, _ROUTE = ["day"], ["day", "route"]
 
 @dataclass(frozen=True)
 class CheckedDay:
-    """Orders and driven routes of one day; ``rows`` are the numbers of its rows in the table."""
+    """Orders and driven routes of one day."""
 
     date: datetime.date
     instance: Instance
     solution: Solution
-    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class CheckedRoutes:
-    """Result of `check_routes`: each row is either in a day or rejected.
-
-    ``rejected`` has the original rows between the columns ``row`` (number) and ``reason``.
-    """
+    """Each row is in a day or ``rejected``, as it was between the columns ``row`` (number) and ``reason``."""
 
     days: tuple[CheckedDay, ...]
     rejected: pd.DataFrame
@@ -56,16 +50,9 @@ def check_routes(
 ) -> CheckedRoutes:
     """Return the valid days of ``table``, and its invalid rows with reasons.
 
-    Parameters
-    ----------
-    table
-        One row per stop with `COLUMNS` as text, and any others; the index has the row numbers.
-    nodes
-        Node of each customer id.
-    today
-        Later dates are rejected.
-    taken
-        Days that are in the store already, with the file that each came from.
+    The table has one row per stop with `COLUMNS` as text, and any others; its index has the row numbers.
+    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected, and days that are already
+    ``taken``, with the file that each came from.
     """
     rows = _Rows.of(table, nodes)
     _check_cells(rows, today, taken or {})
@@ -74,9 +61,8 @@ def check_routes(
     good = rows.values[rows.reasons.isna()]
     days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
     bad = rows.reasons.notna()
-    rejected = table[bad].drop(
-        columns=["row", "reason"], errors="ignore"
-    )  # of a quarantine file that was corrected
+    # these columns are there in a quarantine file that was corrected
+    rejected = table[bad].drop(columns=["row", "reason"], errors="ignore")
     rejected.insert(0, "row", rejected.index)
     rejected["reason"] = rows.reasons[bad]
     return CheckedRoutes(days, rejected.reset_index(drop=True))
@@ -94,9 +80,8 @@ class _Rows:
     def of(cls, table: pd.DataFrame, nodes: Mapping[str, int]) -> _Rows:
         text = pd.DataFrame({name: table[name].astype("string").str.strip() for name in COLUMNS})
         text = text.replace("", pd.NA)
-        written = (
-            text["date"].str.fullmatch(_DATE).fillna(False).astype(bool)
-        )  # pandas accepts digits of all scripts
+        # pandas accepts digits of all scripts
+        written = text["date"].str.fullmatch(_DATE).fillna(False).astype(bool)
         values = pd.DataFrame(
             {
                 "day": pd.to_datetime(text["date"].where(written), format="%Y-%m-%d", errors="coerce"),
@@ -135,21 +120,16 @@ def _check_cells(rows: _Rows, today: datetime.date, taken: Mapping[datetime.date
     text, values = rows.text, rows.values
     for name in COLUMNS:
         rows.reject(text[name].isna(), f"{name} is missing")
-    quoted = {name: "'" + text[name].str.slice(0, 40) + "'" for name in COLUMNS}
-    rows.reject(values["day"].isna(), "date " + quoted["date"] + " is not a date like 2026-01-31")
-    rows.reject(values["day"] > pd.Timestamp(today), "date " + quoted["date"] + " is in the future")
-    rows.reject(
-        values["day"] < pd.Timestamp(FIRST_DATE), "date " + quoted["date"] + " is before the year 2000"
-    )
+    cell = {name: name + " '" + text[name].str.slice(0, 40) + "'" for name in COLUMNS}
+    day, first = values["day"], pd.Timestamp(FIRST_DATE)
+    rows.reject(day.isna(), cell["date"] + " is not a date like 2026-01-31")
+    rows.reject(day > pd.Timestamp(today), cell["date"] + " is in the future")
+    rows.reject(day < first, cell["date"] + " is before the year 2000")
     for name, largest in _LARGEST.items():
-        rows.reject(
-            values[name].isna(), name + " " + quoted[name] + f" is not a whole number from 1 to {largest:,}"
-        )
-    rows.reject(values["node"].isna(), "customer " + quoted["customer"] + " is not in the city")
-    rows.reject(
-        values["node"] == DEPOT, "customer " + quoted["customer"] + " is the depot: list only customers"
-    )
-    source = values["day"].map({pd.Timestamp(day): file for day, file in taken.items()})
+        rows.reject(values[name].isna(), cell[name] + f" is not a whole number from 1 to {largest:,}")
+    rows.reject(values["node"].isna(), cell["customer"] + " is not in the city")
+    rows.reject(values["node"] == DEPOT, cell["customer"] + " is the depot: list only customers")
+    source = day.map({pd.Timestamp(date): file for date, file in taken.items()})
     rows.reject(source.notna(), "day " + text["date"] + " was already read from " + source.astype("string"))
 
 
@@ -178,13 +158,9 @@ def _check_whole_routes(rows: _Rows, faulty: pd.Series[bool]) -> None:
     rows.reject_groups(_ROUTE, (count != last) & ~twice, gap)
 
     capacity = rows.valid_rows["capacity"]
-    usual = rows.valid_rows.groupby(_DAY)["capacity"].transform(lambda held: held.mode().iloc[-1])
-    other = (
-        "its capacity is "
-        + capacity.astype("string")
-        + ", that of most routes of the day "
-        + usual.astype("string")
-    )
+    usual = rows.valid_rows.groupby(_DAY)["capacity"].transform(lambda day: day.mode().iloc[-1])
+    held, most = capacity.astype("string"), usual.astype("string")
+    other = "its capacity is " + held + ", that of most routes of the day " + most
     rows.reject_groups(_ROUTE, capacity != usual, other)
 
     load = rows.valid_rows.groupby(_ROUTE)["demand"].transform("sum")
@@ -206,5 +182,4 @@ def _day(city: City, stops: pd.DataFrame) -> CheckedDay:
         int(stops["capacity"].iloc[0]),
     )
     routes = (route["node"].astype(int).tolist() for _, route in stops.sort_values("stop").groupby("route"))
-    rows = np.sort(stops.index.to_numpy(np.int64))
-    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, Solution.of(routes)), rows)
+    return CheckedDay(stops["day"].iloc[0].date(), instance, canonical(city, Solution.of(routes)))

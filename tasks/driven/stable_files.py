@@ -1,8 +1,7 @@
 """Stable files of a folder that others write to; incomplete uploads are left out.
 
-An object of an object store appears when it is complete. A file of a local folder appears with its first
-byte: it is stable once it has not changed for a while. One that looks truncated (no end of the last line, no
-Parquet footer) has to be unchanged for longer, as an upload may have stalled.
+A file of a local folder is stable once it has not changed for a while; one that looks truncated (no end of
+the last line, no Parquet footer) for longer. An object of an object store appears when it is complete.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ def stable_files(
 ) -> tuple[list[str], list[Incomplete]]:
     """Return the stable files below ``folder`` whose names end with one of ``endings``, and the other ones.
 
-    ``endings`` are in lower case. A file is stable if it has not changed for ``seconds``; if one has, this
-    waits for that long and looks again. With 0, every file is stable.
+    If one has changed within ``seconds``, this waits for that long and looks again. With 0, all are stable.
     """
     before = _files(store, folder, endings)
     if seconds <= 0 or "://" in store.uri:

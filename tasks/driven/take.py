@@ -1,19 +1,21 @@
 """Ingestion of files of driven routes: valid days are stored, invalid rows quarantined with a reason.
 
-Each file is ingested once, whatever its name: its receipt is named by its checksum. Every row ends up in a
-day or in quarantine, and the file itself stays in place. An interrupted ingestion, run again, gives the same
-days.
+Each file is ingested once, whatever its name, and stays in place: its receipt is named by its checksum. Every
+row ends up in a day or in quarantine, also after an interruption.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 import pandas as pd
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.driven import (
@@ -28,26 +30,23 @@ from mcvrp.storage.driven import (
 )
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.driven.rules import COLUMNS, check_routes
-from mcvrp.tasks.driven.solutions import solution_table, without_instance
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.files.csv_cells import csv_bytes
-from mcvrp.tasks.files.cvrplib import SOLUTION
-from mcvrp.tasks.files.file_bytes import TooLarge, stored_bytes
+from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, read_vrp
+from mcvrp.tasks.files.file_bytes import IN_STORE, TooLarge, stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.text import listed
 
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # in the name of a solution
 _MIDNIGHT = " 00:00:00"  # suffix of a date that was stored as a timestamp
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Result of an ingestion: receipts of new files, number of ``known`` ones.
-
-    ``stored`` are all days in the store, by date; ``waiting`` are files that are not ingested yet.
-    """
+    """Receipts of new files, number of ``known`` and list of ``waiting`` ones, and all days in the store."""
 
     receipts: tuple[IntakeReceipt, ...]
     known: int
@@ -70,21 +69,14 @@ def take_routes(
 ) -> Taken:
     """Ingest the new files below ``incoming`` as driven days of ``city``.
 
-    Parameters
-    ----------
-    today
-        Later dates are rejected.
-    quiet_seconds
-        As ``seconds`` of `tasks.driven.stable_files.stable_files`.
-
-    Raises
-    ------
-    McvrpError
-        If the store has days of another city.
+    Dates after ``today`` are rejected; ``quiet_seconds`` are the ``seconds`` of `stable_files`. Raises
+    McvrpError if the store has days of another city.
     """
     paths, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
-    lonely = without_instance(store, paths)
-    paths, waiting = [path for path in paths if path not in lonely], [*waiting, *lonely.values()]
+    lonely = [path for path in paths if _is_solution(path) and not store.exists(_instance(path))]
+    paths = [path for path in paths if path not in lonely]
+    for path in lonely:
+        waiting.append(Incomplete(path, f"waits for {PurePath(_instance(path)).name} in the same folder"))
     names = {receipt.sha256: receipt.name for receipt in receipts(store, city.name)}
     days = {day.date: day for day in driven_days(store, city.name)}
     _require_city(store, city, days.values())  # before anything is written
@@ -121,33 +113,32 @@ def _take(
     days: dict[datetime.date, StoredDay],
     today: datetime.date,
 ) -> IntakeReceipt | None:
-    """Ingest the file at ``path`` and return its receipt, None if its checksum is among ``names``.
-
-    Name and days of the file are added to ``names`` (by checksum) and ``days``.
-
-    Raises
-    ------
-    TooLarge, ReaderStopped
-        If the file was not read; the next ingestion tries again.
-    """
+    """Ingest the file at ``path`` and return its receipt, None if its checksum is among ``names``."""
     name, data = stored_bytes(store, path)
     receipt = IntakeReceipt(name, checksum(data))
     if receipt.sha256 in names:
         return None
     try:
         # from the bytes of the checksum: the file may be replaced at any moment
-        table = solution_table(store, path, city.city) if _is_solution(path) else _route_table(name, data)
+        table = _solution_table(store, path, city.city) if _is_solution(path) else _route_table(name, data)
     except (ReaderStopped, StoreError):  # says nothing about the file
         raise
     except McvrpError as error:
         receipt = replace(receipt, refused=str(error))
     else:
-        taken = {
-            date: names.get(day.source, "another file")
-            for date, day in days.items()
-            if day.source != receipt.sha256
-        }
-        receipt = _write(store, city, receipt, table, taken, today)
+        others = [day for day in days.values() if day.source != receipt.sha256]
+        taken = {day.date: names.get(day.source, "another file") for day in others}
+        checked = check_routes(table, city.city, city.addresses.node_of, today=today, taken=taken)
+        for day in checked.days:
+            routes = (day.instance, day.solution)
+            if not write_day(store, city.name, city.city, day.date, routes, receipt.sha256):
+                raise McvrpError(
+                    f"another process ingests routes of city {city.name!r}: wait until it has finished"
+                )
+        if len(checked.rejected):
+            store.put(layout.driven_quarantine(city.name, receipt.key), csv_bytes(checked.rejected))
+        dates = tuple(day.date.isoformat() for day in checked.days)
+        receipt = replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
     names[receipt.sha256] = name
     for date in map(datetime.date.fromisoformat, receipt.days):
@@ -157,6 +148,34 @@ def _take(
 
 def _is_solution(path: str) -> bool:
     return path.lower().endswith(SOLUTION)
+
+
+def _instance(path: str) -> str:
+    return path[: -len(SOLUTION)] + INSTANCE
+
+
+def _solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
+    """Return the solution of CVRPLIB at ``path``, one day, as text with one row per stop, from 1."""
+    name = PurePath(path).name
+    date = _DATE.search(name)
+    if date is None:
+        raise McvrpError(
+            f"{name} has no date in its name, the day of its routes: rename it and its {INSTANCE}, e.g. to "
+            f"{PurePath(name).stem}-2026-01-31"
+        )
+    vrp = read_vrp(store, IN_STORE + _instance(path))
+    if not city.accepts(vrp.city.city_id):
+        raise McvrpError(
+            f"{vrp.name} is an instance of city {vrp.city.city_id}, not of {city.city_id}: name its city"
+        )
+    assert vrp.best  # `read_vrp` reads the solution of the same name, too
+    rows = [
+        (date[0], route, stop, node, vrp.demands[node - 1], vrp.capacity)
+        for route, nodes in enumerate(vrp.best.solution.routes, start=1)
+        for stop, node in enumerate(nodes, start=1)
+    ]
+    index = pd.RangeIndex(1, len(rows) + 1)
+    return pd.DataFrame(rows, columns=list(COLUMNS), index=index).astype("string")
 
 
 def _route_table(name: str, data: bytes) -> pd.DataFrame:
@@ -172,24 +191,3 @@ def _route_table(name: str, data: bytes) -> pd.DataFrame:
     frame = pd.DataFrame(text, index=pd.Index(table.rows), dtype="string")
     frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
     return frame
-
-
-def _write(
-    store: Store,
-    city: StoredCity,
-    receipt: IntakeReceipt,
-    table: pd.DataFrame,
-    taken: Mapping[datetime.date, str],
-    today: datetime.date,
-) -> IntakeReceipt:
-    """Write days and quarantine of one file; return its receipt filled in."""
-    checked = check_routes(table, city.city, city.addresses.node_of, today=today, taken=taken)
-    for day in checked.days:
-        if not write_day(store, city.name, city.city, day.date, (day.instance, day.solution), receipt.sha256):
-            raise McvrpError(
-                f"another process ingests routes of city {city.name!r}: wait until it has finished"
-            )
-    if len(checked.rejected):
-        store.put(layout.driven_quarantine(city.name, receipt.key), csv_bytes(checked.rejected))
-    dates = tuple(day.date.isoformat() for day in checked.days)
-    return replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)

@@ -1,6 +1,7 @@
-"""CSV files whose cells no spreadsheet runs as formulas: such text is written with an apostrophe.
+"""Cells of text files: numbers without rounding, and CSV whose cells no spreadsheet runs as formulas.
 
-`tasks.files.tabular` removes it, so that ids survive a round trip.
+Text that begins like a formula is written with an apostrophe, which `tasks.files.tabular` removes, so that
+ids survive a round trip.
 """
 
 from __future__ import annotations
@@ -9,10 +10,20 @@ import re
 
 import pandas as pd
 
-from mcvrp.tasks.files.numbers import NUMBER
-
+# ASCII digits, decimal point, exponent
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
 # Start of a formula (OWASP, CSV Injection), escaped or not.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
+
+
+def whole(text: str) -> int | None:
+    """Return ``text`` as a whole number ("3", "+3", "3.0"), None if it is not one.
+
+    Nothing is rounded: "3.0000000000000000001" is not a whole number.
+    """
+    match = _WHOLE.fullmatch(text)
+    return int(match[1]) if match else None
 
 
 def csv_bytes(table: pd.DataFrame) -> bytes:

@@ -37,39 +37,21 @@ _CENT = 0.0100001  # unrounded costs are published with two decimals
 class BestKnown:
     """Validated solution from a .sol file; ``cost`` in the city's unit."""
 
-    name: str
     solution: Solution
     cost: float
 
 
 @dataclass(frozen=True, eq=False)
 class VrpFile:
-    """Instance of CVRPLIB.
+    """Instance of CVRPLIB."""
 
-    Parameters
-    ----------
-    name
-        Name of the file.
-    city
-        Its nodes, with a cost matrix if costs are rounded or explicit. Ranges of demand and capacity are the
-        file's.
-    demands
-        Demands of the customers, int64 ``(m,)``.
-    best
-        Solution in the same folder, if any.
-    weights
-        EDGE_WEIGHT_TYPE.
-    notes
-        Notes on the computation of costs.
-    """
-
-    name: str
-    city: City
-    demands: NDArray[np.int64]
+    name: str  # of the file
+    city: City  # with a matrix if costs are rounded or explicit; ranges of demand and capacity are the file's
+    demands: NDArray[np.int64]  # of the customers, (m,)
     capacity: int
-    weights: str
-    best: BestKnown | None = None
-    notes: tuple[str, ...] = ()
+    weights: str  # EDGE_WEIGHT_TYPE
+    best: BestKnown | None = None  # solution in the same folder
+    notes: tuple[str, ...] = ()  # on the computation of costs
 
     @property
     def instance(self) -> Instance:
@@ -134,10 +116,7 @@ def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
 
 
 def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | None]:
-    """Return the routes in ``data``, the content of the file ``name``, and its cost, if it has one.
-
-    McvrpError if the file is invalid, or its routes do not solve ``vrp``.
-    """
+    """Return routes and cost in ``data`` of the file ``name``; McvrpError unless the routes solve ``vrp``."""
     try:
         content = parse_solution(data.decode("utf-8-sig"))
         price = next((float(content[key]) for key in ("cost", "objective") if key in content), None)
@@ -164,7 +143,7 @@ def _with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool) -> VrpF
     solution, published = parse_sol(name, data, vrp)
     price = cost(vrp.city, solution)
     if published is None or abs(published - price) <= _CENT:
-        return replace(vrp, best=BestKnown(name, solution, price))
+        return replace(vrp, best=BestKnown(solution, price))
     if vrp.weights == "EUC_2D":
         matrix = _rounded(vrp.name, vrp.city.xy, vrp.weights) if unrounded else None
         other = replace(vrp.city, matrix=matrix)
@@ -174,7 +153,7 @@ def _with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool) -> VrpF
                 note = f"{name} has the cost of rounded distances, which is not comparable"
                 return replace(vrp, notes=(*vrp.notes, note))
             notes = (f"distances are not rounded, as in {name}",)
-            return replace(vrp, city=other, notes=notes, best=BestKnown(name, solution, other_price))
+            return replace(vrp, city=other, notes=notes, best=BestKnown(solution, other_price))
     raise McvrpError(
         f"{name} has Cost {published:,.10g}, but its routes cost {price:,.10g} in {vrp.name}: give the "
         "files of one instance"

@@ -21,16 +21,14 @@ class Faults:
     """Errors of the file ``name``: a sentence reports the first ones and counts the others."""
 
     name: str
-    found: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 is the whole file
-    untold: int = 0
-    _stopped: bool = False
+    _errors: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 is the whole file
+    _more: int = 0
 
     def add(self, text: str, row: int = 0) -> None:
         """Add an error of a row, or of the file; raise the McvrpError of `check` if there are too many."""
-        self.found.append((row, text))
-        if len(self.found) > MOST_FAULTS:
-            self._stopped = True
-            self.check()
+        self._errors.append((row, text))
+        if len(self._errors) > MOST_FAULTS:
+            self.check(at_least=True)
 
     def at(self, row: int | np.integer[Any], text: str) -> None:
         """Add an error of a row; its number is prepended to ``text``."""
@@ -40,13 +38,12 @@ class Faults:
         """Add ``count`` errors of the file; only the reported ones are taken from ``texts``."""
         for text in islice(texts, min(count, MOST_FAULTS)):
             self.add(text)
-        self.untold += max(0, count - MOST_FAULTS)
+        self._more += max(0, count - MOST_FAULTS)
 
-    def check(self) -> None:
-        """Raise McvrpError if there are errors."""
-        if not self.found:
-            return
-        texts = [text for _, text in sorted(self.found, key=lambda fault: fault[0])]
-        name = brief(self.name, _NAME)
-        errors = enumerated(texts, "; ", LONGEST - len(name) - 2, more=self.untold, at_least=self._stopped)
-        raise McvrpError(f"{name}: {errors}")
+    def check(self, *, at_least: bool = False) -> None:
+        """Raise McvrpError if there are errors; ``at_least`` if the file was not read to its end."""
+        if self._errors:
+            texts = [text for _, text in sorted(self._errors, key=lambda error: error[0])]
+            name = brief(self.name, _NAME)
+            errors = enumerated(texts, "; ", LONGEST - len(name) - 2, more=self._more, at_least=at_least)
+            raise McvrpError(f"{name}: {errors}")

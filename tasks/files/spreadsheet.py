@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
@@ -45,19 +44,11 @@ class ReaderStopped(McvrpError):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet of a workbook.
-
-    Parameters
-    ----------
-    others
-        Titles of the visible sheets after it, which were not read.
-    cells
-        Text, "" if empty, from row 1 and the first column with a cell.
-    """
+    """A sheet of a workbook."""
 
     title: str
-    others: tuple[str, ...]
-    cells: pa.Table
+    others: tuple[str, ...]  # titles of the visible sheets after it, which were not read
+    cells: pa.Table  # text, "" if empty, from row 1 and the first column with a cell
 
 
 def is_spreadsheet(data: bytes) -> bool:
@@ -69,14 +60,9 @@ def first_sheet(name: str, data: bytes) -> Sheet:
     """Return the first visible sheet with content of a workbook, ``data`` of the file ``name``.
 
     Numbers have their shortest exact form, dates are written like 2026-01-31; a formula has the value that it
-    had when the file was saved, "" for an error. Hidden and later sheets are not opened.
-
-    Raises
-    ------
-    McvrpError
-        If it is not a workbook, has a password, is too large, has no visible content, or crashes its reader.
-    ReaderStopped
-        If the reader could not run, or was stopped from outside.
+    had when the file was saved, "" for an error. Hidden and later sheets are not opened. McvrpError if it is
+    not a workbook, has a password, is too large, has no visible content, or crashes its reader; ReaderStopped
+    if the reader could not run, or was stopped from outside.
     """
     try:
         with tempfile.TemporaryFile() as file:
@@ -142,8 +128,8 @@ def main() -> None:
 
 
 def _limit() -> None:
-    """Limit this process; what it has allocated before depends on the number of cores."""
     limits = {
+        # what it has allocated before depends on the number of cores
         resource.RLIMIT_DATA: psutil.Process().memory_info().data + _MEMORY,
         resource.RLIMIT_CPU: _SECONDS,
         resource.RLIMIT_CORE: 0,
@@ -164,7 +150,9 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
         _require_size(sheet, sheet.end[0] + 1)
         schema = pa.schema([(str(column), pa.string()) for column in range(sheet.width)])
         batches, filled, size = list[pa.RecordBatch](), False, 0
-        for columns in _columns(sheet):
+        rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
+        while chunk := list(islice(rows, count)):
+            columns = [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]
             filled = filled or any(map(any, columns))
             batches.append(
                 pa.RecordBatch.from_arrays([_strings(column) for column in columns], schema=schema)
@@ -187,13 +175,6 @@ def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:
             f"{sheet.width:,} columns), more than {_MOST_CELLS:,}: delete all rows and columns beyond the "
             "table, or split it"
         )
-
-
-def _columns(sheet: calamine.CalamineSheet) -> Iterator[list[list[str]]]:
-    """Yield the columns of successive batches of rows."""
-    rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
-    while chunk := list(islice(rows, count)):
-        yield [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]
 
 
 def _strings(texts: list[str]) -> pa.StringArray:

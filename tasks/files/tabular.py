@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
-from mcvrp.tasks.files.csv_cells import unescaped
+from mcvrp.tasks.files.csv_cells import unescaped, whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
-from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
 from mcvrp.tasks.support.text import listed
 
@@ -35,30 +33,19 @@ _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_BATCH = 256  # rows
 _REASON = 120  # characters of another library's message
 _NAMELESS = re.compile(r"__index_level_\d+__")  # unnamed index in a Parquet file of pandas
 
 
 @dataclass(frozen=True, eq=False)
 class Tabular:
-    """Content of a table file.
+    """Content of a table file."""
 
-    Parameters
-    ----------
-    name
-        Name of the file, for messages.
-    frame
-        Columns by name in lower case; text is stripped, "" if missing.
-    rows
-        Row numbers in the file, int64 ``(N,)``.
-    notes
-        Notes on guesses about the format.
-    """
-
-    name: str
-    frame: pd.DataFrame
-    rows: NDArray[np.int64]
-    notes: tuple[str, ...] = ()
+    name: str  # of the file, for messages
+    frame: pd.DataFrame  # columns by name in lower case; text is stripped, "" if missing
+    rows: NDArray[np.int64]  # row numbers in the file, (N,)
+    notes: tuple[str, ...] = ()  # on guesses about the format
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -90,23 +77,19 @@ class Tabular:
         if pd.api.types.is_numeric_dtype(values):
             numbers = values.to_numpy(np.float64, na_value=np.nan)
             text = pd.Series(["" if np.isnan(number) else str(number) for number in numbers])
-            return self._finite(name, numbers, text, faults)
-        text = pd.Series(self.text(name), dtype=str)
-        comma = text.str.fullmatch(_COMMA.pattern)
-        point = text.str.contains(".", regex=False)
-        if comma.any() and (point & ~comma).any():
-            a, b = int(np.flatnonzero(comma)[0]), int(np.flatnonzero(point & ~comma)[0])
-            faults.add(
-                f"column {name} has decimal commas (row {self.rows[a]}: {text[a]}) and points "
-                f"(row {self.rows[b]}: {text[b]}): use one of them"
-            )
-            return np.full(len(self), np.nan)
-        parsed = pd.to_numeric(text.where(~comma, text.str.replace(",", ".", regex=False)), errors="coerce")
-        return self._finite(name, parsed.to_numpy(np.float64), text, faults)
-
-    def _finite(
-        self, name: str, numbers: NDArray[np.float64], text: pd.Series[str], faults: Faults
-    ) -> NDArray[np.float64]:
+        else:
+            text = pd.Series(self.text(name), dtype=str)
+            comma = text.str.fullmatch(_COMMA.pattern)
+            point = text.str.contains(".", regex=False) & ~comma
+            if comma.any() and point.any():
+                a, b = int(comma.argmax()), int(point.argmax())
+                faults.add(
+                    f"column {name} has decimal commas (row {self.rows[a]}: {text[a]}) and points "
+                    f"(row {self.rows[b]}: {text[b]}): use one of them"
+                )
+                return np.full(len(self), np.nan)
+            text_with_points = text.where(~comma, text.str.replace(",", ".", regex=False))
+            numbers = pd.to_numeric(text_with_points, errors="coerce").to_numpy(np.float64)
         finite = np.isfinite(numbers)
         for k in np.flatnonzero(~finite):
             what = "missing" if text[k] == "" else f"{shown(text[k])}, not a number"
@@ -136,14 +119,8 @@ def read_tabular(name: str, data: bytes) -> Tabular:
     """Return the table in ``data``, the content of the file ``name``.
 
     CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons or tabs. Of a
-    spreadsheet, the first visible sheet with content is read.
-
-    Raises
-    ------
-    McvrpError
-        If it is not a table or empty; naming all rows that are longer than the header.
-    ReaderStopped
-        If the process that reads a spreadsheet was stopped from outside.
+    spreadsheet, the first visible sheet with content is read. McvrpError if it is not a table or empty,
+    naming all rows that are longer than the header; ReaderStopped as in `first_sheet`.
     """
     if data.startswith(_PARQUET):
         return _parquet(name, data)
@@ -159,9 +136,19 @@ def read_tabular(name: str, data: bytes) -> Tabular:
 
 def _parquet(name: str, data: bytes) -> Tabular:
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_texts(data))
+        file = pq.ParquetFile(pa.BufferReader(data))
         _require_size(name, *_sizes(file.metadata))
-        table = _written_out(name, file.read())
+        schema = pa.schema([field.with_type(_plain(field.type)) for field in file.schema_arrow])
+        batches, size = list[pa.RecordBatch](), 0
+        for batch in file.iter_batches(_BATCH):
+            batches.append(batch.cast(schema))  # a repeated text takes its length in each row
+            size += batches[-1].nbytes
+            if size > MOST_BYTES:
+                raise McvrpError(
+                    f"{name} has over {MOST_BYTES:,} bytes when unpacked: remove what is not needed, or "
+                    "split it"
+                )
+        table = pa.Table.from_batches(batches, schema)
         frame = table.to_pandas(ignore_metadata=True)  # of pandas: it may be corrupt, and hide an index
     except UNREADABLE as error:
         why = brief(reason(error), _REASON)
@@ -194,29 +181,8 @@ def _sizes(file: pq.FileMetaData) -> tuple[int, int, int]:
     return columns, max(values, file.num_rows), sum(group.total_byte_size for group in groups)
 
 
-def _texts(data: bytes) -> list[str]:
-    """Return the columns of text, which are read as they are packed: a text that is repeated, once."""
-    return [field.name for field in pq.read_schema(pa.BufferReader(data)) if _is_text(field.type)]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    types = pa.types
-    return any(
-        check(kind)
-        for check in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    )
-
-
-def _written_out(name: str, table: pa.Table) -> pa.Table:
-    """Return ``table`` with its texts written out, unless that makes too much of them."""
-    for place, column in enumerate(table.columns):
-        if not (pa.types.is_dictionary(column.type) and _is_text(column.type.value_type)):
-            continue
-        lengths = (pc.take(pc.binary_length(part.dictionary), part.indices) for part in column.chunks)
-        written = sum(pc.sum(length).as_py() or 0 for length in lengths)
-        _require_size(name, 0, 0, written)
-        table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
-    return table
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _title(column: object) -> str:
@@ -225,8 +191,6 @@ def _title(column: object) -> str:
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
-    if data[:2] not in _UTF16 and b"\0" in data:
-        raise _binary(name)
     try:
         # Windows-1252 decodes nearly any bytes, so it comes last
         text = data.decode("utf-16" if data[:2] in _UTF16 else "utf-8-sig")
@@ -239,12 +203,8 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
             ) from None
         notes = (f"{name} is not UTF-8 and was read as Windows-1252 (Western European)",)
     if "\0" in text:
-        raise _binary(name)
+        raise McvrpError(f"{name} is a binary file: save the table as CSV in UTF-8")
     return text, notes
-
-
-def _binary(name: str) -> McvrpError:
-    return McvrpError(f"{name} is a binary file: save the table as CSV in UTF-8")
 
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from vrplib.parse.parse_distances import parse_distances
 from vrplib.parse.parse_utils import text2lines
 from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
+from mcvrp.tasks.files.csv_cells import NUMBER, whole
 from mcvrp.tasks.files.faults import LARGEST, Faults
-from mcvrp.tasks.files.numbers import NUMBER, whole
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")
@@ -33,32 +32,17 @@ _Rows = Mapping[str, Sequence[str]]  # by section
 
 @dataclass(frozen=True, eq=False)
 class VrpText:
-    """Content of a .vrp file, node 1 (the depot) in row 0.
+    """Content of a .vrp file, node 1 (the depot) in row 0."""
 
-    Parameters
-    ----------
-    weights
-        EDGE_WEIGHT_TYPE.
-    places
-        Coordinates, float64 ``(m + 1, 2)``; None only with a matrix.
-    matrix
-        Explicit costs, float64 ``(m + 1, m + 1)``; None if they are computed from the coordinates.
-    demands
-        Demands of the customers, int64 ``(m,)``, from 1 to the capacity.
-    """
-
-    weights: str
-    places: NDArray[np.float64] | None
-    matrix: NDArray[np.float64] | None
-    demands: NDArray[np.int64]
+    weights: str  # EDGE_WEIGHT_TYPE
+    places: NDArray[np.float64] | None  # coordinates, (m + 1, 2); None only with a matrix
+    matrix: NDArray[np.float64] | None  # explicit costs, (m + 1, m + 1)
+    demands: NDArray[np.int64]  # of the customers, (m,), from 1 to the capacity
     capacity: int
 
 
 def vrp_text(name: str, data: bytes) -> VrpText:
-    """Return the parsed ``data``, the content of the file ``name``.
-
-    McvrpError if it is not a valid instance, or has constraints other than capacity.
-    """
+    """Return the parsed ``data`` of the file ``name``; McvrpError if it is not valid or not a CVRP."""
     specs, sections = _parts(name, data)
     if (kind := specs.get("TYPE", "CVRP")) not in _TYPES:
         raise McvrpError(f"{name} has TYPE {shown(kind)}: give an instance of TYPE CVRP")
@@ -76,8 +60,6 @@ def vrp_text(name: str, data: bytes) -> VrpText:
     if title is None and matrix is None:
         raise McvrpError(f"{name} has no NODE_COORD_SECTION, from which {weights} is computed: add it")
     places = _numbered(name, title, sections[title], count, 2) if title else None
-    if places is not None and title is not None:
-        _check_places(name, title, places)
     return VrpText(weights, places, matrix, demands, capacity)
 
 
@@ -147,6 +129,9 @@ def _numbered(name: str, title: str, lines: Sequence[str], count: int, width: in
         if whole(number) != k + 1 or not len(row) == len(words) == width or not np.isfinite(row).all():
             numbers = "a number" if width == 1 else f"{width} numbers"
             faults.add(f"row {k + 1} of {title}_SECTION is {shown(line)}, not {k + 1} and {numbers}")
+        elif title in _PLACES and max(map(abs, row)) > LARGEST:
+            place = ", ".join(f"{number:g}" for number in row)
+            faults.add(f"row {k + 1} of {title}_SECTION, ({place}), is beyond {LARGEST:g}: use a larger unit")
         else:
             values[k] = row
     faults.check()
@@ -155,16 +140,6 @@ def _numbered(name: str, title: str, lines: Sequence[str], count: int, width: in
             f"{name} has DIMENSION {count}, but {len(lines)} rows in {title}_SECTION: make them equal"
         )
     return values
-
-
-def _check_places(name: str, title: str, places: NDArray[np.float64]) -> None:
-    faults = Faults(name)
-    for k in np.flatnonzero((np.abs(places) > LARGEST).any(axis=1)):
-        x, y = places[k]
-        faults.add(
-            f"row {k + 1} of {title}_SECTION, ({x:g}, {y:g}), is beyond {LARGEST:g}: use a larger unit"
-        )
-    faults.check()
 
 
 def _demands(name: str, sections: _Rows, count: int, capacity: int) -> NDArray[np.int64]:
@@ -205,8 +180,12 @@ def _explicit(name: str, specs: Mapping[str, str], sections: _Rows, count: int) 
         raise McvrpError(
             f"EDGE_WEIGHT_SECTION of {name} has a negative or infinite cost: give finite costs from 0"
         )
-    rows = numbers.reshape(count, count) if form == "FULL_MATRIX" else [numbers]
-    matrix: NDArray[np.float64] = parse_distances(rows, "EXPLICIT", form)
+    if form == "FULL_MATRIX":
+        matrix = numbers.reshape(count, count)
+    else:
+        matrix = np.zeros((count, count))
+        matrix[np.tril_indices(count, -1)] = numbers
+        matrix += matrix.T
     if np.diag(matrix).any():
         raise McvrpError(f"{name} has a cost from node {np.diag(matrix).argmax() + 1} to itself: set it to 0")
     return matrix

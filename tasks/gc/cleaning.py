@@ -1,15 +1,16 @@
 """Garbage collection of a store: unreferenced artifacts are found, reported and, on request, removed.
 
-Safe at any time and with concurrent processes: a run or dataset is cleaned under its writer's lease, and a
-version of a model is marked before the aliases are read. The file that makes an artifact complete (a state, a
-card) is removed first, so that an interrupted removal leaves an incomplete artifact.
+A run or dataset is cleaned under its writer's lease, a version of a model is marked before the aliases are
+read. The file that makes an artifact complete (a state, a card) is removed first, so that an interrupted
+removal leaves an incomplete artifact.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
@@ -20,6 +21,7 @@ from mcvrp.storage.store.lease import active_holder, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import STATE
 from mcvrp.tasks.gc.find import (
+    LEASE,
     Candidate,
     Found,
     Skipped,
@@ -29,22 +31,18 @@ from mcvrp.tasks.gc.find import (
     in_benchmarks,
     in_labels,
     in_models,
-    in_quarantine,
-    in_solutions,
     in_training,
+    needless_trial,
     or_skipped,
+    outdated,
     scraps,
 )
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
-from mcvrp.tasks.gc.trials import LEASE, needless_trial
 
 
 @dataclass(frozen=True)
 class CleaningSummary:
-    """Candidates that were found, or removed if ``deleted``; ``skipped`` could not be examined.
-
-    ``kept_now`` counts candidates that became referenced in the meantime.
-    """
+    """Candidates found, or removed if ``deleted``; ``kept_now`` others became referenced in the meantime."""
 
     candidates: tuple[Candidate, ...]
     skipped: tuple[Skipped, ...]
@@ -53,12 +51,10 @@ class CleaningSummary:
 
     @property
     def files(self) -> int:
-        """Number of files."""
         return sum(candidate.files for candidate in self.candidates)
 
     @property
     def bytes(self) -> int:
-        """Total size in bytes."""
         return sum(candidate.bytes for candidate in self.candidates)
 
 
@@ -81,8 +77,8 @@ _AREAS = (
         "attention", in_attention, layout.attention_lease, "attention models {!r} are in training or cleaned"
     ),
     _Area("benchmarks", in_benchmarks),
-    _Area("solutions", in_solutions),
-    _Area("driven", in_quarantine),
+    _Area("solutions", partial(outdated, "solution", layout.solution_dir, "solution_days")),
+    _Area("driven", partial(outdated, "quarantined rows", layout.quarantine_dir, "quarantine_days")),
 )
 
 
@@ -91,38 +87,34 @@ def clean(
 ) -> CleaningSummary:
     """Find what ``policy`` does not keep in ``store`` and in the local ``cache``; with ``delete``, remove it.
 
-    An interrupted call can be repeated. ``now`` replaces the store's clock in tests.
-
-    Raises
-    ------
-    StoreError
-        If the store refuses a request, or does not answer.
+    An interrupted call can be repeated. ``now`` replaces the store's clock in tests. Raises StoreError if the
+    store refuses a request, or does not answer.
     """
     view = StoreView(store, policy, store.now() if now is None else now)
-    planned, skipped = dict[tuple[_Area, str], list[Candidate]](), list[Skipped]()
+    candidates, skipped, kept_now = list[Candidate](), list[Skipped](), 0
+    loose = list(scraps(view))  # before any removal, which takes those in emptied folders with it
+    if delete:
+        _unmark(view)  # even if nothing is to be removed: no alias can move to a marked version
     for area in _AREAS:
         for name in store.folders(area.folder):
-            planned[area, name] = _split(_examine(view, area, name, area.lease), skipped)
-    candidates = [candidate for found in planned.values() for candidate in found]
+            found = planned = _split(_examine(view, area, name), skipped)
+            if delete and planned:
+                # skipped if another process has taken the lease in the meantime
+                removal = or_skipped(f"{area.folder}/{name}", _removed(view, area, name, planned))
+                found = _split(removal, skipped)
+            candidates += found
+            kept_now += len(planned) - len(found)
     folders = tuple(f"{candidate.path}/" for candidate in candidates)
-    loose = [candidate for candidate in scraps(view) if not candidate.path.startswith(folders)]
-    caches = [] if cache is None else list(_caches(view, cache))
-    if not delete:
-        return CleaningSummary((*candidates, *loose, *caches), tuple(skipped), deleted=False)
-    _unmark(view)  # even if nothing is to be removed: no alias can move to a marked version
-    removed = list[Candidate]()
-    for (area, name), found in planned.items():
-        if found:
-            # skipped if another process has taken the lease in the meantime
-            items = or_skipped(f"{area.folder}/{name}", _removed(view, area, name, found))
-            removed += _split(items, skipped)
     for candidate in loose:
-        store.delete(candidate.path)
-    removed_caches = [candidate for candidate in caches if remove_cache(Path(candidate.path))]
-    kept_now = len(candidates) - len(removed)
-    return CleaningSummary(
-        (*removed, *loose, *removed_caches), tuple(skipped), deleted=True, kept_now=kept_now
-    )
+        if not candidate.path.startswith(folders):
+            candidates.append(candidate)
+            if delete:
+                store.delete(candidate.path)
+    for path, files in abandoned_caches(cache, store) if cache else ():
+        if view.old(files) and (not delete or remove_cache(path)):
+            why = "the store does not have its dataset"
+            candidates.append(Candidate.of("cached labels", str(path), files, why))
+    return CleaningSummary(tuple(candidates), tuple(skipped), delete, kept_now)
 
 
 def _split(items: Found, skipped: list[Skipped]) -> list[Candidate]:
@@ -132,39 +124,33 @@ def _split(items: Found, skipped: list[Skipped]) -> list[Candidate]:
     return [item for item in found if isinstance(item, Candidate)]
 
 
-def _examine(view: StoreView, area: _Area, name: str, lease: Callable[[str], str] | None) -> Found:
-    """Return candidates in the folder ``name``; it is skipped while another process holds its ``lease``."""
-    return or_skipped(f"{area.folder}/{name}", _apply_rules(view, area, name, lease))
+def _examine(view: StoreView, area: _Area, name: str, *, leased: bool = False) -> Found:
+    """Return candidates in the folder ``name``; unless ``leased`` to us, another's lease skips it."""
 
+    def rules() -> Found:
+        layout.checked_name("folder", name)
+        holder = area.lease and not leased and active_holder(view.store, area.lease(name), view.now)
+        if holder:
+            yield Skipped(f"{area.folder}/{name}", f"in use by {holder}")
+        elif area.has_trials and (trial := needless_trial(view, area.folder, name)):
+            yield trial
+        else:
+            yield from area.find(view, name)
 
-def _apply_rules(view: StoreView, area: _Area, name: str, lease: Callable[[str], str] | None) -> Found:
-    layout.checked_name("folder", name)
-    if lease and (holder := active_holder(view.store, lease(name), view.now)):
-        yield Skipped(f"{area.folder}/{name}", f"in use by {holder}")
-    elif area.has_trials and (trial := needless_trial(view, area.folder, name)):
-        yield trial
-    else:
-        yield from area.find(view, name)
+    return or_skipped(f"{area.folder}/{name}", rules())
 
 
 def _removed(view: StoreView, area: _Area, name: str, planned: list[Candidate]) -> Found:
     """Remove and yield those of ``planned`` that are still candidates under the lease of the folder."""
-    paths = {candidate.path for candidate in planned}
-    with _exclusive(view.store, area, name):
+    paths, store = {candidate.path for candidate in planned}, view.store
+    lease = area.lease and holding(store, area.lease(name), area.busy.format(name))
+    with lease or contextlib.nullcontext() as held:
         fresh = replace(view)  # without its cached properties, which may be outdated
-        for item in list(_examine(fresh, area, name, lease=None)):
-            if isinstance(item, Candidate) and item.path in paths and _remove(view.store, area, item):
+        for item in list(_examine(fresh, area, name, leased=True)):
+            if isinstance(item, Candidate) and item.path in paths and _remove(store, area, item):
                 yield item
-
-
-@contextlib.contextmanager
-def _exclusive(store: Store, area: _Area, name: str) -> Iterator[None]:
-    if area.lease is None:
-        yield
-        return
-    with holding(store, area.lease(name), area.busy.format(name)) as lease:
-        yield
-        lease.check()
+        if held:
+            held.check()
 
 
 def _remove(store: Store, area: _Area, candidate: Candidate) -> bool:
@@ -172,21 +158,17 @@ def _remove(store: Store, area: _Area, candidate: Candidate) -> bool:
     if area.folder == "models":
         return _remove_version(store, candidate)
     if area.has_trials and candidate.path.count("/") == 1:
-        _remove_trial(store, candidate.path)
+        # all but the lease of the folder, which we hold; files such as its manifest first
+        files = [path for path in store.list(candidate.path) if path.count("/") == 2]
+        folders = [f"{candidate.path}/{folder}" for folder in store.folders(candidate.path)]
+        for path in [*files, *folders]:
+            if not path.endswith(f"/{LEASE}"):
+                store.delete(path)
         return True
     if area.folder == "training":
         store.delete(f"{candidate.path}/{STATE}")  # first: without a state there is no checkpoint
     store.delete(candidate.path)
     return True
-
-
-def _remove_trial(store: Store, path: str) -> None:
-    """Remove a folder except for its lease, which we hold; files such as its manifest first."""
-    for file in store.list(path):
-        if "/" not in (name := file.removeprefix(f"{path}/")) and name != LEASE:
-            store.delete(file)
-    for folder in store.folders(path):
-        store.delete(f"{path}/{folder}")
 
 
 def _remove_version(store: Store, candidate: Candidate) -> bool:
@@ -216,9 +198,3 @@ def _unmark(view: StoreView) -> None:
             for file in view.store.files(layout.models_dir(name)):
                 if file.path in marks and view.old([file]):
                     view.store.delete(file.path)
-
-
-def _caches(view: StoreView, folder: Path) -> Iterator[Candidate]:
-    for path, files in abandoned_caches(folder, view.store):
-        if view.old(files):
-            yield Candidate.of("cached labels", str(path), files, "the store does not have its dataset")

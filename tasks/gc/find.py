@@ -7,7 +7,7 @@ would resume, files younger than the grace period. Unreadable artifacts are skip
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -21,12 +21,15 @@ from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.errors import LeaseLost
+from mcvrp.storage.store.lease import active_holder
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
 from mcvrp.tasks.gc.spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
 _CHECKPOINT = re.compile(r"training/[^/]+/[^/]+/step-\d+")
+_TRIAL = re.compile(r"(night|improve)-[0-9a-f]{12}")
+LEASE = "lease.json"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class StoreView:
         """All versions of models, and whether each is kept."""
         kept: list[tuple[ModelCard, bool]] = []
         for name in self.store.folders("models"):
-            removed = {item.path for item in in_models(self, name) if isinstance(item, Candidate)}
+            items = or_skipped(layout.models_dir(name), in_models(self, name))
+            removed = {item.path for item in items if isinstance(item, Candidate)}
             cards = (model_card(self.store, name, version) for version in versions(self.store, name))
             kept += ((card, card.folder not in removed) for card in cards)
         return kept
@@ -118,6 +122,28 @@ def _by_folder(files: Iterable[StoredFile], depth: int) -> Iterator[tuple[str, l
     """Yield each folder (or file) at ``depth`` with its files."""
     for path, group in groupby(files, lambda file: "/".join(file.path.split("/")[:depth])):
         yield path, list(group)
+
+
+def needless_trial(view: StoreView, folder: str, name: str) -> Candidate | Skipped | None:
+    """Return ``name`` of the area ``folder`` if it is the dataset or run of an obsolete trial, else None.
+
+    They are kept as long as a version of a model that was made from them, and those of each model's latest
+    trial until the next one. Records of decisions are kept indefinitely.
+    """
+    if not _TRIAL.fullmatch(name):
+        return None
+    path = f"{folder}/{name}"
+    ours = (f"{path}/{LEASE}", layout.models_removed(name))
+    files = [file for file in view.store.files(path) if file.path not in ours]
+    if not view.aged(files) or name in view.needed_names:
+        return None
+    why = f"older than {view.policy.keep_days:g} days, and no model that is kept was made from it"
+    for records in layout.TRIAL_RECORDS:
+        for model in view.store.folders(records):
+            if holder := active_holder(view.store, f"{records}/{model}/{LEASE}", view.now):
+                # its night may resume this one
+                return Skipped(path, f"model {model!r} is being retrained by {holder}")
+    return Candidate.of(f"{folder} of a night or round", path, files, why)
 
 
 def in_training(view: StoreView, run: str) -> Found:
@@ -152,10 +178,6 @@ def _kept(view: StoreView, states: Sequence[CheckpointState]) -> list[Checkpoint
 
 def in_models(view: StoreView, name: str) -> Found:
     """Yield versions of the model ``name`` that are neither recent nor referenced by an alias."""
-    return or_skipped(layout.models_dir(name), _in_model(view, name))
-
-
-def _in_model(view: StoreView, name: str) -> Found:
     named, known = aliased(view.store, name), versions(view.store, name)
     newest = known[-view.policy.keep_models :]
     folders = dict(_by_folder(view.store.files(layout.models_dir(name)), 3))
@@ -175,10 +197,7 @@ def _in_model(view: StoreView, name: str) -> Found:
 
 
 def aliased(store: Store, name: str) -> set[int]:
-    """Return the versions of the model ``name`` that an alias points to, or a rollback would restore.
-
-    McvrpError if an alias cannot be read.
-    """
+    """Return versions that an alias points to or a rollback would restore; McvrpError if one is corrupt."""
     referenced: set[int] = set()
     folder = layout.models_dir(name)
     for path in store.list(folder):
@@ -225,14 +244,13 @@ def _rows(file: LabelFile) -> set[int]:
 def in_attention(view: StoreView, name: str) -> Found:
     """Yield states of completed trainings of the attention models ``name``, and incomplete models."""
     for path, files in _by_folder(view.store.files(layout.attention_dir(name)), 3):
-        if (n := layout.size_of(path)) is None:
-            continue
-        state = [file for file in files if file.path == layout.attention_training(name, n)]
-        if attention_card(view.store, name, n) is not None:
-            if view.old(state):
+        if (n := layout.size_of(path)) is not None:
+            state = [file for file in files if file.path == layout.attention_training(name, n)]
+            finished = attention_card(view.store, name, n) is not None
+            if finished and view.old(state):
                 yield Candidate.of("ended training", state[0].path, state, "its model is finished")
-        elif view.old(files) and not state:
-            yield Candidate.of("half-written attention model", path, files, "its writer was killed")
+            elif not finished and not state and view.old(files):
+                yield Candidate.of("half-written attention model", path, files, "its writer was killed")
 
 
 def in_benchmarks(view: StoreView, run: str) -> Found:
@@ -254,20 +272,11 @@ def in_benchmarks(view: StoreView, run: str) -> Found:
             yield Candidate.of("benchmark parts", block, files, why)
 
 
-def in_solutions(view: StoreView, name: str) -> Found:
-    """Yield the solution ``name`` if it is old."""
-    return _outdated(view, "solution", layout.solution_dir(name), view.policy.solution_days)
-
-
-def in_quarantine(view: StoreView, name: str) -> Found:
-    """Yield the quarantined rows of driven routes of the city ``name`` if they are old."""
-    return _outdated(view, "quarantined rows", layout.quarantine_dir(name), view.policy.quarantine_days)
-
-
-def _outdated(view: StoreView, kind: str, path: str, days: float | None) -> Found:
-    files = view.store.files(path)
+def outdated(kind: str, folder: Callable[[str], str], setting: str, view: StoreView, name: str) -> Found:
+    """Yield the ``folder`` of ``name`` if it is older than the days of that ``setting``, if there are any."""
+    files, days = view.store.files(folder(name)), getattr(view.policy, setting)
     if days is not None and view.old(files, days * _DAY):
-        yield Candidate.of(kind, path, files, f"older than {days:g} days")
+        yield Candidate.of(kind, folder(name), files, f"older than {days:g} days")
 
 
 def scraps(view: StoreView) -> Iterator[Candidate]:

@@ -56,12 +56,7 @@ COLUMNS = {  # of a label file
 def write_card(store: Store, city: City, dataset: str, workers: int | None = None) -> None:
     """Write README.md, figures and statistics of ``dataset``, whose manifest must be up to date.
 
-    Only sizes whose shards have changed are read.
-
-    Raises
-    ------
-    McvrpError
-        If a shard cannot be read.
+    Only sizes whose shards have changed are read; McvrpError if one cannot be read.
     """
     before = read_statistics(store, dataset)
     statistics = update_statistics(store, dataset, workers)
@@ -76,7 +71,6 @@ def write_card(store: Store, city: City, dataset: str, workers: int | None = Non
 
 
 def figure_path(dataset: str, quantity: str) -> str:
-    """Return the path of the figure of ``quantity``."""
     return f"{layout.label_dir(dataset)}/figures/{quantity}.png"
 
 
@@ -126,19 +120,11 @@ def _size_category(rows: int) -> str:
 
 
 def size_tables(statistics: Sequence[SizeStatistics]) -> str:
-    """Return two Markdown tables by size, of a selection if there are many: labels with totals, solutions.
-
-    A single table of all columns would be wider than a page of Prefect, which truncates it.
-    """
+    """Return two Markdown tables by size, of a selection if there are many: labels with totals, solutions."""
+    # A single table of all columns would be wider than a page of Prefect, which truncates it.
     shown = selection(statistics, _SELECTED) if len(statistics) > _MOST_ROWS else list(statistics)
     rows = [
-        [
-            f"{size.n}",
-            f"{size.rows:,}",
-            f"{size.absent:,}",
-            f"{size.runtime.mean:.3g} s",
-            f"{size.bytes / 1e6:,.1f}",
-        ]
+        _label_row(f"{size.n}", size.rows, size.absent, f"{size.runtime.mean:.3g} s", size.bytes)
         for size in shown
     ]
     solutions = [
@@ -151,15 +137,19 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
         ]
         for size in shown
     ]
-    total = f"{sum(size.rows for size in statistics):,}"
-    absent = f"{sum(size.absent for size in statistics):,}"
-    seconds = sum(size.rows * size.runtime.mean for size in statistics)
-    megabytes = f"{sum(size.bytes for size in statistics) / 1e6:,.1f}"
     name = f"all {len(statistics)} sizes" if len(shown) < len(statistics) else "all"
-    rows.append([name, total, absent, f"{duration(seconds)} in all", megabytes])
+    total, absent, size_bytes = (
+        sum(getattr(size, column) for size in statistics) for column in ("rows", "absent", "bytes")
+    )
+    seconds = sum(size.rows * size.runtime.mean for size in statistics)
+    rows.append(_label_row(name, total, absent, f"{duration(seconds)} in all", size_bytes))
     labels = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
     header = ["Customers", "Distance", "80 %", "Routes", "80 %"]
     return f"{labels}\n\n{table(header, solutions, right=True)}"
+
+
+def _label_row(name: str, rows: int, absent: int, time: str, size: int) -> list[str]:
+    return [name, f"{rows:,}", f"{absent:,}", time, f"{size / 1e6:,.1f}"]
 
 
 def _makers(statistics: Sequence[SizeStatistics]) -> str:
@@ -176,28 +166,14 @@ def _makers(statistics: Sequence[SizeStatistics]) -> str:
 
 
 def spread_figure(statistics: Sequence[SizeStatistics], quantity: str, unit: str = "") -> bytes:
-    """Return histograms of ``quantity`` for some sizes and, if there are more, its curve over all sizes.
-
-    Parameters
-    ----------
-    statistics
-        One or more sizes, ascending.
-    quantity
-        "cost", "routes" or "runtime".
-    unit
-        Unit of the city's costs.
-    """
+    """Return histograms of ``quantity`` for some sizes and, if there are more, its curve over all sizes."""
     labels = {"cost": f"Total distance{in_unit(unit)}", "routes": "Routes", "runtime": "Solver time (s)"}
     label = labels[quantity]
     shown = selection(statistics, _PANELS)
     rows = -(-len(shown) // _COLUMNS)
-    columns = min(len(shown), _COLUMNS)
-    curves = int(len(statistics) > _COLUMNS)
-    figure = Figure(
-        figsize=(_WIDTH * max(columns, 1 + curves), _HEIGHT * (rows + curves)),
-        dpi=DPI,
-        layout="constrained",
-    )
+    columns, curves = min(len(shown), _COLUMNS), int(len(statistics) > _COLUMNS)
+    size_inches = (_WIDTH * max(columns, 1 + curves), _HEIGHT * (rows + curves))
+    figure = Figure(figsize=size_inches, dpi=DPI, layout="constrained")
     grid = figure.add_gridspec(rows + curves, columns)
     for k, size in enumerate(shown):
         axis = figure.add_subplot(grid[k // columns, k % columns])
@@ -242,12 +218,11 @@ def _curve(axis: Axes, statistics: Sequence[SizeStatistics], quantity: str) -> N
     n = [size.n for size in statistics]
     spreads: list[Spread] = [getattr(size, quantity) for size in statistics]
     marker = "o" if len(n) <= 40 else None
-    low, high = ([getattr(spread, name) for spread in spreads] for name in ("p10", "p90"))
+    names = ("p10", "p90", "p50", "mean")
+    low, high, median, mean = ([getattr(spread, name) for spread in spreads] for name in names)
     axis.fill_between(n, low, high, color=BLUE, alpha=0.25, linewidth=0, label="middle 80 %")
-    axis.plot(n, [spread.p50 for spread in spreads], color=BLUE, linewidth=2.2, marker=marker, label="median")
-    axis.plot(
-        n, [spread.mean for spread in spreads], color=ORANGE, linewidth=2.2, linestyle="--", label="mean"
-    )
+    axis.plot(n, median, color=BLUE, linewidth=2.2, marker=marker, label="median")
+    axis.plot(n, mean, color=ORANGE, linewidth=2.2, linestyle="--", label="mean")
     axis.set_xlabel("Customers")
     axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axis.set_ylim(bottom=0)

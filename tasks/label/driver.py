@@ -1,7 +1,7 @@
 """Driver of a labelling run: keeps a bounded number of units in flight on Ray and handles their results.
 
-It knows no instances: a unit is sent, a receipt comes back, and a unit whose worker was lost is sent again,
-isolated. Its memory does not grow with the number of shards.
+A unit is sent, a receipt comes back; the unit of a lost worker is sent again, isolated. Its memory does not
+grow with the number of shards.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
 from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey, unit_seconds
-from mcvrp.tasks.label.publish import merge_shard
+from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.label.work import Unit, UnitReceipt
-from mcvrp.tasks.label.worker import label_unit
+from mcvrp.tasks.label.worker import label_unit, merge_shard
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
 from mcvrp.tasks.support.ray_window import WAIT_SECONDS, WINDOW
@@ -64,16 +64,9 @@ class _Task:
 class Driver:
     """Labelling of one dataset.
 
-    Attributes
-    ----------
-    labelled, solving
-        Labels made, and solver seconds spent on them.
-    retried, failures
-        Number of units that were repeated, and how many of them because their worker was lost.
-    lost
-        Units and merges that the last run gave up, with the reason.
-    unmerged
-        Files of the shards whose merge was given up: one of them may be corrupt.
+    ``labelled`` labels were made in ``solving`` solver seconds. ``retried`` units were repeated, ``failures``
+    of them because their worker was lost. ``lost`` are the units and merges that the last run gave up, with
+    the reason, and ``unmerged`` the files of the shards whose merge was given up: one may be corrupt.
     """
 
     dataset: LabelDataset
@@ -100,14 +93,8 @@ class Driver:
     def run(self, missing: Missing, workers: int, progress: Progress) -> None:
         """Label as much of what is ``missing`` as possible, ``workers`` units at a time.
 
-        Raises
-        ------
-        StoreError
-            If the store refuses.
-        IncompleteError
-            If it does not answer for minutes.
-        ClusterLost
-            If Ray is gone; the units in flight are still missing.
+        Raises StoreError if the store refuses, IncompleteError if it does not answer for minutes, and
+        ClusterLost if Ray is gone; the units in flight are still missing.
         """
         self.workers, self.lost, self.unmerged = workers, [], set()
         tasks = self._tasks(missing)
@@ -124,9 +111,7 @@ class Driver:
                 if not self._in_flight:
                     return
                 done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=WAIT_SECONDS)
-                made = sum(
-                    self._handle_result(self._in_flight.pop(reference), reference) for reference in done
-                )
+                made = sum(self._handle_result(self._in_flight.pop(one), one) for one in done)
                 progress.advance(made, self._note())
                 self._cancel_hanging()
                 if not self.labelled and self._empty_units >= WINDOW * self.workers:
@@ -147,7 +132,8 @@ class Driver:
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         spec = self.dataset.spec
-        seconds = unit_seconds(missing.seconds(spec), self.workers)
+        work = sum(rows * seconds_per_instance(spec, n) for n, rows in missing.by_size.items())
+        seconds = unit_seconds(work, self.workers)
         for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
             for jobs, unit in cut_into_units(spec, survey(self.dataset, n), seconds):
                 yield _Task(jobs, unit)
@@ -163,8 +149,8 @@ class Driver:
             return task.limit, label_unit, store, city, recipe, unit
         job = task.jobs[0]
         shard = layout.label_shard(recipe.dataset, job.n, job.k)
-        where = (recipe.spec_hash, shard, job.n, job.start, job.stop, job.sources)
-        return task.limit, merge_shard, store, city, *where
+        rows = (job.n, job.start, job.stop, job.sources)
+        return task.limit, merge_shard, store, city, recipe.spec_hash, shard, *rows
 
     def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int:
         """Handle the result of ``task`` and return the number of labels it has made."""

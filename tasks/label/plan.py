@@ -1,8 +1,7 @@
 """Plan of a labelling run: which rows of the dataset are missing, cut into units of work.
 
-The rows of a shard depend on the spec alone. The number of units may change from run to run, as staged
-rows of an earlier run are used however they were cut. Everything is processed by size and shard: nothing
-here holds a list of all of them.
+The rows of a shard depend on the spec alone, staged rows of an earlier run are used however they were cut.
+Everything is processed by size and shard: nothing here holds a list of all of them.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ _SUSPECTS_PER_UNIT = 16  # instances that may each take their time limit
 
 @dataclass
 class LabelDataset:
-    """A dataset that is being labelled: spec document, list of shards and quarantine, each read once.
-
-    Only the holder of the dataset's lease may change it.
-    """
+    """A dataset, which only the holder of its lease may change: all that is read of it once."""
 
     labels: Dataset
     source: Source
@@ -48,12 +44,10 @@ class LabelDataset:
 
     @property
     def store(self) -> Store:
-        """The store of the dataset."""
         return self.labels.store
 
     @property
     def spec(self) -> LabelSpec:
-        """The spec of this run."""
         return self.source.spec
 
     def write_spec(self) -> None:
@@ -68,8 +62,7 @@ class LabelDataset:
 class ShardJob:
     """A shard that does not exist or is incomplete: the files that have rows of it, and the missing rows.
 
-    ``suspects`` are missing rows that an earlier run could not solve. ``units`` counts the units of work
-    on the shard that have not come back yet.
+    An earlier run could not solve the ``suspects``; so many ``units`` of work have not come back yet.
     """
 
     n: int
@@ -84,7 +77,6 @@ class ShardJob:
 
     @property
     def missing(self) -> int:
-        """The number of rows to label."""
         return sum(stop - start for start, stop in self.gaps)
 
     @property
@@ -102,12 +94,7 @@ class Missing:
 
     @property
     def rows(self) -> int:
-        """The number of rows to label."""
         return sum(self.by_size.values())
-
-    def seconds(self, spec: LabelSpec) -> float:
-        """Return the estimated seconds that one core takes for them."""
-        return sum(rows * seconds_per_instance(spec, n) for n, rows in self.by_size.items())
 
 
 def count_missing(dataset: LabelDataset) -> Missing:
@@ -123,12 +110,8 @@ def count_missing(dataset: LabelDataset) -> Missing:
 def survey(dataset: LabelDataset, n: int) -> Iterator[ShardJob]:
     """Yield the shards of size ``n`` that have to be made, from the files that exist.
 
-    A corrupt file counts as missing; missing rows that are quarantined become suspects.
-
-    Raises
-    ------
-    McvrpError
-        If a file at the path of a shard or staged chunk is foreign, or of another dataset.
+    A corrupt file counts as missing; missing rows that are quarantined become suspects. Raises McvrpError if
+    a file at the path of a shard or staged chunk is foreign, or of another dataset.
     """
     store, spec, quarantined = dataset.store, dataset.spec, dataset.quarantine.rows(n)
     staged = store.files(layout.staged_dir(spec.dataset, n))

@@ -53,10 +53,9 @@ class Quarantine:
         """Return the stored list; a corrupt list counts as empty, as the shards declare their absent rows."""
         quarantine, path = cls(store, dataset), layout.quarantine(dataset)
         if (data := store.find(path)) is not None:
+            named, hint = "quarantine", "remove it"
             try:
-                document = as_document(
-                    data, FailedInstances, store.url(path), named="quarantine", hint="remove it"
-                )
+                document = as_document(data, FailedInstances, store.url(path), named=named, hint=hint)
                 quarantine.entries = {(entry.n, entry.i): entry for entry in document.instances}
             except McvrpError:
                 quarantine._changed = True  # replace the corrupt file
@@ -78,20 +77,18 @@ class Quarantine:
     def note(self, unit: Unit, failures: Collection[Failure]) -> None:
         """Add the ``failures`` of ``unit`` and remove the instances that it has solved."""
         failed = {(unit.n, failure.i): failure for failure in failures}
-        inside = [(n, i) for n, i in self.entries if n == unit.n and unit.start <= i < unit.stop]
-        for key in inside:
-            if key not in failed:
-                del self.entries[key]
+        for n, i in [*self.entries]:
+            if n == unit.n and unit.start <= i < unit.stop and (n, i) not in failed:
+                del self.entries[n, i]
                 self._changed = True
-        if new := [key for key in failed if key not in self.entries]:
-            n, i = new[0]
-            why = f"(n={n}, i={i}): {failed[n, i].reason}"
-            logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), n, why)
+        before, when = dict(self.entries), time.strftime("%Y-%m-%d %H:%M:%S %z")
         for key, failure in failed.items():
-            before = self.entries[key].attempts if key in self.entries else 0
-            fields = {**asdict(failure), "attempts": before + failure.attempts}
-            self.entries[key] = FailedInstance(n=unit.n, **fields, when=time.strftime("%Y-%m-%d %H:%M:%S %z"))
+            attempts = failure.attempts + (before[key].attempts if key in before else 0)
+            fields = {**asdict(failure), "attempts": attempts}
+            self.entries[key] = FailedInstance(n=unit.n, **fields, when=when)
             self._changed = True
+        if new := [self.entries[key] for key in failed if key not in before]:
+            logger.warning("%d instances of n=%d were quarantined, the first %s", len(new), unit.n, new[0])
         # Not after each unit: with many failures, writing the growing list would take quadratic time.
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()
@@ -109,13 +106,12 @@ class Quarantine:
 
     def save(self) -> None:
         """Write the list if it has changed."""
-        # Sorted, so that equal runs write equal bytes. No file instead of an empty list: its presence alone
-        # tells a reader that instances are missing.
-        if self._changed:
-            path = layout.quarantine(self.dataset)
-            if self.entries:
-                entries = FailedInstances(tuple(entry for _, entry in sorted(self.entries.items())))
-                self.store.put_json(path, asdict(entries))
-            else:
-                self.store.delete(path)
-            self._changed, self._saved = False, time.monotonic()
+        if not self._changed:
+            return
+        path = layout.quarantine(self.dataset)
+        if self.entries:  # sorted, so that equal runs write equal bytes
+            entries = FailedInstances(tuple(entry for _, entry in sorted(self.entries.items())))
+            self.store.put_json(path, asdict(entries))
+        else:  # no empty list: the file alone shows a reader that instances are missing
+            self.store.delete(path)
+        self._changed, self._saved = False, time.monotonic()

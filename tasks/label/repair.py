@@ -1,8 +1,4 @@
-"""Repair of a dataset: corrupt files are moved away, their good rows are kept.
-
-Nothing is deleted: a file is moved below `_corrupt` as it is, its good rows are staged, and the others are
-labelled like any other missing rows.
-"""
+"""Repair of a dataset: corrupt files are moved below `_corrupt` as they are, and their good rows staged."""
 
 from __future__ import annotations
 
@@ -40,49 +36,40 @@ class _RepairContext:
 
 
 def repair_dataset(dataset: LabelDataset) -> int:
-    """Move the corrupt files of ``dataset`` away, also those that `mcvrp verify` found; return their number.
-
-    Labels that pass the verification are kept, with the runtime of their solver.
-    """
+    """Move the corrupt files of ``dataset`` away, also those that `mcvrp verify` found; return how many."""
     store, name = dataset.store, dataset.spec.dataset
     corrupt = set(still_corrupt(dataset))
     if dataset.document.corrupt:
         corrupt.add(layout.label_spec(name))
     paths = sorted({*corrupt, *_without_footer(dataset, corrupt)})
-    repaired: list[str] = []
-    for path in paths:
-        if not path.endswith(".parquet"):
-            store.move(path, layout.corrupt(name, path))
-            repaired.append(f"{path} was corrupt: it is recreated")
-    tables = [path for path in paths if path.endswith(".parquet")]
-    repaired += _repair_tables(dataset, _RepairContext(store, dataset.source), tables)
+    documents = [path for path in paths if not path.endswith(".parquet")]
+    for path in documents:
+        store.move(path, layout.corrupt(name, path))
+    repaired = [f"{path} was corrupt: it is recreated" for path in documents]
+    repaired += _repair_tables(dataset, [path for path in paths if path not in documents])
     # After the files: a run that is killed before this finds them gone, and takes no other file for them.
     clear_faults(store, name, paths)
     return _report(repaired)
 
 
 def repair_sources(dataset: LabelDataset, paths: Collection[str]) -> int:
-    """Move the label files at ``paths`` that have a wrong row away; return their number.
-
-    For the sources of shards that could not be merged.
-    """
-    context = _RepairContext(dataset.store, dataset.source, suspected=True)
-    return _report(list(_repair_tables(dataset, context, sorted(paths))))
+    """Move those of ``paths``, sources of shards that could not be merged, that have a wrong row away."""
+    return _report(list(_repair_tables(dataset, sorted(paths), suspected=True)))
 
 
-def _repair_tables(dataset: LabelDataset, context: _RepairContext, paths: Sequence[str]) -> Iterator[str]:
+def _repair_tables(dataset: LabelDataset, paths: Sequence[str], *, suspected: bool = False) -> Iterator[str]:
     """Move the label files at ``paths`` away, yielding a sentence for each."""
     if not paths:
         return
+    context = _RepairContext(dataset.store, dataset.source, suspected)
     # In workers, not here: a corrupt file may crash the process that reads it, and must not take the driver.
     with ray_session(dataset.spec.workers) as workers:
         for path, kept in windowed(_move_away, paths, workers, context, context.store):
-            if kept is None:
-                continue
-            rows = kept if isinstance(kept, int) else 0
-            if not isinstance(kept, int):  # its readers crash: no row can be kept
+            if isinstance(kept, Exception):  # its readers crash: no row can be kept
                 context.store.move(path, layout.corrupt(dataset.spec.dataset, path))
-            yield f"{path} was corrupt: {rows:,} good rows kept, the others are labelled again"
+                kept = 0
+            if kept is not None:
+                yield f"{path} was corrupt: {kept:,} good rows kept, the others are labelled again"
 
 
 def _report(repaired: Sequence[str]) -> int:
@@ -115,10 +102,7 @@ def _without_footer(dataset: LabelDataset, corrupt: Collection[str]) -> Iterator
 
 
 def _move_away(path: str, context: _RepairContext) -> int | None:
-    """Stage the good rows of the file at ``path``, move the file away, and return the number of rows.
-
-    None if the file is only suspected, and either good or gone.
-    """
+    """Stage the good rows of a file, move it away, and return their number; None if it is good or gone."""
     store, source, recipe = context.store, context.source, context.source.recipe
     dataset, city = source.spec.dataset, source.city
     data = store.find(path) if context.suspected else store.get(path)
@@ -144,7 +128,7 @@ def _move_away(path: str, context: _RepairContext) -> int | None:
 def _runs(table: pa.Table) -> Iterator[pa.Table]:
     """Yield the runs of consecutive rows of ``table``."""
     index = table["index"].to_numpy().astype(np.int64)
-    bounds = [0, *(np.flatnonzero(np.diff(index) != 1) + 1).tolist(), len(index)]
-    for start, stop in pairwise(bounds):
+    breaks = (np.flatnonzero(np.diff(index) != 1) + 1).tolist()
+    for start, stop in pairwise([0, *breaks, len(index)]):
         if start < stop:
             yield table.slice(start, stop - start)

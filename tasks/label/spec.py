@@ -32,8 +32,6 @@ from mcvrp.tasks.support.spec import (
     OrdersSpec,
 )
 
-Demand = Annotated[int, Field(ge=1, le=2**16 - 1)]
-Capacity = Annotated[int, Field(ge=1, le=2**32 - 1)]
 DEFAULT_TIME_LIMIT = 5.0  # seconds per instance (Sec. 5.1)
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
@@ -125,22 +123,18 @@ class LabelSpec(OrdersSpec):
 
     @property
     def sizes(self) -> range:
-        """The numbers of customers."""
         return range(self.smallest, self.largest + 1)
 
     @property
     def rows(self) -> int:
-        """The number of labels."""
         return self.count * len(self.sizes)
 
     @property
     def partitions(self) -> int:
-        """The number of sizes; each is a partition of the dataset."""
         return len(self.sizes)
 
     @property
     def chosen_budget(self) -> BudgetName | Budget:
-        """The name of the budget, or the budget that the fields give."""
         return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
 
     @property
@@ -197,12 +191,10 @@ class Source:
 
     @cached_property
     def recipe(self) -> LabelRecipe:
-        """The settings that determine the labels."""
         return self.spec.recipe(self.city)
 
     @property
     def stream(self) -> InstanceStream:
-        """The instance stream of the dataset."""
         return self.recipe.stream(self.city)
 
 
@@ -238,10 +230,8 @@ class SpecDocument:
         identity = source.spec.identity(city)
         differing = [key for key in identity if self.fields and self.fields.get(key) != identity[key]]
         if differing:
-            details = "; ".join(
-                f"{key} is {shown(self.fields.get(key))}, requested {shown(identity[key])}"
-                for key in differing
-            )
+            values = [(key, shown(self.fields.get(key)), shown(identity[key])) for key in differing]
+            details = "; ".join(f"{key} is {old}, requested {new}" for key, old, new in values)
             raise McvrpError(
                 f"dataset {name!r} was made from another spec ({details}): request the same, or another name"
             )
@@ -267,18 +257,15 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         fields = dict(document)
         city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
         return LabelSpec.model_validate({**fields, "dataset": dataset}), city_id
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+    except (KeyError, TypeError, ValueError) as error:
+        why = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False)[0]
+            why = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
         raise McvrpError(
-            f"{store.url(path)} is not a spec of labels ({_first(error)}): remove it, mcvrp label "
-            "recreates it"
+            f"{store.url(path)} is not a spec of labels ({brief(why, _MOST_CHARACTERS)}): remove it, "
+            "mcvrp label recreates it"
         ) from error
-
-
-def _first(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return brief(str(error), _MOST_CHARACTERS)
-    first = error.errors(include_url=False)[0]
-    return brief(": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])), _MOST_CHARACTERS)
 
 
 def seconds_per_instance(spec: LabelSpec, n: int) -> float:

@@ -1,7 +1,6 @@
 """Stage that labels a dataset: every instance without a label is solved, on all cores.
 
-Each unit of work publishes whole shards or stages a file of rows; a shard whose rows are all staged is
-merged and published. A repeated run does what is missing.
+Each unit of work publishes whole shards or stages rows; a shard whose rows are all staged is merged.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.attempt import make_solver
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import LabelDataset, Missing, count_missing, sweep
 from mcvrp.tasks.label.repair import repair_dataset, repair_sources, still_corrupt
-from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument
+from mcvrp.tasks.label.solving import make_solver
+from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
 
@@ -33,33 +32,16 @@ _REPAIRS = 3  # per run: a disk that corrupts file after file needs an operator
 _FALLBACK_SOLVER = "pyvrp"  # solves instances that the others leave unsolved
 _MOST_CHARACTERS = 80  # of the first reason
 
-__all__ = ["LabelSpec", "LabelSummary", "label_missing", "labels_missing"]
-
 
 @dataclass(frozen=True)
 class LabelSummary:
     """Result of a run of the stage.
 
-    Parameters
-    ----------
-    rows
-        Labels of the spec that exist.
-    new
-        Labels made by this run.
-    seconds
-        Wall-clock time.
-    solving
-        Solver seconds, summed over all workers.
-    workers
-        Instances solved at a time.
-    retried, failures
-        Units of work that were repeated, and how many of them because their worker was lost.
-    quarantined
-        Instances of the dataset, of this spec or not, that no solver has solved so far.
-    lacks
-        Which labels are missing because no solver has solved their instances, as a sentence; "" if none.
-    held_out
-        Summary of the held-out dataset, if there is one.
+    Of the labels of the spec ``rows`` exist, ``new`` of them made by this run in ``seconds`` (wall clock) on
+    ``workers`` cores with ``solving`` solver seconds in all. ``retried`` units of work were repeated,
+    ``failures`` of them because their worker was lost. ``quarantined`` instances of the dataset, of this spec
+    or not, no solver has solved so far. ``lacks`` is a sentence on labels that are missing for that, or "";
+    ``held_out`` the summary of the held-out dataset, if there is one.
     """
 
     dataset: str
@@ -78,14 +60,10 @@ class LabelSummary:
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Make every label of ``spec`` that ``store`` lacks, except those of instances that stay unsolved.
 
-    Raises
-    ------
-    McvrpError
-        If the spec contradicts the dataset of that name or exceeds the city, a file at the path of a shard
-        is of another dataset, or another process is labelling it; nothing has been changed then.
-    IncompleteError
-        If labels were not tried in the end, or there are none; the message counts them with the reason, and
-        all others are stored.
+    Raises McvrpError if the spec contradicts the dataset of that name or exceeds the city, a file at the path
+    of a shard is of another dataset, or another process is labelling it; nothing has been changed then.
+    IncompleteError if labels were not tried in the end, or there are none: the message counts them with the
+    reason, and all others are stored.
     """
     began = time.monotonic()
     source = Source(spec, city)
@@ -118,11 +96,8 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
 
 
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
-    """Return how many labels of ``spec`` are missing; McvrpError as in `label_missing`.
-
-    Corrupt files count as missing, and so do labels that are not in their shard yet. If `mcvrp verify` has
-    found a file corrupt, all labels count: how many are good is known after the repair.
-    """
+    """Return how many labels of ``spec`` are not in a valid shard; McvrpError as in `label_missing`."""
+    # All count if `mcvrp verify` has found a file corrupt: how many are good is known after the repair.
     source = Source(spec, city)
     _require_possible(source)
     dataset = LabelDataset.open(store, source)
@@ -169,9 +144,8 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     dataset.write_spec()
     try:
         for _ in range(1 + _REPAIRS):
-            with Progress(
-                f"labels {spec.dataset}", spec.rows, "labels", done=spec.rows - missing.rows
-            ) as progress:
+            label, done = f"labels {spec.dataset}", spec.rows - missing.rows
+            with Progress(label, spec.rows, "labels", done=done) as progress:
                 driver.run(missing, workers, progress)
             # A shard that cannot be merged has a corrupt source; without it its rows are missing again.
             if not repair_sources(dataset, driver.unmerged):
@@ -201,15 +175,11 @@ def _finish(dataset: LabelDataset, *, changed: bool) -> None:
 
 
 def _completeness(driver: Driver) -> tuple[int, str]:
-    """Return how many labels of the spec exist, and which are missing, as a sentence.
-
-    Raises IncompleteError if all labels are missing, or some have another reason than unsolved instances.
-    """
+    """Return how many labels exist and a sentence on unsolved ones; IncompleteError if others are missing."""
     dataset, rows = driver.dataset, driver.dataset.spec.rows
     # Only these can leave a gap: a complete run must not list a large dataset once more.
-    if not driver.lost and not dataset.quarantine.within(dataset.spec):
-        return rows, ""
-    missing = count_missing(dataset)
+    suspicious = driver.lost or dataset.quarantine.within(dataset.spec)
+    missing = count_missing(dataset) if suspicious else Missing()
     if not missing.by_size:
         return rows, ""
     lacks = _lacking(driver, missing)

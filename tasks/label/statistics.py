@@ -16,7 +16,14 @@ from mcvrp.model.errors import reason
 from mcvrp.storage.labels.label_files import CorruptFile
 from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.labels.shards import Shard, ShardList
-from mcvrp.storage.labels.statistics import Maker, SizeStatistics, Spread, read_statistics, write_statistics
+from mcvrp.storage.labels.statistics import (
+    QUANTITIES,
+    Maker,
+    SizeStatistics,
+    Spread,
+    read_statistics,
+    write_statistics,
+)
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
@@ -28,26 +35,18 @@ _WITHOUT_RAY = 500_000  # labels: starting Ray would take longer
 
 @dataclass(frozen=True)
 class _Size:
-    """The shards of one size, and a hash of their checksums."""
+    """The shards of one size, the number of their rows, and a hash of their checksums."""
 
     n: int
+    rows: int
     content: str
     shards: tuple[Shard, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(shard.footer.rows for shard in self.shards)
 
 
 def update_statistics(store: Store, dataset: str, workers: int | None = None) -> list[SizeStatistics]:
     """Return the statistics of ``dataset`` by size, and store them; its manifest must be up to date.
 
-    Only sizes whose shards have changed since the last call are read.
-
-    Raises
-    ------
-    McvrpError
-        If a shard cannot be read.
+    Only sizes whose shards have changed since the last call are read; McvrpError if one cannot be read.
     """
     stored = {size.n: size for size in read_statistics(store, dataset)}
     sizes = list(_sizes(store, dataset))
@@ -64,7 +63,7 @@ def _sizes(store: Store, dataset: str) -> Iterator[_Size]:
     for n, shards in groupby(ShardList(store, dataset), key=lambda shard: shard.footer.n):
         of_size = tuple(shards)
         digest = hashlib.sha256("\n".join(shard.sha256 for shard in of_size).encode())
-        yield _Size(n, digest.hexdigest()[:32], of_size)
+        yield _Size(n, sum(shard.footer.rows for shard in of_size), digest.hexdigest()[:32], of_size)
 
 
 def _computed(
@@ -84,9 +83,7 @@ def _computed(
 
 
 def _statistics(size: _Size, store: Store) -> SizeStatistics:
-    """Return the statistics of one size; reads only the columns that they need."""
-    columns = ["cost", "routes", "runtime", *MADE_BY]
-    tables = []
+    tables, columns = [], ["cost", "routes", "runtime", *MADE_BY]
     for shard in size.shards:
         try:
             with store.open_input(shard.path) as stream:
@@ -107,8 +104,6 @@ def _statistics(size: _Size, store: Store) -> SizeStatistics:
         files=len(size.shards),
         bytes=sum(shard.bytes for shard in size.shards),
         content=size.content,
-        cost=Spread.of(labels["cost"].to_numpy()),
-        routes=Spread.of(labels["routes"].to_numpy()),
-        runtime=Spread.of(labels["runtime"].to_numpy()),
+        **{quantity: Spread.of(labels[quantity].to_numpy()) for quantity in QUANTITIES},
         makers=tuple(sorted(made, key=lambda maker: -maker.rows)),
     )

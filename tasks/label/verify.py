@@ -6,7 +6,6 @@ Changes nothing except the report, which is stored with the dataset and read by 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,12 +19,11 @@ from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.labels.shards import Fingerprint, ShardList
 from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
-from mcvrp.storage.labels.verified_files import VerifiedFile, VerifiedFiles
 from mcvrp.storage.store.errors import StoreError
-from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, stored_spec
-from mcvrp.tasks.label.verify_file import FileReport, in_staging, misplaced, verify_file
+from mcvrp.tasks.label.verify_file import FileReport, in_staging, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
@@ -45,17 +43,8 @@ class _VerifyContext:
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
     """Verify every label of ``dataset`` and store the report with it.
 
-    A call within a day of an interrupted one resumes it; after a report everything is verified again.
-
-    Parameters
-    ----------
-    workers
-        Number of cores (default: all).
-
-    Raises
-    ------
-    McvrpError
-        If there is no such dataset, or its city is not in the store.
+    ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, or its
+    city is not in the store.
     """
     if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
@@ -70,9 +59,7 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
         with ray_session(workers) as cores:
             report = _verify(store, source, cores)
     try:
-        # In this order: progress that a kill leaves is older than the report, and is ignored.
         write_verification(store, report)
-        store.delete(layout.verification_progress(dataset))
     except StoreError as error:
         unsaved = f"the report could not be stored, mcvrp label will not repair corrupt files: {error}"
         report = replace(report, unchecked=(*report.unchecked, unsaved))
@@ -88,33 +75,29 @@ def _is_table(path: str, dataset: str) -> bool:
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
     path = layout.label_spec(dataset)
     data = store.find(path)
-    sha256 = "" if data is None else hashlib.sha256(data).hexdigest()
-    nothing = "without its spec nothing else of the dataset can be verified"
-    fault = FileFault(path, sha256, reason)
-    return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=(nothing,))
+    fault = FileFault(path, "" if data is None else hashlib.sha256(data).hexdigest(), reason)
+    unchecked = ("without its spec nothing else of the dataset can be verified",)
+    return VerificationReport(dataset, _now(), "", 0, 0, (fault,), (), unchecked=unchecked)
 
 
 def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     dataset, unchecked = source.spec.dataset, list[str]()
-    # Before the listing, by whose time it decides whether a file may have been replaced since.
-    verified = VerifiedFiles.open(store, dataset, _decided_by(source))
-    tables = [file for file in store.files(layout.label_dir(dataset)) if _is_table(file.path, dataset)]
+    tables = [path for path in store.list(layout.label_dir(dataset)) if _is_table(path, dataset)]
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
     checksums = _listed_checksums(store, dataset, unchecked)
     others = other_datasets(store, source.city.city_id, source.spec.split)
     context = _VerifyContext(store, source, tuple(others))
-    reports = list(_verified(context, tables, checksums, verified, cores))
+    reports = list(_verified(context, tables, checksums, cores))
     faults = [fault for report in reports for fault in report.faults]
     # Staged rows are verified, as the next run merges them, but they count as missing until then.
     reports = [report for report in reports if not in_staging(report.path, dataset)]
     faults += [
         FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} but does not exist")
-        for path in sorted(checksums.keys() - {file.path for file in tables})
+        for path in sorted(checksums.keys() - set(tables))
     ]
     # The other files have a fault that hides their rows: whatever they have counts as missing.
     whole = [report for report in reports if report.footer]
-    faults += _overlaps(source, whole)
     for n, result in _compared(context, whole, cores):
         if isinstance(result, str):
             unchecked.append(f"n={n} could not be compared with datasets of other splits: {result}")
@@ -144,52 +127,26 @@ def _listed_checksums(store: Store, dataset: str, unchecked: list[str]) -> dict[
         return {}
 
 
-def _decided_by(source: Source) -> str:
-    """Return a hash of everything that the report on a file depends on, except its bytes."""
-    spec = source.spec
-    fields = {**spec.identity(source.city), "sizes": [spec.smallest, spec.largest], "count": spec.count}
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-
-
 def _verified(
-    context: _VerifyContext,
-    tables: Sequence[StoredFile],
-    checksums: dict[str, str],
-    verified: VerifiedFiles,
-    cores: int,
+    context: _VerifyContext, tables: Sequence[str], checksums: dict[str, str], cores: int
 ) -> Iterator[FileReport]:
-    """Yield the report on each file, without its rows; ``verified`` has some and stores the others."""
-    done = [old for file in tables if (old := verified.find(file, checksums.get(file.path)))]
-    rows, faults = sum(file.rows for file in done), sum(len(file.faults) for file in done)
-    yield from (FileReport(f.path, f.sha256, f.footer, list(f.faults), f.rows) for f in done)
-    paths = {file.path for file in done}
-    jobs = [(file, checksums.get(file.path)) for file in tables if file.path not in paths]
-    label = f"verify {context.source.spec.dataset}"
-    with Progress(label, len(tables), "files", done=len(done)) as progress:
-        for (file, expected), result in windowed(_verify_one, jobs, cores, context, context.store):
-            if isinstance(result, FileReport):
-                report = result
-                verified.add(_verified_file(file, expected, report))
-            else:  # not stored: whether the next reader crashes is to be tried again
-                report = _unreadable(context.store, file.path, result)
+    """Yield the report on each file, without its rows."""
+    rows = faults = 0
+    jobs = [(path, checksums.get(path)) for path in tables]
+    with Progress(f"verify {context.source.spec.dataset}", len(tables), "files") as progress:
+        for (path, _), result in windowed(_verify_one, jobs, cores, context, context.store):
+            report = result if isinstance(result, FileReport) else _unreadable(context.store, path, result)
             rows, faults = rows + report.rows, faults + len(report.faults)
             progress.advance(note=f"{rows:,} labels verified" + (f", {faults:,} faults" if faults else ""))
             yield report
 
 
-def _verified_file(file: StoredFile, expected: str | None, report: FileReport) -> VerifiedFile:
-    faults = tuple(report.faults)
-    return VerifiedFile(
-        file.path, file.size, file.modified, expected, report.sha256, report.footer, faults, report.rows
-    )
-
-
-def _verify_one(job: tuple[StoredFile, str | None], context: _VerifyContext) -> FileReport:
-    file, sha256 = job
-    data = context.store.find(file.path)
+def _verify_one(job: tuple[str, str | None], context: _VerifyContext) -> FileReport:
+    path, sha256 = job
+    data = context.store.find(path)
     if data is None:  # merged, or moved away, since it was listed
-        return FileReport(file.path, "")
-    report = verify_file(data, file.path, context.source, sha256)
+        return FileReport(path, "")
+    report = verify_file(data, path, context.source, sha256)
     return replace(report, good=[])  # the driver would hold the rows of the whole dataset
 
 
@@ -219,18 +176,6 @@ def _fingerprint(dataset: str, reports: Sequence[FileReport]) -> str:
     ]
     # A fingerprint over misplaced files would be one that no reader of the dataset can compute.
     return digest.value if len(own) == len(reports) else ""
-
-
-def _overlaps(source: Source, reports: Sequence[FileReport]) -> Iterator[FileFault]:
-    """Yield the misplaced files with rows that another file has, too; files in their places never overlap."""
-    for stray in reports:
-        if stray.footer and any(misplaced(stray.path, stray.footer, source)):
-            for footer, other in _by_row(reports, stray.footer.n):
-                first = max(footer.row_start, stray.footer.row_start)
-                last = min(footer.row_stop, stray.footer.row_stop)
-                if other is not stray and first < last:
-                    what = f"its rows {first} to {last} of n={footer.n} are also in {other.path}"
-                    yield FileFault(stray.path, stray.sha256, what)
 
 
 def _missing(source: Source, reports: Sequence[FileReport]) -> Iterator[tuple[int, int, int]]:
@@ -281,9 +226,8 @@ def _in_its_file(
 ) -> FileFault:
     for footer, report in _by_row(reports, n):
         if (row := footer.row_of(i)) is not None:
-            return FileFault(
-                report.path, "", what, n, row, i
-            )  # without checksum: the bytes are good, nothing is to be repaired
+            # without checksum: the bytes are good, nothing is to be repaired
+            return FileFault(report.path, "", what, n, row, i)
     return FileFault(layout.size_dir(context.source.spec.dataset, n), "", what, n, None, i)
 
 

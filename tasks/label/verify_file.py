@@ -35,18 +35,8 @@ _SHORTEST_RUNTIME = 1e-9  # seconds: a corrupt encoding yields tiny numbers, no 
 class FileReport:
     """Findings of the verification of one file.
 
-    Parameters
-    ----------
-    path, sha256
-        The file and its checksum.
-    footer
-        None if it cannot be read.
-    faults
-        What is wrong with the file or with a row.
-    rows
-        Number of good rows.
-    good
-        The good rows, one table per row group.
+    ``footer`` is None if it cannot be read. ``rows`` is the number of ``good`` rows, which are one table per
+    row group.
     """
 
     path: str
@@ -69,16 +59,9 @@ class FileReport:
 
 
 def verify_file(data: bytes, path: str, source: Source, sha256: str | None = None) -> FileReport:
-    """Verify the label file whose bytes are ``data``.
+    """Verify the label file whose bytes are ``data``, with the checksum ``sha256`` if that is known.
 
-    Parameters
-    ----------
-    path
-        Path in the store, which determines the rows that the file may have.
-    source
-        Spec and city of the dataset.
-    sha256
-        Expected checksum, if known.
+    ``path`` is its path in the store, which determines the rows that the file may have.
     """
     report = FileReport(path, hashlib.sha256(data).hexdigest())
     if sha256 is not None and sha256 != report.sha256:
@@ -136,10 +119,9 @@ def _check_row_groups(
             table.validate(full=True)
         except Exception as error:
             length = file.metadata.row_group(group).num_rows
-            last = first + max(length, 1) - 1
+            what = f"rows {first} to {first + max(length, 1) - 1} cannot be read"
             i = int(expected[first]) if first < len(expected) else None
-            what = f"rows {first} to {last} cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
-            report.add(what, first, i)
+            report.add(f"{what} ({reason(error)[:_MOST_CHARACTERS]})", first, i)
             first += max(length, 0)
             continue
         right = np.ones(table.num_rows, dtype=np.bool_)
@@ -200,10 +182,7 @@ def _check_whole(report: FileReport, footer: Footer, rows: int) -> None:
 
 
 def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.int64]) -> list[RowFault]:
-    """Return the first fault of each wrong row of ``table``.
-
-    If the rows cannot be converted together, halves are checked, down to the row that is the cause.
-    """
+    """Return the first fault of each wrong row of ``table``."""
     rows = table.num_rows
     try:
         labels = LabelArrays.of(table, n)
@@ -217,12 +196,9 @@ def _row_faults(table: pa.Table, source: Source, n: int, expected: NDArray[np.in
         if rows == 1:
             i = table["index"][0].as_py()
             return [RowFault(0, i, f"it is invalid ({reason(error)[:_MOST_CHARACTERS]})")]
-    half = rows // 2
-    right = _row_faults(table.slice(half), source, n, expected)
-    return [
-        *_row_faults(table.slice(0, half), source, n, expected),
-        *(replace(fault, row=fault.row + half) for fault in right),
-    ]
+    half = rows // 2  # rows that cannot be converted together: down to the one that is the cause
+    left, right = (_row_faults(part, source, n, expected) for part in (table[:half], table[half:]))
+    return left + [replace(fault, row=fault.row + half) for fault in right]
 
 
 def _all_faults(
@@ -264,11 +240,9 @@ def _other_instances(labels: LabelArrays, stream: InstanceStream, n: int) -> Ite
 
 
 def _not_canonical(city: City, labels: LabelArrays) -> list[int]:
-    """Return the rows whose routes differ from their canonical form.
-
-    Orientation and order are computed for all routes at once, as `canonical` takes most of the time of a
-    verification; only rows that have a route near a tie are compared with `canonical`.
-    """
+    """Return the rows whose routes differ from their canonical form."""
+    # Orientation and order are computed for all routes at once, as `canonical` takes most of the time of a
+    # verification; only rows that have a route near a tie are compared with `canonical`.
     nodes, routes, rows = labels.nodes, len(labels.row_of), len(labels)
     delta = city.xy[nodes] - city.xy[0]
     lengths = np.bincount(labels.route_of, minlength=routes)

@@ -33,7 +33,6 @@ class LabelRecipe:
     budget: BudgetName | Budget
 
     def stream(self, city: City) -> InstanceStream:
-        """Return the instance stream of ``city``."""
         return InstanceStream(city, self.seed, self.split, self.rules)
 
     def budget_of(self, n: int) -> Budget:
@@ -52,17 +51,10 @@ class LabelRecipe:
 class Unit:
     """Rows ``start`` to ``stop`` (excluded) of size ``n``, for one worker.
 
-    Parameters
-    ----------
-    shard_rows
-        Labels per shard if the rows are whole shards, which the worker publishes; None if they are part of
-        one shard, and are staged.
-    isolated
-        Whether to solve in a separate process, so that a crash or a hang costs one instance only.
-    seconds
-        Estimated duration.
-    seeds
-        First seed of the solver, by i, of instances that earlier runs have not solved; isolated units only.
+    ``shard_rows`` is the number of labels per shard if the rows are whole shards, which the worker publishes;
+    None if they are part of one shard, and are staged. An ``isolated`` unit is solved in a separate process,
+    so that a crash or a hang costs one instance only. ``seconds`` is the estimated duration, ``seeds`` are
+    the first seeds of the solver, by i, of instances that earlier runs have not solved.
     """
 
     n: int
@@ -75,7 +67,6 @@ class Unit:
 
     @property
     def rows(self) -> int:
-        """The number of instances."""
         return self.stop - self.start
 
     @property
@@ -99,9 +90,9 @@ class Unit:
 
 @dataclass(frozen=True)
 class Failure:
-    """Instance (n, ``i``) that no attempt has solved.
+    """Instance (n, ``i``) that no attempt has solved; ``crashed`` if the solver did, or took too long.
 
-    ``seed`` is the last one tried; ``crashed`` if the solver crashed or exceeded its time limit.
+    ``seed`` is the last one tried.
     """
 
     i: int
@@ -109,20 +100,16 @@ class Failure:
     solver: str
     version: str
     seed: int
-    attempts: int
+    attempts: int = ATTEMPTS
     crashed: bool = False
 
 
 @dataclass(frozen=True)
 class UnitReceipt:
-    """Result of a unit: number of labels, unsolved instances, and the staged file if there is one.
-
-    ``solving`` of its ``seconds`` were spent in the solver.
-    """
+    """Result of a unit: number of labels, failures, seconds in the solver, and the staged file if any."""
 
     rows: int
     failures: tuple[Failure, ...]
-    seconds: float
     solving: float
     chunk: LabelFile | None = None
 

@@ -1,22 +1,32 @@
-"""Work of a Ray worker: labels the rows of a unit, and stages or publishes them.
+"""Work of a Ray worker: labels, stages and merges rows, and publishes them without replacing other labels.
 
 Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import LabelFile, read_footer, write_table
+from mcvrp.storage.labels.label_files import (
+    LabelFile,
+    label_file,
+    parse_footer,
+    parse_table,
+    read_footer,
+    read_table,
+    write_table,
+)
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.attempt import plain_solving
-from mcvrp.tasks.label.isolated import run_isolated
-from mcvrp.tasks.label.publish import LabelPiece, publish
-from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
+from mcvrp.tasks.label.solving import solving
+from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
 
 
 def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
@@ -24,40 +34,31 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Uni
 
     Raises McvrpError if the store refuses them, or a label is wrong.
     """
-    began = time.perf_counter()
-    if unit.isolated:
-        with run_isolated(city, recipe, unit) as solve:
-            return _label(store, city, recipe, unit, solve, began)
-    return _label(store, city, recipe, unit, plain_solving(city, recipe, unit.n), began)
-
-
-def _label(
-    store: Store, city: City, recipe: LabelRecipe, unit: Unit, solve: Callable[[int], Outcome], began: float
-) -> UnitReceipt:
-    made, solving = 0, 0.0
+    made, seconds, chunk = 0, 0.0, None
     failures: list[Failure] = []
-    chunk: LabelFile | None = None
     parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
-    for k, start, stop in parts:
-        shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
-        # The unit of a lost worker is repeated: shards that the worker has published are complete.
-        if shard and (published := _published(store, shard, stop)):
-            made += published
-            continue
-        outcomes = [solve(i) for i in range(start, stop)]
-        labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
-        failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        piece = LabelPiece(label_table(labels), tuple(failure.i for failure in failed))
-        if shard:
-            publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, [piece])
-        else:
-            # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
-            path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
-            chunk = write_table(store, path, city, recipe.spec_hash, unit.n, piece.table, piece.absent)
-        made += len(labels)
-        failures += failed
-        solving += sum(label.runtime for label in labels)
-    return UnitReceipt(made, tuple(failures), time.perf_counter() - began, solving, chunk)
+    with solving(city, recipe, unit) as solve:
+        for k, start, stop in parts:
+            shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
+            # The unit of a lost worker is repeated: shards that the worker has published are complete.
+            if shard and (published := _published(store, shard, stop)):
+                made += published
+                continue
+            outcomes = [solve(i) for i in range(start, stop)]
+            labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
+            failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+            table, absent = label_table(labels), tuple(failure.i for failure in failed)
+            if shard:
+                pieces = [LabelPiece(table, absent)]
+                publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, pieces)
+            else:
+                # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
+                path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
+                chunk = write_table(store, path, city, recipe.spec_hash, unit.n, table, absent)
+            made += len(labels)
+            failures += failed
+            seconds += sum(label.runtime for label in labels)
+    return UnitReceipt(made, tuple(failures), seconds, chunk)
 
 
 def _published(store: Store, shard: str, stop: int) -> int:
@@ -67,3 +68,88 @@ def _published(store: Store, shard: str, stop: int) -> int:
     footer = read_footer(store, shard)
     # With absent rows it is not complete: this unit may solve them.
     return footer.rows if footer.row_stop >= stop and not footer.absent else 0
+
+
+@dataclass(frozen=True)
+class LabelPiece:
+    """Labels of some rows of a shard, and the rows that are known to have no label."""
+
+    table: pa.Table
+    absent: tuple[int, ...] = ()
+
+
+def merge_shard(
+    store: Store,
+    city: City,
+    spec_hash: str,
+    path: str,
+    n: int,
+    start: int,
+    stop: int,
+    sources: Sequence[LabelFile],
+) -> None:
+    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``.
+
+    The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
+    once the shard is published. Raises McvrpError if rows are missing.
+    """
+    # Sources that are gone were merged by an earlier try whose answer was lost: their rows are in the shard.
+    staged = [source for source in sources if source.path != path and store.exists(source.path)]
+    staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
+    pieces = [LabelPiece(read_table(store, source.path), source.footer.absent) for source in staged]
+    publish(store, city, spec_hash, path, n, start, stop, pieces)
+    # After the shard: a kill in between leaves files that `sweep` removes, and no row is ever in neither.
+    for source in staged:
+        store.delete(source.path)
+
+
+def publish(
+    store: Store,
+    city: City,
+    spec_hash: str,
+    path: str,
+    n: int,
+    start: int,
+    stop: int,
+    pieces: Sequence[LabelPiece],
+) -> None:
+    """Write a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``.
+
+    Of several labels of a row the first counts, and the one in the existing shard before all others. No
+    existing label is lost, whatever other writers do at the same time. Raises McvrpError if rows are neither
+    in a piece nor known to have no label.
+    """
+    while True:
+        existing, tag = None, ""  # of each try: the shard may be moved away in between
+        if store.exists(path):
+            data, tag = store.get_tagged(path)
+            footer = parse_footer(data, store.url(path))
+            existing = LabelPiece(parse_table(data, store.url(path)), footer.absent)
+            stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
+        table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
+        if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
+            return
+        new, _ = label_file(city, spec_hash, n, table, absent)
+        # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
+        # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
+        # changed, and it is merged again.
+        if store.swap(path, new, tag) if existing else store.put_new(path, new):
+            return
+
+
+def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:
+    table = pa.concat_tables([piece.table for piece in pieces])
+    rows, first = np.unique(table["index"].to_numpy(), return_index=True)  # of each row the first label
+    within = (rows >= start) & (rows < stop)
+    rows, first = rows[within], first[within]
+    absent = {row for piece in pieces for row in piece.absent if start <= row < stop}
+    absent.difference_update(rows.tolist())
+    if len(rows) + len(absent) < stop - start:
+        missing = np.setdiff1d(np.arange(start, stop), [*rows.tolist(), *absent])
+        raise McvrpError(
+            f"row {missing[0]} of n={n} is in none of the files to be merged: run the same command again"
+        )
+    # `take` copies every list of the table: pieces that follow each other need no new order.
+    if not np.array_equal(first, np.arange(table.num_rows)):
+        table = table.take(first)
+    return table, tuple(sorted(absent))

@@ -1,17 +1,13 @@
-"""Text of the cells of a benchmark's tables, the same in every format.
-
-The paper's figures are kept apart from ours; `tasks.report.formats` shows them in brackets or separately.
-"""
+"""Text of the cells of a benchmark's tables, the same in every format, the paper's apart from ours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from mcvrp.tasks.report.lines import Line, Published, method_name
-from mcvrp.tasks.report.metrics import Percentiles
+from mcvrp.tasks.report.metrics import Line, Percentiles, method_name
+from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.paper_values import PAPERS_HGS
-from mcvrp.tasks.report.significance import PairedTest
 from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.support.text import format_seconds
 
@@ -82,7 +78,7 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
     return tuple(cell for k, cell in enumerate(every) if table.has_wins or k != _WINS)
 
 
-def _share(figures: Line | Published) -> str:
+def _share(figures: Line) -> str:
     """Return the wins in percent of the instances, "" if unknown."""
     return "" if figures.wins is None else f"{100 * figures.wins / figures.instances:.1f}"
 

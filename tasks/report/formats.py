@@ -1,13 +1,14 @@
-"""Benchmark tables and tests of significance as CSV, Markdown, LaTeX and HTML, from the same cells.
+"""Benchmark tables and tests of significance as CSV, Markdown, LaTeX and HTML, and the page of the report.
 
 The paper's figures are in brackets behind ours, in CSV in separate columns, in LaTeX in a separate line.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import groupby, pairwise
 
 import pandas as pd
@@ -22,9 +23,9 @@ from mcvrp.tasks.report.cells import (
     significance_notes,
     significance_rows,
 )
-from mcvrp.tasks.report.lines import Line, Published
-from mcvrp.tasks.report.significance import PairedTest
-from mcvrp.tasks.report.tables import Beginning, Table, beginnings
+from mcvrp.tasks.report.metrics import Line
+from mcvrp.tasks.report.paper import PairedTest
+from mcvrp.tasks.report.tables import Table, beginnings
 from mcvrp.tasks.support.t_test import Statistics
 
 _TEXTS = ("Method", "Run on")  # columns of text
@@ -34,6 +35,37 @@ _NARROW = (
     ("N", "Method", "Wins (%)", "Obj. avg.", "Obj. 80 %"),
 )
 _PACKAGE = "mcvrp.tasks.report"
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """Figure as PNG, and as SVG for a separate file, with a caption."""
+
+    name: str
+    png: bytes
+    caption: str
+    svg: bytes = b""
+
+    @property
+    def source(self) -> str:
+        """Figure as a data URL, so that the page loads nothing."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Content of the report in order; ``address`` is the folder that the links are relative to."""
+
+    title: str
+    lead: str
+    key_figures: Sequence[tuple[str, str, str]]  # value, label and explanation, which may be empty
+    stages: Sequence[tuple[str, str]]  # name of a stage of the run, and a summary
+    tables: Sequence[Table]
+    tests: Sequence[PairedTest]
+    figures: Sequence[ReportFigure]
+    configuration: str
+    links: Sequence[tuple[str, str]] = ()  # relative address and name of a file of the run
+    address: str = ""
 
 
 def to_csv(table: Table) -> str:
@@ -56,7 +88,7 @@ def to_csv(table: Table) -> str:
     return pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
 
 
-def _numbers(prefix: str, figures: Line | Published | None) -> dict[str, float | None]:
+def _numbers(prefix: str, figures: Line | None) -> dict[str, float | None]:
     numbers: dict[str, float | None] = {"wins": figures.wins if figures else None}
     for name, values in (("cost", figures and figures.cost), ("gap", figures and figures.gap)):
         for column, part in (("mean", "mean"), ("p10", "low"), ("p90", "high")):
@@ -114,7 +146,6 @@ def to_latex(table: Table) -> str:
     return render(
         _PACKAGE,
         "table.tex.j2",
-        arg=_argument,
         caption=latex_escape(table.caption),
         columns=columns,
         first=first,
@@ -126,15 +157,15 @@ def to_latex(table: Table) -> str:
 
 def _latex_rows(table: Table, columns: int, first: int) -> Iterator[str]:
     """Yield rows with our figures, those with the paper's, and the rules between groups."""
-    starts = [*beginnings(table), Beginning.SIZE]
+    starts = [*beginnings(table), "size"]
     for k, (line, (start, following)) in enumerate(zip(table.lines, pairwise(starts), strict=True)):
-        if k and start is Beginning.SIZE:
+        if k and start == "size":
             yield "\\midrule"
-        elif start in (Beginning.GROUP, Beginning.BEYOND):
+        elif start in ("group", "beyond"):
             yield f"\\cmidrule{{2-{columns}}}"
         row = cells(table, line)
         ours = [_figure(cell.text) for cell in row]
-        ours[0] = ours[0] if start is Beginning.SIZE else ""  # once per size
+        ours[0] = ours[0] if start == "size" else ""  # once per size
         ours[1], ours[-1] = (latex_escape(cell.text).replace("s = ", "s~=~") for cell in (row[1], row[-1]))
         if row[first + 1].text == BASELINE:
             ours[first + 1 : first + 3] = [f"\\multicolumn{{2}}{{c}}{{\\itshape {BASELINE}}}"]
@@ -143,7 +174,7 @@ def _latex_rows(table: Table, columns: int, first: int) -> Iterator[str]:
             yield f"{' & '.join(ours)} \\\\*"
             ours = theirs
         # the star forbids a page break, except between groups
-        yield f"{' & '.join(ours)} \\\\" + "*" * (following is Beginning.NOTHING)
+        yield f"{' & '.join(ours)} \\\\" + "*" * (following == "")
 
 
 def significance_csv(tests: Sequence[PairedTest]) -> str:
@@ -177,7 +208,6 @@ def significance_latex(tests: Sequence[PairedTest]) -> str:
     return render(
         _PACKAGE,
         "significance.tex.j2",
-        arg=_argument,
         caption=SIGNIFICANCE,
         columns="l" + ">{\\raggedleft\\arraybackslash}p{5.2cm}" * len(tests),
         rows=[" & ".join(map(latex_escape, row)) for row in significance_rows(tests)],
@@ -189,6 +219,12 @@ def significance_html(tests: Sequence[PairedTest]) -> str:
     """Return the tests as an HTML fragment: a table in a scrolling box and a list of notes."""
     rows, notes = significance_rows(tests), list(significance_notes(tests))
     return render(_PACKAGE, "significance.html.j2", caption=SIGNIFICANCE, rows=rows, notes=notes)
+
+
+def render_page(page: Page) -> str:
+    """Return ``page`` as one self-contained HTML document; empty sections are left out."""
+    tables, tests = [to_html(table) for table in page.tables], significance_html(page.tests)
+    return render(_PACKAGE, "report.html.j2", page=page, tables=tables, tests=tests)
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
@@ -233,8 +269,3 @@ def latex_escape(text: str) -> str:
 def _figure(text: str) -> str:
     """Return numbers with minus signs instead of hyphens."""
     return _MINUS.sub("$-$", latex_escape(text))
-
-
-def _argument(text: object) -> str:
-    """Return an argument of a LaTeX command, whose braces would clash with Jinja's in a template."""
-    return f"{{{text}}}"

@@ -19,7 +19,6 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import LabelSpec, stored_spec
-from mcvrp.tasks.report.page import Link, StageLine
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.train.card import Phase, begun_phases
@@ -36,16 +35,16 @@ class History:
     labels: LabelSpec | None
     checkpoints: Mapping[str, CheckpointState]
     losses: Sequence[Phase]
-    links: Sequence[Link]
+    links: Sequence[tuple[str, str]]
 
-    def stages(self, city: City) -> Iterator[StageLine]:
-        """Yield one line per stage before the benchmark."""
+    def stages(self, city: City) -> Iterator[tuple[str, str]]:
+        """Yield name and summary of the stages before the benchmark."""
         costs = "straight lines" if city.matrix is None else "costs from a matrix"
-        yield StageLine("City", f"{city.customers:,} customers and a depot, {costs}; id {city.city_id}")
+        yield "City", f"{city.customers:,} customers and a depot, {costs}; id {city.city_id}"
         if self.manifest:
-            yield StageLine("Labels", _labels(self.manifest))
+            yield "Labels", _labels(self.manifest)
         for phase, frame in self.losses:
-            yield StageLine(f"Phase {phase}", _phase(frame))
+            yield f"Phase {phase}", _phase(frame)
 
     def labelled_by(self, sizes: Iterable[int]) -> dict[int, str]:
         """Return the configuration of the solver of the labels by size; {} if unknown."""
@@ -97,7 +96,7 @@ def _label_spec(store: Store, dataset: str) -> LabelSpec | None:
         return None
 
 
-def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
+def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[tuple[str, str]]:
     """Return links to the existing files of the model, its labels and its training."""
     of_labels = (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
     paths = [
@@ -106,7 +105,7 @@ def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[Link]:
         layout.run_losses(card.run),
         *(layout.phase_metrics(card.run, phase) for phase in phases),
     ]
-    return [Link(f"{_TO_STORE}/{quote(path)}", path) for path in paths if store.exists(path)]
+    return [(f"{_TO_STORE}/{quote(path)}", path) for path in paths if store.exists(path)]
 
 
 def _phases(store: Store, run: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The paper's four tables of results with our figures: same rows, columns and baselines.
+"""The paper's four tables of results and its t-tests with our figures: same rows, columns and baselines.
 
 Methods that the paper does not have follow at the end of each size. A method of the paper without results
 keeps its row, and a note says why it is empty.
@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.report.lines import Blocks, Line, blocks_of, make_line
-from mcvrp.tasks.report.metrics import MethodRun
-from mcvrp.tasks.report.notes import conditions, data_notes
-from mcvrp.tasks.report.paper_values import PAPERS_HGS, published
-from mcvrp.tasks.report.tables import Table
+from mcvrp.tasks.report.metrics import Blocks, Line, MethodRun, blocks_of, make_line, paired
+from mcvrp.tasks.report.paper_values import PAPERS_HGS, published, published_tests
+from mcvrp.tasks.report.tables import Table, conditions, data_notes
+from mcvrp.tasks.support.t_test import Statistics, paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
 EQUAL_TIME = "(equal time)"  # suffix of the labels of methods with the same time limit
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
+PAPER_SIZE = 400  # customers in the paper's tests (Appendix "Test Statistics")
 _ONE_RUN = "a single run of HGS"
 _UNKNOWN = "The solver of the model's labels is unknown; its settings may differ from those of the row HGS."
 _ABBREVIATIONS = "N: customers; GS: greedy, NS: nucleus, VS: vanilla sampling"
@@ -43,9 +43,9 @@ class Comparison:
     larger: bool = False  # sizes larger than those in training, otherwise the others
     has_wins: bool = True
 
-    def baseline_samples(self, method: str, samples: int) -> int:
-        """Return the number of runs of the baseline that ``method`` with ``samples`` is compared with."""
-        return samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
+    def compared_with(self, method: str, samples: int) -> MethodRun:
+        """Return the baseline of ``method`` with ``samples``, and its number of runs."""
+        return self.baseline, samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
 
 
 COMPARISONS = (  # Tables 3 to 6
@@ -89,16 +89,9 @@ def paper_tables(
 ) -> tuple[Table, ...]:
     """Return the paper's four tables from ``results``.
 
-    Parameters
-    ----------
-    trained_up_to
-        Largest size in the model's training (default: the paper's 400).
-    labelled_by
-        Configuration of the solver of the model's labels by size, None if unknown.
-    is_papers_setting
-        Whether city and orders are the paper's, so that its figures are shown beside ours.
-    unit
-        Unit of cost of the city.
+    ``trained_up_to`` is the largest size in the model's training (default: the paper's 400), ``labelled_by``
+    the configuration of the solver of its labels by size, None if unknown, and ``unit`` the city's unit of
+    cost. The paper's figures are shown beside ours if city and orders are the paper's (`is_papers_setting`).
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
     first, *others = (_table(results, blocks, each, limit, is_papers_setting, unit) for each in COMPARISONS)
@@ -136,7 +129,7 @@ def _table(
             n,
             method,
             samples,
-            (comparison.baseline, comparison.baseline_samples(method, samples)),
+            comparison.compared_with(method, samples),
             theirs.get((n, method, samples)),
             is_beyond=method in others,
         )
@@ -188,3 +181,53 @@ def _rows(
             if samples == 1 or not single:
                 yield method, samples
     yield from ((method, samples) for method, samples in existing if method in others)
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Comparison of two methods on the instances of size ``n`` that both solved."""
+
+    x: MethodRun
+    y: MethodRun
+    n: int
+    statistics: Statistics | None  # None if there is nothing to test, for ``reason``
+    reason: str | None = None
+    paper: dict[str, float] | None = None  # comparable figures of the paper, by the names of `Statistics`
+
+
+def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
+    """Return the size of the paper's comparison of distributions: 400, or else the largest in training."""
+    sizes = sorted(results["n"].unique().tolist())
+    trained = [n for n in sizes if n <= trained_up_to]
+    return PAPER_SIZE if PAPER_SIZE in trained else (trained or sizes)[-1]
+
+
+def paper_tests(
+    results: pd.DataFrame, trained_up_to: int, *, is_papers_setting: bool = False
+) -> tuple[PairedTest, ...]:
+    """Return the paper's two tests at the size of `compared_size`, none without samples of a model.
+
+    The first compares the best of the model's samples with a single run of HGS, the second the best of as
+    many runs of HGS with the best of the samples.
+    """
+    sampled = results.loc[results["method"] == SAMPLED, "samples"]
+    if sampled.empty:
+        return ()
+    n, samples = compared_size(results, trained_up_to), int(sampled.max())
+    pairs = ((SAMPLED, samples), (HGS, 1)), ((HGS, samples), (SAMPLED, samples))
+    return tuple(_test(results, n, x, y, is_papers_setting) for x, y in pairs)
+
+
+def _test(results: pd.DataFrame, n: int, x: MethodRun, y: MethodRun, is_papers_setting: bool) -> PairedTest:
+    paper = published_tests().get((x, y)) if is_papers_setting and n == PAPER_SIZE else None
+    ours, theirs = paired(results, n, x, y)
+    if len(ours) >= 2:
+        return PairedTest(x, y, n, paired_t_test(ours, theirs), paper=paper)
+    solved = results[(results["n"] == n) & results["cost"].notna()]
+    missing = [
+        f"{method} with s = {s}"
+        for method, s in (x, y)
+        if not ((solved["method"] == method) & (solved["samples"] == s)).any()
+    ]
+    reason = f"no results of {' and '.join(missing)} yet" if missing else "fewer than two instances in common"
+    return PairedTest(x, y, n, None, f"{reason} at N = {n}", paper)

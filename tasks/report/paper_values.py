@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from io import StringIO
@@ -12,17 +11,14 @@ import pandas as pd
 
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
-from mcvrp.tasks.report.lines import Published
-from mcvrp.tasks.report.metrics import Percentiles
+from mcvrp.tasks.report.metrics import Line, Percentiles
 
 PAPERS_HGS = (
     "The paper's HGS probably ran with 10,000 vehicles, as in its authors' public code, which makes it 2 to "
     "4 % worse from N = 100 on (benchmark.hgs_fleet = 10000)."
 )
 PAPER_CUSTOMERS = 10_000  # addresses of the paper's city (Sec. 5.1)
-
 _DIFFERENCES = {1: -1.05, 1000: 0.81}  # percent, of the model to HGS best of so many (Sec. 6.2 and 6.3, text)
-
 _LARGEST_OF_MANY, _MANY, _FEW = 400, 1_000, 100  # customers; instances a size up to it, and beyond (Sec. 5.3)
 
 TestFigures = dict[str, float]  # by column of published/tests.csv
@@ -44,19 +40,21 @@ def is_papers_setting(city: City, rules: Rules) -> bool:
 
 
 @cache
-def published(table: str) -> dict[tuple[int, str, int], Published]:
+def published(table: str) -> dict[tuple[int, str, int], Line]:
     """Return the figures of a table ("training", "larger", "lkh3" or "am") by (n, method, samples)."""
-    frame = _read("tables.csv")
-    return {
-        (int(row["n"]), str(row["method"]), int(row["samples"])): Published(
-            instances=_MANY if int(row["n"]) <= _LARGEST_OF_MANY else _FEW,
-            wins=None if pd.isna(row["wins"]) else int(row["wins"]),
-            cost=_range(row, "cost"),
-            gap=_range(row, "gap"),
-            seconds=None if pd.isna(row["seconds"]) else float(row["seconds"]),
-        )
-        for row in _records(frame[frame["table"] == table])
-    }
+    lines = {}
+    for row in _records("tables.csv"):
+        if row["table"] == table:
+            key = row["n"], row["method"], row["samples"]
+            lines[key] = Line(
+                *key,
+                instances=_MANY if row["n"] <= _LARGEST_OF_MANY else _FEW,
+                wins=None if pd.isna(row["wins"]) else int(row["wins"]),
+                cost=_range(row, "cost"),
+                gap=_range(row, "gap"),
+                seconds=None if pd.isna(row["seconds"]) else row["seconds"],
+            )
+    return lines
 
 
 @cache
@@ -64,35 +62,22 @@ def published_tests() -> dict[tuple[tuple[str, int], tuple[str, int]], TestFigur
     """Return the figures of Tables 7 and 8 by their methods ((x, samples), (y, samples))."""
     return {
         ((row.pop("x"), row.pop("x_samples")), (row.pop("y"), row.pop("y_samples"))): row
-        for row in _records(_read("tests.csv"))
+        for row in _records("tests.csv")
     }
 
 
-@dataclass(frozen=True)
-class PublishedDistances:
-    """Means in one of the paper's two figures of distances, and the mean relative difference in percent."""
-
-    base: float
-    other: float
-    difference: float
-
-
-def published_distances(base: tuple[str, int], other: tuple[str, int]) -> PublishedDistances | None:
-    """Return the paper's figures on the distances of ``other`` and ``base``, None if it has none.
+def published_distances(base: tuple[str, int], other: tuple[str, int]) -> tuple[float, float, float] | None:
+    """Return the paper's mean distances of ``base`` and ``other`` and their mean relative difference (%).
 
     It compares its model's best of 1,000 samples with one run of HGS and the best of 1,000, on 400 customers
-    (Sec. 6.2 and 6.3; means from Tables 7 and 8).
+    (Sec. 6.2 and 6.3; means from Tables 7 and 8); None for other methods.
     """
     for one, name in (((other, base), "xy"), ((base, other), "yx")):
         figures = published_tests().get(one)
         if figures:
             mean = {method: figures[f"{axis}_mean"] for method, axis in zip((other, base), name, strict=True)}
-            return PublishedDistances(mean[base], mean[other], _DIFFERENCES[base[1]])
+            return mean[base], mean[other], _DIFFERENCES[base[1]]
     return None
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _range(row: dict[str, Any], name: str) -> Percentiles | None:
@@ -100,5 +85,7 @@ def _range(row: dict[str, Any], name: str) -> Percentiles | None:
     return None if pd.isna(mean) else Percentiles(mean, low, high)
 
 
-def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(StringIO((files(__package__) / "published" / name).read_text()), comment="#")
+def _records(name: str) -> list[dict[str, Any]]:
+    text = (files(__package__) / "published" / name).read_text()
+    rows: list[dict[Any, Any]] = pd.read_csv(StringIO(text), comment="#").to_dict("records")
+    return rows

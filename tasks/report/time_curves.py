@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,16 +84,12 @@ def time_curves(results: pa.Table) -> list[SizeCurves]:
             str(method): rows.filter(pc.field("method") == method)
             for method in pc.unique(rows["method"]).to_pylist()
         }
-        answered = [_answered(block) for block in by_method.values()]
+        has_costs = pc.is_valid(pc.field("costs"))  # of all samples
+        answered = [set(block.filter(has_costs)["index"].to_pylist()) for block in by_method.values()]
         common = sorted(set.intersection(*answered))
         curves = [_curve(method, block, common) for method, block in by_method.items()] if common else []
         sizes.append(SizeCurves(n, len(common), tuple(curve for curve in curves if len(curve.cost))))
     return sizes
-
-
-def _answered(block: pa.Table) -> set[int]:
-    """Return the instances with the costs of all samples."""
-    return set(block.filter(pc.is_valid(pc.field("costs")))["index"].to_pylist())
 
 
 def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
@@ -154,23 +151,11 @@ def _draw(axis: Axes, size: SizeCurves, looks: Mapping[str, tuple[str, str, str]
     last = max(curve.seconds[-1] for curve in size.curves) * _MARGIN
     for curve in size.curves:
         colour, dash, marker = looks[curve.method]
-        axis.step(
-            [*curve.seconds, last],
-            [*curve.cost, curve.cost[-1]],
-            where="post",
-            color=colour,
-            linestyle=dash,
-            linewidth=2,
-        )
-        axis.plot(
-            curve.seconds[curve.marks],
-            curve.cost[curve.marks],
-            linestyle="none",
-            marker=marker,
-            color=colour,
-            markersize=9,
-            markeredgecolor="white",
-        )
+        x, y = [*curve.seconds, last], [*curve.cost, curve.cost[-1]]
+        axis.step(x, y, where="post", color=colour, linestyle=dash, linewidth=2)
+        marked = curve.seconds[curve.marks], curve.cost[curve.marks]
+        mark: dict[str, Any] = {"marker": marker, "markersize": 9, "markeredgecolor": "white"}
+        axis.plot(*marked, linestyle="none", color=colour, **mark)
     axis.set_xscale("log")
     ticks = _TICKS if last < _CROWDED * first else {t: _TICKS[t] for t in _COARSE}
     axis.set_xticks(list(ticks), list(ticks.values()))

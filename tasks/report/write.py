@@ -12,14 +12,11 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.results import BenchmarkResults
-from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS
+from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page
 from mcvrp.tasks.report.history import read_history
-from mcvrp.tasks.report.page import KeyFigure, Link, Page, StageLine, render
-from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables
+from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables, paper_tests
 from mcvrp.tasks.report.paper_values import is_papers_setting
 from mcvrp.tasks.report.pictures import pictures
-from mcvrp.tasks.report.significance import benchmark_tests
 from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
 from mcvrp.tasks.report.tables import benchmark_table
 
@@ -42,25 +39,27 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     )
     summary = summarise(results, city, overview)
     folder = layout.benchmark_dir(spec.run)
+    labels = ", ".join(all_methods()[name].label for name in spec.methods)
+    work = f"{sum(spec.counts.values()):,} held-out instances, each solved by {labels}"
     page = Page(
         title=f"MCVRP: {spec.run}",
         lead=_lead(summary),
         key_figures=list(_key_figures(summary)),
-        stages=[*history.stages(city), _stage(spec)],
+        stages=[*history.stages(city), ("Benchmark", work)],
         tables=(overview, *of_the_paper),
-        tests=benchmark_tests(frame, trained_up_to, is_papers_setting=is_papers),
+        tests=paper_tests(frame, trained_up_to, is_papers_setting=is_papers),
         figures=list(pictures(city, results, trained_up_to, history.losses)),
         configuration=history.configuration(spec),
         address=store.url(folder),
     )
     files = dict(_files(page))
-    links = [Link(quote(name), name) for name in ("results.parquet", "summary.json", *files)]
+    links = [(quote(name), name) for name in ("results.parquet", "summary.json", *files)]
     store.put_json(f"{folder}/summary.json", asdict(summary))
     for name, data in files.items():
         store.put(f"{folder}/{name}", data)
     store.put(layout.benchmark_card(spec.run), benchmark_text(summary, page).encode())
     # last, so that all files that the page links to exist
-    store.put(f"{folder}/report.html", render(replace(page, links=[*links, *history.links])).encode())
+    store.put(f"{folder}/report.html", render_page(replace(page, links=[*links, *history.links])).encode())
     return summary
 
 
@@ -78,13 +77,6 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
         yield f"tables/significance.{ending}", tests_text(page.tests).encode()
 
 
-def _stage(spec: BenchmarkSpec) -> StageLine:
-    labels = ", ".join(all_methods()[name].label for name in spec.methods)
-    return StageLine(
-        "Benchmark", f"{sum(spec.counts.values()):,} held-out instances, each solved by {labels}"
-    )
-
-
 def _lead(summary: BenchmarkSummary) -> str:
     methods = "Heuristics"
     if summary.model:
@@ -93,27 +85,26 @@ def _lead(summary: BenchmarkSummary) -> str:
     return f"{methods} on held-out instances. {summary.hardware}; {now}."
 
 
-def _key_figures(summary: BenchmarkSummary) -> Iterator[KeyFigure]:
+def _key_figures(summary: BenchmarkSummary) -> Iterator[tuple[str, str, str]]:
+    """Yield value, label and explanation."""
     if summary.gs_mean_gap is not None:
         note = "mean over all held-out instances, greedy decoding"
-        yield KeyFigure(f"{summary.gs_mean_gap:.2f} %", f"Greedy: gap to {summary.baseline}", note)
+        yield f"{summary.gs_mean_gap:.2f} %", f"Greedy: gap to {summary.baseline}", note
     if summary.ns_mean_gap is not None:
         note = f"mean of the best of {summary.ns_samples} nucleus samples, p\u00a0=\u00a0{summary.p:g}"
-        yield KeyFigure(
-            f"{summary.ns_mean_gap:.2f} %", f"Best of {summary.ns_samples}: gap to {summary.baseline}", note
-        )
+        yield f"{summary.ns_mean_gap:.2f} %", f"Best of {summary.ns_samples}: gap to {summary.baseline}", note
     if summary.encoder_accuracy is not None:
         note = "on the problem tokens of the held-out instances"
-        yield KeyFigure(f"{100 * summary.encoder_accuracy:.2f} %", "Encoder accuracy", note)
+        yield f"{100 * summary.encoder_accuracy:.2f} %", "Encoder accuracy", note
     sizes = list(summary.instances)
     span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     total = sum(summary.instances.values())
-    yield KeyFigure(f"{total:,}", "Held-out instances", f"of {span} customers, not in training")
+    yield f"{total:,}", "Held-out instances", f"of {span} customers, not in training"
 
 
 def benchmark_text(summary: BenchmarkSummary, page: Page) -> str:
     """Return the README as Markdown; figures are relative links."""
-    rows = [[key.label, key.value, key.note] for key in page.key_figures]
+    rows = [[label, value, note] for value, label, note in page.key_figures]
     return markdown.render(
         "mcvrp.tasks.report",
         "README.md.j2",

@@ -1,18 +1,21 @@
-"""README of a night or round and its parts: the decision in one sentence, key figures, tables as Markdown."""
+"""Metrics of a night or round and its README: the decision, key figures, tables as Markdown."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.markdown import render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS
-from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, read_metrics
+from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS, Bucket
+from mcvrp.tasks.retrain.drift import Drift
+from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.support.progress import duration
 
 # Tables are shown on a page of Prefect, too, which cuts off what is wider than its middle column.
@@ -28,6 +31,44 @@ _DRIFT_NOTE = (
 )
 
 
+@dataclass(frozen=True)
+class Gains:
+    """Labels that a round ``looked`` at, ``improved`` ones, mean costs of all in the city's unit."""
+
+    looked: int
+    improved: int
+    before: float
+    after: float
+
+    @property
+    def share(self) -> float:
+        """Improved labels in percent."""
+        return 100 * self.improved / self.looked if self.looked else 0.0
+
+    @property
+    def change(self) -> float:
+        """Change of the mean cost in percent, at most 0."""
+        return 100 * (self.after / self.before - 1) if self.before else 0.0
+
+
+@dataclass(frozen=True)
+class TrialMetrics:
+    """Metrics of a trial; nights have the drift from the old labels, rounds the improvement of the labels."""
+
+    mix: Mix
+    buckets: tuple[Bucket, ...]
+    p_values: dict[str, float]
+    seconds: float
+    drift: tuple[Drift, ...] = ()
+    gains: Gains | None = None
+
+
+def read_metrics(store: Store, model: str, name: str) -> TrialMetrics:
+    """Return the metrics of the trial ``name``; McvrpError without any."""
+    path = layout.trial_metrics(model, name)
+    return read_document(store, path, TrialMetrics, named="file of trial metrics", hint="remove its folder")
+
+
 def write_card(store: Store, model: str, record: TrialRecord) -> None:
     """Write the README of a decided trial, unless it exists or the trial has no metrics."""
     readme = layout.trial_readme(model, record.name)
@@ -39,6 +80,10 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         for earlier in trial_records(store, model, layout.ROUND)
         if earlier.loop == record.loop != "" and earlier.number <= record.number  # "" is a night
     ]
+    decision = f"Version {record.challenger} was promoted"
+    if not record.applied:
+        kept = f"version {record.champion} stays champion"
+        decision = f"Version {record.challenger} was not promoted, {kept}"
     spec = store.get_json(layout.trial_spec(model, record.name))
     text = render(
         __package__,
@@ -46,7 +91,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         model=model,
         record=record,
         is_round=record.name.startswith(layout.ROUND),
-        sentence=sentence(record),
+        sentence=f"{decision}: {'; '.join(record.reasons)}.",
         figures=figures(record, metrics),
         gained=gained(metrics),
         comparison=comparison(metrics),
@@ -56,14 +101,6 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         spec=json.dumps(spec, indent=2),
     )
     store.put(readme, text.encode())
-
-
-def sentence(record: TrialRecord) -> str:
-    """Return the decision and its reasons."""
-    why = "; ".join(record.reasons)
-    if record.applied:
-        return f"Version {record.challenger} was promoted: {why}."
-    return f"Version {record.challenger} was not promoted, version {record.champion} stays champion: {why}."
 
 
 def learned(metrics: TrialMetrics) -> str:

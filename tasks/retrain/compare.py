@@ -1,4 +1,4 @@
-"""Costs of champion and challenger on the same instances: trial instances and held-out days."""
+"""Costs of champion and challenger on the same trial instances and held-out days, and their plot."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance
@@ -17,15 +18,20 @@ from mcvrp.storage.layout import label_spec
 from mcvrp.storage.models.models import ModelCard, load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import stored_spec
-from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH, changes
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, png, style
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.t_test import paired_t_test
 
 if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
+_ROW = 0.55  # inches
+_JITTER = 0.28  # rows
+_LEGEND = ("instance", "95 % interval of the mean", "mean")
 _SIZES = 3  # number of sizes if the spec has none
 _MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
 
@@ -39,21 +45,15 @@ def compared(
     trial: str,
     fresh: Sequence[tuple[str, Label]],
 ) -> pd.DataFrame:
-    """Return the best costs of champion and challenger, one row per instance with `COLUMNS`.
+    """Return the best costs of champion and challenger (``cards``), one row per instance with `COLUMNS`.
 
-    Parameters
-    ----------
-    dataset
-        Old labels, whose sizes, demands and capacities the trial instances have.
-    cards
-        Champion and challenger.
-    trial
-        Name of the trial. It determines the trial instances: other ones in each trial, the same ones in a
-        resumed trial.
-    fresh
-        Held-out days by date.
+    Trial instances have the sizes, demands and capacities of the old labels in ``dataset``. The name of the
+    ``trial`` determines them: other ones in each trial, the same ones in a resumed trial. ``fresh`` are
+    held-out days by date.
     """
-    stream = InstanceStream(city, spec.seed, "trial", _rules(store, city, dataset))
+    has_spec = store.exists(label_spec(dataset))  # otherwise the city's rules
+    rules = stored_spec(store, dataset)[0].rules_in(city) if has_spec else Rules.of(city, None, None)
+    stream = InstanceStream(city, spec.seed, "trial", rules)
     first = int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
     rows = [
         (DRAWN, stream(n, i), f"(n={n}, i={i})")
@@ -66,13 +66,6 @@ def compared(
     costs = [list(_costs(store, city, spec, card, instances)) for card in cards]
     named = [(part, instance.n, name) for part, instance, name in rows]
     return pd.DataFrame(named, columns=list(COLUMNS[:3])).assign(champion=costs[0], challenger=costs[1])
-
-
-def _rules(store: Store, city: City, dataset: str) -> Rules:
-    """Return the rules that the old labels were sampled by; the city's if they have no spec."""
-    if not store.exists(label_spec(dataset)):
-        return Rules.of(city, None, None)
-    return stored_spec(store, dataset)[0].rules_in(city)
 
 
 def _sizes(store: Store, dataset: str) -> list[int]:
@@ -104,3 +97,33 @@ def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     rotations = samples if card.rotation_trained else 1  # other networks do not know rotated cities
     return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}", pool=pool)
+
+
+def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:
+    """Return a PNG of changes in % by part and size: instances, mean with 95 % interval, and ``worst``."""
+    both = changes(pairs)
+    groups = [
+        (f"{part}, {sizes} customers", rows["change"].to_numpy(np.float64))
+        for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
+    ]
+    figure = Figure(figsize=(9, 1.9 + _ROW * max(1, len(groups))), dpi=DPI, layout="constrained")
+    axis = figure.subplots()
+    style(axis)
+    jitter = np.random.default_rng(0)  # seeded, so that the plot is reproducible
+    for row, (_, change) in enumerate(groups):
+        instance, interval, average = _LEGEND if row == 0 else (None, None, None)
+        height = row + _JITTER * jitter.uniform(-1, 1, len(change))
+        axis.plot(change, height, ".", color=GREY, alpha=0.35, markersize=5, label=instance)
+        mean = float(change.mean())
+        if len(change) >= 2:
+            test = paired_t_test(change, np.zeros(len(change)))
+            axis.plot([test.ci_low, test.ci_high], [row, row], color=BLUE, linewidth=5, label=interval)
+        axis.plot([mean], [row], "D", color=BLUE, markersize=8, markeredgecolor="white", label=average)
+    axis.axvline(0, color="black", linewidth=1)
+    axis.axvline(worst, color=ORANGE, linestyle="--", linewidth=1.4, label="tolerated increase of a mean")
+    axis.set_yticks(range(len(groups)), [name for name, _ in groups], fontsize=FONT - 1)
+    axis.set_ylim(max(1, len(groups)) - 0.5, -0.5)
+    axis.set_xlabel("Change of the cost from champion to challenger (%), lower is better", fontsize=FONT)
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=FONT - 2)
+    return png(figure)

@@ -34,8 +34,7 @@ class Drift:
 def drift(city: City, then: Sequence[Instance], now: Sequence[Instance]) -> tuple[Drift, ...]:
     """Return the drift from ``then`` to ``now`` of each property; () if one of them is empty.
 
-    Numbers are compared by the Kolmogorov–Smirnov statistic, the geography by the Jensen–Shannon distance
-    of the distributions over 4 x 4 zones.
+    Numbers: Kolmogorov–Smirnov statistic; geography: Jensen–Shannon distance over 4 x 4 zones.
     """
     if not then or not now:
         return ()

@@ -1,7 +1,7 @@
 """The improvement loop: the champion improves labels by sampling, and is fine-tuned on the result.
 
 It is the "positive feedback loop" of the paper's conclusion. A loop is named by a hash of its spec and
-labels, its rounds are numbered from 1. Completed rounds are skipped, an interrupted one is resumed.
+labels. Completed rounds are skipped, an interrupted one is resumed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
+from mcvrp.tasks.retrain.card import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
-from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.spec import ImproveSpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
@@ -59,26 +59,18 @@ def run_round(
 
     Labels are sampled at random, each at its best known cost. A solution of the champion (sampled, then
     improved by local search) replaces a label if it costs less; the challenger is fine-tuned on all of them.
-    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
-
-    Raises
-    ------
-    McvrpError, IncompleteError
-        As in `trial_context` and `run_trial`; or if there are no labels.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises McvrpError if there are no
+    labels, and as `trial_context` and `run_trial`.
     """
     with trial_context(store, city, spec) as context:
-        loop = _loop(spec, context)
+        settings = spec.model_dump_json(exclude={"rounds", "ranks"})
+        old = Dataset.open(store, context.old).fingerprint()
+        loop = hashlib.sha256(f"{old}\n{settings}".encode()).hexdigest()[:12]
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
                 return Round(record, read_metrics(store, spec.model, record.name), new=False)
         trial = _trial(spec, context, loop, number)
         return Round(*run_trial(spec, context, trial, cache, launch))
-
-
-def _loop(spec: ImproveSpec, context: TrialContext) -> str:
-    settings = spec.model_dump_json(exclude={"rounds", "ranks"})
-    old = Dataset.open(context.store, context.old).fingerprint()
-    return hashlib.sha256(f"{old}\n{settings}".encode()).hexdigest()[:12]
 
 
 def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> Trial:
@@ -109,10 +101,7 @@ def improved(
     tries: int,
     seed: int,
 ) -> list[Label]:
-    """Return ``labels``, by size, each replaced by the solution of ``solver`` if that costs less.
-
-    Improved labels are stored in the folder of ``trial``, a model and a round.
-    """
+    """Return ``labels``, by size, with improvements by ``solver``, stored with ``trial`` (model, round)."""
     result: list[Label] = []
     with Progress("improve labels", len(labels), "labels") as progress:
         for n, start, chunk in _chunks(labels):

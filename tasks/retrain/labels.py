@@ -35,10 +35,8 @@ class Mix:
 
 
 def repeats(days: int, replay: int, share: float, most: int) -> int:
-    """Return the repetitions of each of ``days`` that give them ``share`` of a mix with ``replay`` others.
-
-    At most ``most``, against overfitting to a few days.
-    """
+    """Return the repetitions of ``days`` that give them ``share`` of a mix with ``replay`` others."""
+    # at most ``most``, against overfitting to a few days
     wanted = share / (1 - share) * replay
     return max(1, min(most, round(wanted / days))) if days else 0
 
@@ -46,10 +44,7 @@ def repeats(days: int, replay: int, share: float, most: int) -> int:
 def write_mix(
     store: Store, city: City, dataset: str, old: Sequence[Label], days: Sequence[Label] = (), times: int = 0
 ) -> Mix:
-    """Write ``old`` labels and ``days``, each ``times`` over, as ``dataset``, one shard per size.
-
-    Returns its composition. McvrpError if a label is of another city.
-    """
+    """Write ``old`` labels and ``days``, each ``times`` over, one shard per size; return the composition."""
     by_size: dict[int, list[Label]] = {}
     for label in [*old, *(day for day in days for _ in range(times))]:
         by_size.setdefault(label.instance.n, []).append(label)
@@ -62,26 +57,16 @@ def write_mix(
 
 
 def numbered(labels: Iterable[Label]) -> list[Label]:
-    """Return ``labels`` as rows 0, 1, 2, ..."""
     return [replace(label, index=i) for i, label in enumerate(labels)]
 
 
 def drawn(
-    store: Store, dataset: str, count: int, stream: tuple[str, ...], known: Mapping[Key, Label]
+    store: Store, dataset: str, count: int, stream: tuple[str, ...], improved: Mapping[Key, Label]
 ) -> Iterator[Label]:
     """Yield about ``count`` random labels of ``dataset``, evenly distributed over its sizes.
 
-    Parameters
-    ----------
-    stream
-        Names of the random stream: equal names give equal labels.
-    known
-        Improved labels of some instances, which replace those of the dataset.
-
-    Raises
-    ------
-    McvrpError
-        If a shard is corrupt.
+    Equal names of the random ``stream`` give equal labels. ``improved`` labels of some instances replace
+    those of the dataset. Raises McvrpError if a shard is corrupt.
     """
     old = Dataset.open(store, dataset)
     sizes = old.sizes()
@@ -98,14 +83,11 @@ def drawn(
             table = pa.concat_tables(tables)
             rows = philox_order(key, (n, 1), len(table))[:wanted]
             for label in table_labels(table.take(rows), files[0].footer.city_id):
-                yield known.get(key_of(label.instance), label)
+                yield improved.get(key_of(label.instance), label)
 
 
 def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
-    """Return the best label of each instance that ``model`` has improved in ``rounds``.
-
-    McvrpError if a file of improved labels is corrupt.
-    """
+    """Return the best label of each improved instance of ``rounds``; McvrpError if a file is corrupt."""
     best: dict[Key, Label] = {}
     for record in rounds:
         for path in store.list(layout.improved_dir(model, record.name)):

@@ -1,7 +1,4 @@
-"""A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger.
-
-A night is named by a hash of its inputs; it needs new days.
-"""
+"""A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.driven.take import Taken, take_routes
+from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.labels import drawn, repeats, write_mix
-from mcvrp.tasks.retrain.metrics import TrialMetrics
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
@@ -27,16 +24,9 @@ from mcvrp.tasks.train.phases import Launcher
 
 @dataclass(frozen=True)
 class NightSummary:
-    """Summary of a night.
+    """Summary of a night: ingested files, and its decision and metrics.
 
-    Parameters
-    ----------
-    taken
-        Files of routes that were ingested.
-    record
-        Decision of this night, or of the last one if there were no new days; None before the first.
-    measured
-        Metrics of this night; None if there were no new days.
+    Without new days there are no metrics, and the decision is that of the last night, None before the first.
     """
 
     taken: Taken
@@ -61,12 +51,8 @@ def run_night(
     """Ingest fresh routes; if they bring new days, run a trial on them.
 
     A repeated call changes nothing, an interrupted night is resumed. Days after ``today`` are rejected;
-    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
-
-    Raises
-    ------
-    McvrpError, IncompleteError
-        As in `trial_context`, `take_routes` and `run_trial`.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises as `trial_context`, `take_routes`
+    and `run_trial`.
     """
     with trial_context(store, city, spec) as context:
         last = context.nights[-1] if context.nights else None
@@ -81,10 +67,8 @@ def run_night(
 
 
 def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
-    """Return the days to learn from and the held-out ones: one in ``every``, by a hash of its date.
-
-    By the date alone, so that a day stays on its side however many days are added.
-    """
+    """Return the days to learn from and the held-out ones: one in ``every``, by a hash of its date."""
+    # by the date alone, so that a day stays on its side however many days are added
     learned, held_out = list[StoredDay](), list[StoredDay]()
     for day in days:
         digest = hashlib.sha256(day.date.isoformat().encode()).digest()

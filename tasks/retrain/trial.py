@@ -1,7 +1,7 @@
 """A trial of a new champion: fine-tune a challenger on labels, compare both, promote or reject it.
 
-Nights and improvement rounds differ in their labels only. A trial is named by a hash of its inputs. Each step
-reuses what an interrupted attempt has stored: labels, checkpoints, the published version, the comparison.
+A trial is named by a hash of its inputs. Each step reuses what an interrupted attempt has stored: labels,
+checkpoints, the published version, the comparison.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
@@ -24,12 +24,11 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
-from mcvrp.tasks.retrain.card import write_card
-from mcvrp.tasks.retrain.compare import compared
+from mcvrp.tasks.retrain.card import Gains, TrialMetrics, write_card
+from mcvrp.tasks.retrain.compare import compared, comparison_figure
 from mcvrp.tasks.retrain.decide import decide
 from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
-from mcvrp.tasks.retrain.metrics import Gains, TrialMetrics, write_metrics
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
@@ -39,16 +38,8 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 class TrialContext:
     """State of a model at the start of a trial, under the lease for retraining it.
 
-    Parameters
-    ----------
-    champion
-        Version to beat.
-    old
-        Dataset that labels are sampled from.
-    nights, rounds
-        Records of earlier trials; none of their promotions is pending.
-    began
-        Start time by `time.monotonic`.
+    ``champion`` is the version to beat, ``old`` the dataset that labels are sampled from. No promotion of the
+    earlier ``nights`` and ``rounds`` is pending. The trial ``began`` at that time by `time.monotonic`.
     """
 
     store: Store
@@ -82,10 +73,7 @@ class TrialContext:
 
 @dataclass(frozen=True)
 class Trial:
-    """A night or round whose labels are written; fields as in `storage.trials.TrialRecord`.
-
-    ``fresh`` are held-out days by date; ``drift`` and ``gains`` are stored with the trial's metrics.
-    """
+    """A night or round whose labels are written, as in `TrialRecord`; ``fresh`` are held-out days by date."""
 
     name: str
     number: int
@@ -99,7 +87,7 @@ class Trial:
 
 @contextmanager
 def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[TrialContext]:
-    """Hold the lease for retraining the model, carry out pending promotions and yield the context.
+    """Hold the lease for retraining, carry out pending promotions and yield the context.
 
     McvrpError if the lease is taken, or there is no champion of this city.
     """
@@ -118,10 +106,7 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
 
 
 def check_trial(store: Store, city: City, spec: TrialSpec) -> None:
-    """Check the champion and the sizes of the trial instances before any work.
-
-    McvrpError if there is no champion of this city, or a size exceeds the city.
-    """
+    """Raise McvrpError if there is no champion of this city, or a size of the trial instances exceeds it."""
     _champion(store, city, spec.model)
     if spec.sizes and spec.sizes[-1] > city.customers:
         raise McvrpError(
@@ -141,14 +126,8 @@ def run_trial(
 ) -> tuple[TrialRecord, TrialMetrics]:
     """Train and compare the challenger, decide on it, and promote it if it is better.
 
-    ``cache`` and ``launch`` are those of `tasks.train.phases.train`.
-
-    Raises
-    ------
-    McvrpError
-        If the champion has been changed in the meantime.
-    IncompleteError
-        If training was interrupted; the next call resumes it.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises McvrpError if the champion has
+    been changed in the meantime, IncompleteError if training was interrupted; the next call resumes it.
     """
     store, city, champion = context.store, context.city, context.champion
     challenger = _published(store, spec.model, trial.name)
@@ -163,7 +142,9 @@ def run_trial(
     metrics = TrialMetrics(
         trial.mix, decision.buckets, decision.p_values, seconds, drift=trial.drift, gains=trial.gains
     )
-    write_metrics(store, spec, trial.name, metrics, pairs)
+    store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))
+    store.put_json(layout.trial_metrics(spec.model, trial.name), asdict(metrics))
+    store.put(layout.trial_picture(spec.model, trial.name), comparison_figure(pairs, spec.worst))
     record = TrialRecord(
         name=trial.name,
         number=trial.number,
@@ -189,10 +170,7 @@ def _published(store: Store, model: str, run: str) -> ModelCard | None:
 
 
 def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
-    """Move the champion to the version that ``record`` promotes, once, and write the README.
-
-    Returns the updated record.
-    """
+    """Move the champion as ``record`` promotes, once; write the README and return the updated record."""
     if record.promote and not record.applied:
         champion = pointer(store, model, "champion")
         if champion.version == record.challenger:  # killed between moving the alias and writing the record

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
+from mcvrp.model.problem import City, gap
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, folder_card, load_model, model_card
 from mcvrp.storage.models.registry import pointer
@@ -28,6 +28,7 @@ from mcvrp.tasks.solvers.solver import SolverFailed, longest_route
 from mcvrp.tasks.support.text import length_text, listed
 
 if TYPE_CHECKING:
+    from mcvrp.model.network import FmMcvrp
     from mcvrp.model.problem import Solution
     from mcvrp.tasks.solve.search import Baseline, Routed
 
@@ -36,21 +37,17 @@ _NAMED = 5  # merged customers that are named
 
 @dataclass(frozen=True)
 class Planned:
-    """Day that can be solved: its orders, their city and the model.
-
-    ``card`` is None for a search without a model, ``vrp`` is the CVRPLIB file of the orders, if any, and
-    ``start`` are earlier routes to start from, if any.
-    """
+    """Day that can be solved: its orders, their city and the model."""
 
     city_name: str
     city: City
     addresses: Addresses
     day: Day
-    card: ModelCard | None
+    card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
     folder: Store | None = None  # of an exported model
-    vrp: VrpFile | None = None
-    start: Start | None = None
+    vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
+    start: Start | None = None  # earlier routes to start from, if any
 
     @property
     def digest(self) -> str:
@@ -84,25 +81,21 @@ class Seconds:
 
 @dataclass(frozen=True)
 class SolveSummary:
-    """Summary of a routed day; costs are in the city's unit, ``utilisation`` is demand over total capacity.
-
-    ``model``, ``model_version`` and ``best_sample`` are None without a model; ``best_known`` is the cost of
-    the .sol file of a CVRPLIB instance.
-    """
+    """Summary of a routed day; costs are in the city's unit."""
 
     orders: str
     digest: str
     city: str
     city_id: str
     unit: str
-    model: str | None
+    model: str | None  # like its version and the best sample, None without a model
     model_version: int | None
     lines: int
     customers: int
     demand: int
     capacity: int
     routes: int
-    utilisation: float
+    utilisation: float  # demand over total capacity
     cost: float
     samples: int
     best_sample: float | None
@@ -111,7 +104,7 @@ class SolveSummary:
     compared: Compared | None
     seconds: Seconds
     notes: tuple[str, ...]
-    best_known: float | None = None
+    best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
 
 
 @dataclass(frozen=True)
@@ -147,10 +140,8 @@ def plan_day(
     start
         File of earlier routes to start from, see `read_start`.
 
-    Raises
-    ------
-    McvrpError
-        If city and model do not exist or do not match, the orders are invalid, or the limits are infeasible.
+    Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
+    are infeasible.
     """
     require_kept(spec)
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
@@ -159,16 +150,12 @@ def plan_day(
     require_possible(spec.limits, problem, addresses, day.instance)
     if finisher := SOLVERS.get(spec.polish):
         finisher.require_costs(problem, "polish with pyvrp")
-    card = _model(store, model, problem, spec) if spec.samples else None
-    folder = model if isinstance(model, Store) else None
+    folder, card = model if isinstance(model, Store) else None, None
+    if spec.samples:
+        card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
+        card.require_city(problem)
     first = read_start(store, start, problem, addresses, day.instance) if start else None
     return Planned(name, problem, addresses, day, card, spec, folder, vrp, first)
-
-
-def _model(store: Store, model: str | Store, city: City, spec: SolveSpec) -> ModelCard:
-    card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
-    card.require_city(city)
-    return card
 
 
 def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
@@ -191,17 +178,21 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
 
 def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """Return the routes of a day; ``began`` is the `time.monotonic` at which the user's request began."""
-    from mcvrp.tasks.solve.search import baseline, searched, usual_search
+    from mcvrp.tasks.solve.search import baseline, route, searched, usual_search
 
     spec, city, instance = planned.spec, planned.city, planned.day.instance
+    first = planned.start.solution if planned.start else None
     if planned.card is None:
         start_up = time.monotonic() - began
-        routed = searched(city, instance, spec, planned.start.solution if planned.start else None)
+        routed = searched(city, instance, spec, first)
     else:
-        start_up, routed = _routed_by_model(store, planned, planned.card, began)
+        network = _network(store, planned, planned.card)
+        start_up = time.monotonic() - began
+        rotations = spec.rotations if planned.card.rotation_trained else 1
+        routed = route(network, city, instance, spec, rotations=rotations, start=first)
     other, notes = None, list[str]()
     # a search from scratch is not compared with itself
-    if spec.hgs and (planned.card or planned.start or routed.polish != usual_search(city)):
+    if spec.hgs and (planned.card or first or routed.polish != usual_search(city)):
         try:
             other = baseline(city, instance, routed.fair, spec.seed, spec.limits)
         except SolverFailed as error:  # the routes are valid without a comparison
@@ -211,20 +202,12 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     return Solved(planned, routed.solution, _summary(planned, routed, other, seconds, notes))
 
 
-def _routed_by_model(store: Store, planned: Planned, card: ModelCard, began: float) -> tuple[float, Routed]:
-    """Return the start-up time including the model's, and its routes."""
+def _network(store: Store, planned: Planned, card: ModelCard) -> FmMcvrp:
     import torch
-
-    from mcvrp.tasks.solve.search import route
 
     folder = planned.folder
     network, _ = load_model(folder.uri) if folder else load_model(store, card.name, card.version)
-    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
-    start_up = time.monotonic() - began
-    rotations = planned.spec.rotations if card.rotation_trained else 1
-    begin = planned.start.solution if planned.start else None
-    city, instance, spec = planned.city, planned.day.instance, planned.spec
-    return start_up, route(network, city, instance, spec, rotations=rotations, start=begin)
+    return network.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _summary(
@@ -234,8 +217,9 @@ def _summary(
     demand, routes = int(instance.demands.sum()), len(routed.solution.routes)
     compared = None
     if other:
+        ours = gap(routed.cost, other.cost) if other.cost else 0.0
         size = len(other.solution.routes)
-        compared = Compared(other.label, other.configuration, other.cost, other.gap(routed), size)
+        compared = Compared(other.label, other.configuration, other.cost, ours, size)
     return SolveSummary(
         orders=day.source,
         digest=planned.digest,

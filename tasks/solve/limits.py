@@ -9,8 +9,8 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance
 from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.solvers.packing import fewest_vehicles
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
+from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.support.text import unit_text
 
@@ -45,7 +45,10 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
         )
     if limits.longest_route is None:
         return
-    lengths = _round_trips(city, instance)
+    costs = city.costs(instance.nodes)
+    lengths = 2 * costs[0, 1:]
+    if city.matrix is not None:  # the path via other customers of the day may be cheaper than the direct one
+        lengths = (_shortest_paths(costs) + _shortest_paths(costs.T))[1:]
     far = int((lengths > limits.longest_route * (1 + COST_TOLERANCE)).sum())
     if far:
         worst = int(lengths.argmax())
@@ -55,17 +58,6 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
             f"customer {shown(name)}{more} is too far for --longest-route {limits.longest_route:.10g}: "
             f"the round trip is {lengths[worst]:,.10g} {unit_text(city.unit)}, allow at least that"
         )
-
-
-def _round_trips(city: City, instance: Instance) -> NDArray[np.float64]:
-    """Return a lower bound on the cost of a route to each customer, ``(n,)``.
-
-    With a cost matrix, the path via other customers of the day may be cheaper than the direct one.
-    """
-    costs = city.costs(instance.nodes)
-    if city.matrix is None:
-        return 2 * costs[0, 1:]
-    return _shortest_paths(costs)[1:] + _shortest_paths(costs.T)[1:]
 
 
 def _shortest_paths(costs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +12,9 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
-from mcvrp.tasks.files.numbers import whole
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
@@ -60,17 +60,9 @@ class Day:
 
 
 def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
-    """Return orders as a table.
+    """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    Parameters
-    ----------
-    orders
-        Local file, ``s3://`` address, file in the store ("store:PATH"), or a list of orders.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such file, or it is not a table.
+    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), or a list of orders.
     """
     if not isinstance(orders, str):
         if not orders:
@@ -90,11 +82,8 @@ def checked_day(
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same.
 
-    Raises
-    ------
-    McvrpError
-        If columns are missing or request constraints that are not supported, the capacity is unknown, or rows
-        have faults, which are all listed.
+    Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
+    unknown, or rows have faults, which are all listed.
     """
     customer = _customer_column(table)
     limit = _capacity(table, city, capacity)
@@ -121,43 +110,40 @@ def _demands(
     table: Tabular, customers: list[str], addresses: Addresses, city: str, faults: Faults
 ) -> dict[int, list[int]]:
     """Return the demands of the valid rows by node."""
-    found: dict[int, list[int]] = {}
+    demands: dict[int, list[int]] = {}
     nodes, cells = addresses.nodes(customers).tolist(), table.text(_DEMAND).tolist()
     for row, customer, cell, node in zip(table.rows.tolist(), customers, cells, nodes, strict=True):
-        texts = [*_customer_faults(customer, node, city), *_demand_faults(cell)]
+        texts = [text for text in (_customer_fault(customer, node, city), _demand_fault(cell)) if text]
         for text in texts:
             faults.at(row, text)
         if not texts:
-            found.setdefault(node, []).append(whole(cell) or 0)
-    return found
+            demands.setdefault(node, []).append(whole(cell) or 0)
+    return demands
 
 
-def _customer_faults(customer: str, node: int, city: str) -> Iterator[str]:
+def _customer_fault(customer: str, node: int, city: str) -> str | None:
     if not customer:
-        yield "customer is missing"
-    elif node == UNKNOWN:
-        yield f"{shown(customer)} is not a customer of city {city!r}"
-    elif node == DEPOT:
-        yield f"{shown(customer)} is the depot"
+        return "customer is missing"
+    if node == UNKNOWN:
+        return f"{shown(customer)} is not a customer of city {city!r}"
+    return f"{shown(customer)} is the depot" if node == DEPOT else None
 
 
-def _demand_faults(cell: str) -> Iterator[str]:
+def _demand_fault(cell: str) -> str | None:
     demand = whole(cell)
     if not cell:
-        yield "demand is missing"
-    elif demand is None:
-        yield f"demand {shown(cell)} is not a whole number"
-    elif demand < 1:
-        yield f"demand {brief(cell, 40)} is not positive"
-    elif demand > MOST:
-        yield f"demand {shown(cell)} is more than {MOST:,}: use a larger unit"
+        return "demand is missing"
+    if demand is None:
+        return f"demand {shown(cell)} is not a whole number"
+    if demand < 1:
+        return f"demand {brief(cell, 40)} is not positive"
+    return f"demand {shown(cell)} is more than {MOST:,}: use a larger unit" if demand > MOST else None
 
 
 def _renamed(table: Tabular) -> Tabular:
     """Return ``table`` with normalized column names: "Customer-ID" becomes customer_id."""
     names = ["_".join(str(column).casefold().replace("-", " ").split()) for column in table.frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise McvrpError(f"{table.name} has two columns {twice[0]}: keep one of them")
     return replace(table, frame=table.frame.set_axis(names, axis=1))
 

@@ -20,8 +20,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
-from mcvrp.tasks.solve.readme import sol_name, solve_readme
-from mcvrp.tasks.solve.stops import Stop, stops_of
+from mcvrp.tasks.solve.readme import Stop, sol_name, solve_readme, stops_of
 
 SUMMARY = "summary.json"
 _DECIMALS = 7  # of degrees: 1 cm
@@ -54,10 +53,7 @@ def day_name(planned: Planned) -> str:
 def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     """Return a note if the folder holds routes that will be replaced, None if it is empty.
 
-    Raises
-    ------
-    McvrpError
-        If it holds other files, or routes of other orders without ``overwrite``.
+    Raises McvrpError if it holds other files, or routes of other orders without ``overwrite``.
     """
     if place.store.exists(place.path(SUMMARY)):
         summary = place.store.get_json(place.path(SUMMARY))
@@ -79,8 +75,7 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day and return their addresses, README.md first."""
-    from mcvrp.tasks.solve.map import route_map
-    from mcvrp.tasks.solve.page import map_page
+    from mcvrp.tasks.solve.map import map_page, route_map
 
     planned, stops = solved.planned, stops_of(solved)
     sol = sol_name(planned)

@@ -1,20 +1,52 @@
-"""README of a routed day: key figures as text and the table of routes."""
+"""README of a routed day: its stops, the table of its routes, and key figures as text."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 
-from mcvrp.model.problem import gap
+import numpy as np
+
+from mcvrp.model.problem import DEPOT, gap
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
 from mcvrp.tasks.solve.spec import LOCAL_SEARCH
-from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
+_DECIMALS = 6  # of a cost
 _POLISHED = {"none": "", LOCAL_SEARCH: ", each improved by local search"}
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Row of routes.csv: position of a vehicle, its load, and the cost of getting there."""
+
+    route: int
+    stop: int
+    customer: str
+    demand: int
+    load_after: int
+    leg_cost: float
+    cumulative_cost: float
+
+
+def stops_of(solved: Solved) -> list[list[Stop]]:
+    """Return the stops of each route: the depot, the customers in order, the depot again."""
+    city, instance, ids = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    routes = []
+    for number, route in enumerate(solved.solution.routes, start=1):
+        path = [DEPOT, *route, DEPOT]
+        legs = [0.0, *city.legs(np.array(path)).tolist()]
+        demands = [demand.get(node, 0) for node in path]
+        loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
+        legs, costs = ([round(leg, _DECIMALS) for leg in column] for column in (legs, costs))
+        stops = zip([ids[node] for node in path], demands, loads, legs, costs, strict=True)
+        routes.append([Stop(number, k, *stop) for k, stop in enumerate(stops)])
+    return routes
 
 
 def solve_readme(solved: Solved) -> str:

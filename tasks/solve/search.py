@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Decoded, Map, decode
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.spec import LOCAL_SEARCH, SolveSpec
 from mcvrp.tasks.solvers.devices import decoding_map, device_text, torch_threads
@@ -57,10 +56,6 @@ class Baseline:
     cost: float
     seconds: float
 
-    def gap(self, routed: Routed) -> float:
-        """Return the gap of ``routed`` to this baseline in percent."""
-        return gap(routed.cost, self.cost) if self.cost else 0.0
-
 
 def route(
     model: FmMcvrp,
@@ -73,17 +68,8 @@ def route(
 ) -> Routed:
     """Return the routes of ``instance`` by ``model`` within the time limit of ``spec``.
 
-    Parameters
-    ----------
-    rotations
-        Number of rotations of the city for samples; 1 if the model was trained without rotation.
-    start
-        Routes of the instance that compete with the samples.
-
-    Raises
-    ------
-    SolverFailed
-        If no routes within the limits were found.
+    The model decodes in ``rotations`` of the city, 1 if it was trained without. Routes to ``start`` from
+    compete with the samples. Raises SolverFailed if no routes within the limits were found.
     """
     clock = _SearchClock(on_cpu=model.output.weight.device.type == "cpu")
     costs: list[float] = []
@@ -97,7 +83,10 @@ def route(
         device = device_text(model, pool)
         clock.children = pool.children_seconds
     decoding = clock.seconds()
-    solution = _improved(city, instance, best, spec, spec.time_limit - decoding, clock.share())
+    # samples that violate a limit come last: they are starts of a search, but not answers
+    samples = sorted(best, key=lambda each: (bool(spec.limits.broken(city, each)), best[each]))
+    polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
+    solution = _cheapest(city, instance, [samples[0], *polished], spec)
     total, price = clock.seconds(), cost(city, solution)
     times = decoding, total - decoding, clock.fair()
     return Routed(solution, price, len(costs), min(costs), *times, spec.polish, device)
@@ -115,9 +104,7 @@ def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | 
         if not spec.limits.given:
             raise
         answers = []  # the start may be within them
-    if answers and (wrong := infeasibility(instance, answers[0])):
-        raise SolverFailed(f"the routes of {search.label} are infeasible: {wrong}")
-    solution = canonical(city, _cheapest(city, [*answers, *starts], spec))
+    solution = _cheapest(city, instance, [*answers, *starts], spec)
     price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
@@ -169,26 +156,6 @@ def _batches(
         size = min(int(fitting), spec.samples - done)
 
 
-def _improved(
-    city: City,
-    instance: Instance,
-    costs: dict[Solution, float],
-    spec: SolveSpec,
-    seconds: float,
-    share: float,
-) -> Solution:
-    """Return the cheapest of the samples, given with their ``costs``, and of the polished ones."""
-    # samples that violate a limit come last: they are starts of a search, but not answers
-    samples = sorted(costs, key=lambda each: (bool(spec.limits.broken(city, each)), costs[each]))
-    polished = _polished(city, instance, samples, spec, seconds, share)
-    feasible = [s for s in (samples[0], *polished) if infeasibility(instance, s) is None]
-    if not feasible:  # decoding is feasible by construction
-        raise McvrpError(
-            f"the model's routes are infeasible ({infeasibility(instance, samples[0])}): use another model"
-        )
-    return canonical(city, _cheapest(city, feasible, spec))
-
-
 def _polished(
     city: City, instance: Instance, samples: list[Solution], spec: SolveSpec, seconds: float, share: float
 ) -> list[Solution]:
@@ -215,15 +182,19 @@ def _polished(
     return []
 
 
-def _cheapest(city: City, solutions: list[Solution], spec: SolveSpec) -> Solution:
-    """Return the cheapest of ``solutions`` within the limits; SolverFailed if all of them violate one."""
-    within = [solution for solution in solutions if spec.limits.broken(city, solution) is None]
+def _cheapest(city: City, instance: Instance, solutions: list[Solution], spec: SolveSpec) -> Solution:
+    """Return the cheapest feasible one of ``solutions`` within the limits; SolverFailed if there is none."""
+    wrong = [infeasibility(instance, solution) for solution in solutions]
+    if solutions and all(wrong):
+        raise SolverFailed(f"the routes are infeasible ({wrong[0]}): use another model or solver")
+    feasible = [solution for solution, reason in zip(solutions, wrong, strict=True) if reason is None]
+    within = [solution for solution in feasible if spec.limits.broken(city, solution) is None]
     if not within:
         raise SolverFailed(
             f"no routes within {limits_text(spec.limits)} were found in {spec.time_limit:g} s: increase "
             "--time-limit or the limit"
         )
-    return min(within, key=lambda solution: cost(city, solution))
+    return canonical(city, min(within, key=lambda solution: cost(city, solution)))
 
 
 @dataclass

@@ -30,16 +30,11 @@ class Start:
 def read_start(store: Store, place: str, city: City, addresses: Addresses, instance: Instance) -> Start:
     """Return the routes in the file ``place`` as a start for ``instance``.
 
-    Parameters
-    ----------
-    place
-        Table with the columns route, stop and customer, as in ``routes.csv`` of a day: a local file, or
-        "store:PATH" in the store. Stops at the depot are skipped.
+    The file, local or "store:PATH" in the store, is a table with the columns route, stop and customer, as in
+    ``routes.csv`` of a day. Stops at the depot are skipped.
 
-    Raises
-    ------
-    McvrpError
-        If columns are missing, there are several days, or rows have faults, which are all listed.
+    Raises McvrpError if columns are missing, there are several days, or rows have faults, which are all
+    listed.
     """
     table = read_tabular(*file_bytes(store, place))
     earlier = _routes(table, addresses)

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solvers.registry import (
         SOLVERS as SOLVERS,
         SolverEntry as SolverEntry,
-        make as make,
         register as register,
     )
     from mcvrp.tasks.solvers.solver import (
@@ -21,6 +20,6 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = lazy(
         __name__,
-        registry="SOLVERS SolverEntry make register",
+        registry="SOLVERS SolverEntry register",
         solver="Answer Solver SolverFailed SolverMissing best_of",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,24 +27,13 @@ _CPU_TOKENS, _GPU_TOKENS = 1 << 13, 1 << 23  # paths times nodes per batch
 class AttentionSolver:
     """Trained attention models with their decoding settings.
 
-    Parameters
-    ----------
-    models
-        Networks in evaluation mode, on the device to use, by number of customers.
-    version
-        Name of the models.
-    city_id
-        City that they were trained on; None: not checked.
-    greedy
-        Greedy decoding instead of sampling.
-    pool
-        Processes for decoding on a CPU; None: this process with its threads.
+    Without a ``pool`` of processes for decoding on a CPU, this process decodes with its threads.
     """
 
-    models: Mapping[int, AttentionModel]
-    version: str = ""
-    city_id: str | None = None
-    greedy: bool = False
+    models: Mapping[int, AttentionModel]  # by number of customers; in evaluation mode, on the device to use
+    version: str = ""  # name of the models
+    city_id: str | None = None  # city that they were trained on; None: not checked
+    greedy: bool = False  # instead of sampling
     pool: Pool | None = None
 
     @property
@@ -70,11 +58,8 @@ class AttentionSolver:
     ) -> Iterator[Answer]:
         """Return one answer per instance; its seconds are its share of the total time.
 
-        Raises
-        ------
-        McvrpError
-            If the models or an instance belong to another city, there is no model of a size, or ``samples``
-            is above 1 with greedy decoding.
+        Raises McvrpError if the models or an instance belong to another city, there is no model of a size,
+        or ``samples`` is above 1 with greedy decoding.
         """
         return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 
@@ -84,13 +69,11 @@ class AttentionSolver:
         Sample k of an instance is a function of (seed, instance, k): fewer samples are a prefix of more.
         """
         self._check(city, instances, samples)
-        order = sorted(range(len(instances)), key=lambda i: instances[i].n)
-        found: dict[int, Decoded] = {}
-        for n, alike in itertools.groupby(order, key=lambda i: instances[i].n):
-            places = list(alike)
-            decoded = self._decode(city, self.models[n], [instances[i] for i in places], samples, seed)
-            found.update(zip(places, decoded, strict=True))
-        return [found[place] for place in range(len(instances))]
+        decoded: dict[int, Iterator[Decoded]] = {}
+        for n in {instance.n for instance in instances}:
+            alike = [instance for instance in instances if instance.n == n]
+            decoded[n] = iter(list(self._decode(city, self.models[n], alike, samples, seed)))
+        return [next(decoded[instance.n]) for instance in instances]
 
     def _check(self, city: City, instances: Sequence[Instance], samples: int) -> None:
         if self.city_id is not None and not city.accepts(self.city_id):
@@ -161,5 +144,4 @@ def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[
 def _uniforms(seed: int, instance: Instance, samples: range) -> NDArray[np.float64]:
     """Return the random numbers of ``samples``, ``(samples, 2n)``, one stream per sample."""
     key = philox_key("attention", str(seed), instance.city_id, instance.orders_hash)
-    streams = np.array([(sample, 0) for sample in samples], dtype=np.uint64)
-    return philox_rows(key, streams, 2 * instance.n)
+    return philox_rows(key, [(sample, 0) for sample in samples], 2 * instance.n)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mcvrp.tasks.solvers.solver import checked_budget
+from mcvrp.tasks.solvers.searches import checked_budget
 
 BudgetName = Literal["converged", "thrifty"]
 HGS_POPULATION, HGS_GRANULAR = 25, 20  # HGS-CVRP's default population size and neighbours

@@ -15,17 +15,12 @@ from mcvrp.tasks.support.pool import Pool
 _MOST_PARAMETERS = 1 << 24
 
 
-def cores_text(cores: int) -> str:
-    """Return "1 CPU core", "4 CPU cores"."""
-    return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
-
-
 def device_text(model: nn.Module, pool: Pool | None = None) -> str:
     """Return the device of ``model`` for tables; on a CPU, with the number of processes of ``pool``."""
-    device = _device(model)
-    if device.type != "cpu":
+    if next(model.parameters()).device.type != "cpu":
         return f"GPU ({torch.cuda.get_device_name()})"
-    return cores_text(pool.processes if pool and _shared(model) else torch.get_num_threads())
+    cores = pool.processes if pool and _shared(model) else torch.get_num_threads()
+    return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
 
 
 @contextmanager
@@ -42,12 +37,8 @@ def decoding_map(model: nn.Module, pool: Pool | None) -> Iterator[Map]:
 
 
 def _shared(model: nn.Module) -> bool:
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    return _device(model).type == "cpu" and parameters <= _MOST_PARAMETERS
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
+    parameters = list(model.parameters())
+    return parameters[0].device.type == "cpu" and sum(p.numel() for p in parameters) <= _MOST_PARAMETERS
 
 
 @contextmanager

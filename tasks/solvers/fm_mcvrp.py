@@ -27,32 +27,19 @@ _SCORES = 1 << 25  # maximum number of scores at once
 class FmMcvrpSolver:
     """A trained network with its decoding settings.
 
-    Parameters
-    ----------
-    model
-        Network in evaluation mode, on the device to use.
-    strategy
-        Decoding strategy.
-    rotations
-        Number of rotations of the city among the samples; 1 for a model trained without rotation.
-    version
-        Name and version of the model.
-    max_batch
-        Maximum number of paths decoded at once; None: what fits in memory.
-    pool
-        Processes for decoding on a CPU; None: this process with its threads.
+    ``max_batch`` is the maximum number of paths decoded at once, None: what fits in memory. Without a
+    ``pool`` of processes for decoding on a CPU, this process decodes with its threads.
     """
 
-    model: FmMcvrp
+    model: FmMcvrp  # in evaluation mode, on the device to use
     strategy: Strategy
-    rotations: int = 1
-    version: str = ""
+    rotations: int = 1  # of the city among the samples; 1 for a model trained without rotation
+    version: str = ""  # name and version of the model
     max_batch: int | None = None
     pool: Pool | None = None
 
     @property
     def label(self) -> str:
-        """Name in the tables."""
         return f"FM-MCVRP ({self.strategy.kind})"
 
     @property
@@ -73,9 +60,7 @@ class FmMcvrpSolver:
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
         """Yield one answer per instance; its seconds are its share of the total time."""
-        if not instances:
-            return
-        yield from network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
+        return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 
     def starts(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -128,7 +113,8 @@ def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) 
     table = CityTable.of(city, device)
     correct = tokens = 0
     for n, group in itertools.groupby(instances, key=lambda instance: instance.n):
-        for chunk in _chunks(group, max(1, _SCORES // ((n + 1) * model.config.classes))):
+        alike, size = list(group), max(1, _SCORES // ((n + 1) * model.config.classes))
+        for chunk in (alike[start : start + size] for start in range(0, len(alike), size)):
             ids = torch.from_numpy(np.stack([instance.nodes for instance in chunk])).to(device)
             demands = torch.zeros(ids.shape)
             demands[:, 1:] = torch.from_numpy(np.stack([i.demands for i in chunk]).astype(np.float32))
@@ -139,9 +125,3 @@ def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) 
             correct += int((predicted == ids).sum())
             tokens += ids.numel()
     return correct / tokens
-
-
-def _chunks(instances: Iterable[Instance], size: int) -> Iterator[list[Instance]]:
-    rest = iter(instances)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk

@@ -7,24 +7,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.tasks.solvers.solver import (
-    COORDINATE_SCALE,
-    Answer,
-    SolverFailed,
-    SolverMissing,
-    best_of,
-    require_costs,
-    scaled_xy,
-)
+from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, scaled_xy
+from mcvrp.tasks.solvers.solver import Answer, SolverFailed, SolverMissing, best_of, require_costs
 from mcvrp.tasks.support.scratch import scratch_folder
 
 PROGRAMS = ("LKH", "LKH-3", "LKH3")
@@ -48,24 +41,15 @@ class LKH3:
     """Lin-Kernighan-Helsgaun for vehicle routing, one process per run.
 
     Default: the paper's setting of as many trials as customers, one run, LKH's default number of
-    vehicles (the minimum that can carry all orders).
-
-    Raises
-    ------
-    SolverMissing
-        If the extra lkh is not installed.
+    vehicles (the minimum that can carry all orders). Raises SolverMissing if the extra lkh is not installed.
     """
 
     iterations: int | None = None  # LKH calls them MAX_TRIALS
     runs: int = 1
-    label: str = field(default="LKH-3", init=False)
-    device: str = field(default="1 CPU core", init=False)
+    label: ClassVar[str] = "LKH-3"
+    device: ClassVar[str] = "1 CPU core"
 
     def __post_init__(self) -> None:
-        if (self.iterations is not None and self.iterations < 1) or self.runs < 1:
-            raise McvrpError(
-                f"LKH-3 needs at least one trial and one run, not {self.iterations}, {self.runs}"
-            )
         if find_program() is None:
             raise SolverMissing(
                 "LKH-3 is not installed: pip install '.[lkh]' where the source of mcvrp is "
@@ -81,8 +65,7 @@ class LKH3:
     @property
     def configuration(self) -> str:
         """Program and parameters in one line."""
-        trials = "n" if self.iterations is None else self.iterations
-        settings = f"MAX_TRIALS = {trials}, RUNS = {self.runs}, default VEHICLES, {_SCALED}"
+        settings = f"MAX_TRIALS = {self.iterations or 'n'}, RUNS = {self.runs}, default VEHICLES, {_SCALED}"
         return f"{self.version}, {settings}; the time includes the start of one process per run"
 
     def solve(
@@ -92,12 +75,8 @@ class LKH3:
         require_costs(self.label, "straight", city)
         with scratch_folder("lkh") as folder:
             program = _launcher(Path(folder))
-
-            def run(city: City, instance: Instance, seed: int) -> Solution:
-                return self._run(program, city, instance, seed)
-
             for instance in instances:
-                yield best_of(run, city, instance, samples=samples, seed=seed)
+                yield best_of(partial(self._run, program), city, instance, samples=samples, seed=seed)
 
     def _run(self, program: Path, city: City, instance: Instance, seed: int) -> Solution:
         import lkh  # here, as it is an optional extra
@@ -105,13 +84,12 @@ class LKH3:
         problem = lkh.LKHProblem.parse(_tsplib(city, instance))
         tour_file = program.with_name("tour.txt")
         tour_file.unlink(missing_ok=True)
-        trials = self.iterations or instance.n
         try:
             routes = lkh.solve(
                 str(program),
                 problem=problem,
                 tour_file=str(tour_file),
-                max_trials=trials,
+                max_trials=self.iterations or instance.n,
                 runs=self.runs,
                 seed=seed,
             )
@@ -125,22 +103,12 @@ class LKH3:
 
 def _tsplib(city: City, instance: Instance) -> str:
     points = np.rint(scaled_xy(city, instance) * _FINER).astype(np.int64).tolist()
-    demands = [0, *instance.demands.tolist()]
-    return "\n".join(
-        [
-            "NAME : mcvrp",
-            "TYPE : CVRP",
-            f"DIMENSION : {len(points)}",
-            f"CAPACITY : {instance.capacity}",
-            "EDGE_WEIGHT_TYPE : EUC_2D",
-            "NODE_COORD_SECTION",
-            *(f"{k} {x} {y}" for k, (x, y) in enumerate(points, start=1)),
-            "DEMAND_SECTION",
-            *(f"{k} {demand}" for k, demand in enumerate(demands, start=1)),
-            "DEPOT_SECTION",
-            "1",
-            "-1",
-        ]
+    nodes = "\n".join(f"{k} {x} {y}" for k, (x, y) in enumerate(points, start=1))
+    demands = "\n".join(f"{k} {d}" for k, d in enumerate([0, *instance.demands.tolist()], start=1))
+    return (
+        f"NAME : mcvrp\nTYPE : CVRP\nDIMENSION : {len(points)}\nCAPACITY : {instance.capacity}\n"
+        f"EDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\n{nodes}\nDEMAND_SECTION\n{demands}\n"
+        "DEPOT_SECTION\n1\n-1"
     )
 
 

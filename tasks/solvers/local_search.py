@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 import pyvrp
@@ -18,39 +18,17 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
-from mcvrp.tasks.solvers.solver import Answer
-
-if TYPE_CHECKING:
-    from mcvrp.tasks.solvers.fm_mcvrp import (
-        FmMcvrpSolver,
-    )  # imports torch, which workers with random solutions do not need
+from mcvrp.tasks.solvers.solver import Answer, Improved
 
 _ONE_CORE = "1 CPU core"
 _SEARCH = f"the local search of pyvrp {version('pyvrp')}"
 _NEW_ROUTE = 0.1  # probability of a new route although the order fits
 
 
-@dataclass(frozen=True, eq=False)
-class Polished:
-    """FM-MCVRP with local search on each sample, independently of the others.
+class Polished(Improved):
+    """FM-MCVRP with local search on each sample, independently of the others."""
 
-    Parameters
-    ----------
-    solver
-        Solver that makes the samples.
-    """
-
-    solver: FmMcvrpSolver
-
-    @property
-    def label(self) -> str:
-        """Name in the tables."""
-        return f"{self.solver.label} + local search"
-
-    @property
-    def version(self) -> str:
-        """Name and version of the model."""
-        return self.solver.version
+    step: ClassVar[str] = "local search"
 
     @property
     def device(self) -> str:
@@ -87,10 +65,10 @@ class Polished:
 class RandomStarts:
     """Local search on random solutions, as a baseline without a model."""
 
-    label: str = field(default="Random solutions + local search", init=False)
-    device: str = field(default=_ONE_CORE, init=False)
-    version: str = field(default=f"pyvrp {version('pyvrp')}", init=False)
-    configuration: str = field(default=f"random solutions, each polished by {_SEARCH}", init=False)
+    label: ClassVar[str] = "Random solutions + local search"
+    device: ClassVar[str] = _ONE_CORE
+    version: ClassVar[str] = f"pyvrp {version('pyvrp')}"
+    configuration: ClassVar[str] = f"random solutions, each polished by {_SEARCH}"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int

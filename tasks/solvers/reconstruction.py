@@ -10,66 +10,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order
-from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
-from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.solvers.solver import Answer, Improved
 
 _LEAST_GAIN = 1e-9  # relative to a part's cost: smaller gains are rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Reconstructed:
+class Reconstructed(Improved):
     """FM-MCVRP with random re-construction of its best sample.
 
-    Parameters
-    ----------
-    solver
-        Solver for the first samples and those of the parts.
-    rounds
-        Number of rounds. A round decodes disjoint parts of all instances together.
-    part_customers
-        Minimum number of customers of a part (all of a smaller instance), a size that the model was
-        trained on.
-    part_samples
-        Samples per part.
-
-    Raises
-    ------
-    McvrpError
-        If one of the numbers is below 1.
+    A round decodes disjoint parts of all instances together.
     """
 
-    solver: FmMcvrpSolver
     rounds: int = 20
-    part_customers: int = 20
-    part_samples: int = 16
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "part_customers", "part_samples"):
-            if getattr(self, name) < 1:
-                raise McvrpError(f"re-construction needs {name} of at least 1, not {getattr(self, name)}")
-
-    @property
-    def label(self) -> str:
-        """Name in the tables."""
-        return f"{self.solver.label} + re-construction"
-
-    @property
-    def version(self) -> str:
-        """Name and version of the model."""
-        return self.solver.version
-
-    @property
-    def device(self) -> str:
-        """Device of decoding."""
-        return self.solver.device
+    part_customers: int = 20  # at least, in a part: a size that the model was trained on
+    part_samples: int = 16  # per part
+    step: ClassVar[str] = "re-construction"
 
     @property
     def configuration(self) -> str:
@@ -93,34 +57,22 @@ class Reconstructed:
         decoded = self.solver.decoded(city, instances, samples, seed, table)
         states = [canonical(city, drawn.best) for drawn in decoded]
         for count in range(1, self.rounds + 1):
-            self._improve(city, instances, states, seed, count, table)
+            parts = [
+                (k, part)
+                for k, (instance, state) in enumerate(zip(instances, states, strict=True))
+                for part in parts_of(city, state, self.part_customers, _order(instance, seed, count))
+            ]
+            part_instances = [_part_instance(instances[k], part) for k, part in parts]
+            # another seed per round, so that an equal part gets new samples and rotations
+            answers = self.solver.decoded(city, part_instances, self.part_samples, seed + count, table)
+            for (k, part), answer in zip(parts, answers, strict=True):
+                if answer.costs.min() < cost(city, part) * (1 - _LEAST_GAIN):
+                    kept = [route for route in states[k].routes if route not in part.routes]
+                    states[k] = canonical(city, Solution((*kept, *answer.best.routes)))
         seconds = (time.perf_counter() - start) / len(instances)
         for instance, state in zip(instances, states, strict=True):
             reason = infeasibility(instance, state)  # feasible by construction, and checked again
             yield Answer(None if reason else state, np.array([cost(city, state)]), seconds, reason)
-
-    def _improve(
-        self,
-        city: City,
-        instances: Sequence[Instance],
-        states: list[Solution],
-        seed: int,
-        count: int,
-        table: CityTable,
-    ) -> None:
-        """Improve each of ``states`` by round ``count``."""
-        parts = [
-            (k, part)
-            for k, (instance, state) in enumerate(zip(instances, states, strict=True))
-            for part in parts_of(city, state, self.part_customers, _order(instance, seed, count))
-        ]
-        part_instances = [_part_instance(instances[k], part) for k, part in parts]
-        # another seed per round, so that an equal part gets new samples and rotations
-        answers = self.solver.decoded(city, part_instances, self.part_samples, seed + count, table)
-        for (k, part), answer in zip(parts, answers, strict=True):
-            if answer.costs.min() < cost(city, part) * (1 - _LEAST_GAIN):
-                kept = [route for route in states[k].routes if route not in part.routes]
-                states[k] = canonical(city, Solution((*kept, *answer.best.routes)))
 
 
 def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -> list[Solution]:
@@ -131,13 +83,16 @@ def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -
     no part, unless it is the whole solution.
     """
     routes = solution.routes
-    nearest = _nearest(city, routes)
+    centres = np.array([city.xy[list(route)].mean(axis=0) for route in routes])
+    delta = centres[:, None] - centres
+    distance = np.hypot(delta[..., 0], delta[..., 1])
+    np.fill_diagonal(distance, -1.0)  # a route is the nearest to itself
+    nearest: list[list[int]] = distance.argsort(axis=1, kind="stable").tolist()
     route_of = {customer: k for k, route in enumerate(routes) for customer in route}
     free = dict.fromkeys(range(len(routes)), True)
     parts: list[Solution] = []
-    for customer in order:
-        first = route_of[customer]
-        left = sum(len(routes[k]) for k in range(len(routes)) if free[k])
+    for first in (route_of[customer] for customer in order):
+        left = sum(len(route) for k, route in enumerate(routes) if free[k])
         if not free[first] or (parts and left < least):
             continue
         part: list[int] = []
@@ -147,16 +102,6 @@ def parts_of(city: City, solution: Solution, least: int, order: Sequence[int]) -
                 free[k] = False
         parts.append(Solution(tuple(routes[k] for k in sorted(part))))
     return parts
-
-
-def _nearest(city: City, routes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """Return for each route all routes by the distance of their centroids, itself first."""
-    centres = np.array([city.xy[list(route)].mean(axis=0) for route in routes])
-    delta = centres[:, None] - centres
-    distance = np.hypot(delta[..., 0], delta[..., 1])
-    np.fill_diagonal(distance, -1.0)
-    nearest: list[list[int]] = distance.argsort(axis=1, kind="stable").tolist()
-    return nearest
 
 
 def _order(instance: Instance, seed: int, count: int) -> list[int]:

@@ -16,10 +16,8 @@ from mcvrp.tasks.solvers.budgets import Budget
 from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Limits, Search, Solver, require_costs
 from mcvrp.tasks.support.registry import Registry
 
-_WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = (
-    3e-4,
-    2e-6,
-)  # overhead per answer: generating the instance, writing
+# overhead per answer: generating the instance, writing
+_WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,6 @@ class SolverEntry:
 
     Parameters
     ----------
-    label
-        Name in tables.
-    where
-        Class of the solver, "module:Class", importable by workers.
     takes
         Arguments of the class that settings may set: time_limit (seconds per run), iterations, fleet,
         population, granular (as in HGS), budget (a named combination of the others).
@@ -48,8 +42,8 @@ class SolverEntry:
         The `Limits` that ``search`` supports; also arguments of the class.
     """
 
-    label: str
-    where: str
+    label: str  # in tables
+    where: str  # class of the solver, "module:Class", importable by workers
     takes: tuple[str, ...] = ()
     seconds: Callable[[Budget, int], float] = Budget.seconds
     costs: Costs = "any"
@@ -136,11 +130,6 @@ SOLVERS = Registry(
     },
 )
 register = SOLVERS.register
-
-
-def make(name: str, **options: Any) -> Solver:
-    """Return the solver ``name`` of the registry, as `SolverEntry.make` does."""
-    return SOLVERS[name].make(**options)
 
 
 def takers(option: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,7 @@ from mcvrp.tasks.support.text import unit_text
 
 if TYPE_CHECKING:
     from mcvrp.model.decoding import Decoded
-
-COORDINATE_SCALE = (
-    1e4  # side of the city's square for solvers, large enough for integer rounding and penalty floors
-)
-SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 
 class SolverMissing(McvrpError):
@@ -45,24 +41,14 @@ class SolverFailed(McvrpError):
 class Answer:
     """Answer of a solver to one instance.
 
-    Parameters
-    ----------
-    solution
-        Best of the samples, feasible and canonical; None if no sample is feasible.
-    costs
-        Cost of each sample in the city's unit, infinite where infeasible, ``(samples,)``.
-    seconds
-        Wall-clock time of all samples together.
-    failure
-        Reason for which there is no solution.
-    elapsed
-        Wall-clock time after each sample, ``(samples,)``, if they were made one after the other.
+    ``costs`` are those of the samples in the city's unit, infinite where infeasible, ``(samples,)``;
+    ``elapsed`` is the wall-clock time after each, ``(samples,)``, if they were made one after the other.
     """
 
-    solution: Solution | None
+    solution: Solution | None  # best of the samples, feasible and canonical; None if no sample is feasible
     costs: NDArray[np.float64]
-    seconds: float
-    failure: str | None = None
+    seconds: float  # wall-clock time of all samples together
+    failure: str | None = None  # reason for which there is no solution
     elapsed: NDArray[np.float64] | None = None
 
 
@@ -87,29 +73,19 @@ class Solver(Protocol):
     ) -> Iterator[Answer]:
         """Yield one answer per instance, in order: the best of ``samples`` runs from ``seed`` up.
 
-        Raises
-        ------
-        McvrpError
-            If the solver or its model does not support the city, an instance belongs to another city or has
-            unknown customers, or ``samples`` exceeds the number of answers of a decoding strategy.
+        Raises McvrpError if the solver or its model does not support the city, an instance belongs to
+        another city or has unknown customers, or ``samples`` exceeds the number of answers of a decoding
+        strategy.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Constraints on a day's routes beside the capacity; None: unconstrained.
+    """Constraints on a day's routes beside the capacity; None: unconstrained."""
 
-    Parameters
-    ----------
-    fleet
-        Maximum number of vehicles, that is of routes.
-    longest_route
-        Maximum cost of a route, in the city's unit.
-    """
-
-    fleet: int | None = None
-    longest_route: float | None = None
+    fleet: int | None = None  # maximum number of vehicles, that is of routes
+    longest_route: float | None = None  # maximum cost of a route, in the city's unit
 
     @property
     def given(self) -> dict[str, Any]:
@@ -137,15 +113,24 @@ def longest_route(city: City, solution: Solution) -> float:
     return float(np.add.reduceat(city.legs(path), np.flatnonzero(path[:-1] == DEPOT)).max())
 
 
-def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:
-    """Return ``solution`` in at most ``fleet`` routes: the lightest are appended to others."""
-    if fleet is None or len(solution.routes) <= fleet:
-        return solution
-    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = sorted(map(list, solution.routes), key=lambda route: -sum(demand[node] for node in route))
-    for k, route in enumerate(routes[fleet:], start=1):
-        routes[-k % fleet] += route  # the lightest first
-    return Solution.of(routes[:fleet])
+@dataclass(frozen=True, eq=False)
+class Improved:
+    """Base of solvers that improve the samples of another one."""
+
+    solver: FmMcvrpSolver
+    step: ClassVar[str]  # name of the improvement in tables
+
+    @property
+    def label(self) -> str:
+        return f"{self.solver.label} + {self.step}"
+
+    @property
+    def version(self) -> str:
+        return self.solver.version
+
+    @property
+    def device(self) -> str:
+        return self.solver.device
 
 
 class Search(Solver, Protocol):
@@ -157,8 +142,7 @@ class Search(Solver, Protocol):
 
 
 Costs = Literal["any", "symmetric", "straight"]  # straight: straight lines, no cost matrix
-
-
+Run = Callable[[City, Instance, int], Solution]
 USE_PYVRP = "use solver pyvrp (--set label.solver=pyvrp)"
 
 
@@ -170,18 +154,12 @@ def require_costs(label: str, costs: Costs, city: City, hint: str = USE_PYVRP) -
         raise McvrpError(f"{label} takes symmetric costs only and the city's matrix is not symmetric: {hint}")
 
 
-Run = Callable[[City, Instance, int], Solution]
-
-
 def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int) -> Answer:
     """Return the best of the runs with seeds ``seed`` to ``seed + samples - 1``.
 
     Feasibility and cost are computed by `model.problem`, not by the solver.
 
-    Raises
-    ------
-    McvrpError
-        If the instance belongs to another city or has unknown customers.
+    Raises McvrpError if the instance belongs to another city or has unknown customers.
     """
     require_instances(city, [instance])
     start = time.perf_counter()
@@ -201,10 +179,9 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
             if best is None or costs[sample] < costs[:sample].min():
                 best = solution
         elapsed[sample] = time.perf_counter() - start
-    seconds = float(elapsed[-1])
     if best is None:
-        return Answer(None, costs, seconds, failure, elapsed)
-    return Answer(canonical(city, best), costs, seconds, elapsed=elapsed)
+        return Answer(None, costs, float(elapsed[-1]), failure, elapsed)
+    return Answer(canonical(city, best), costs, float(elapsed[-1]), elapsed=elapsed)
 
 
 def network_answers(
@@ -221,52 +198,3 @@ def network_answers(
         best = samples.best
         reason = infeasibility(instance, best)
         yield Answer(None if reason else canonical(city, best), samples.costs, seconds, reason)
-
-
-def checked_budget(time_limit: float | None, iterations: int | None) -> str:
-    """Return the budget in words: "5 s", "30 iterations"; McvrpError unless exactly one is given."""
-    if (time_limit is None) == (iterations is None):
-        raise McvrpError("a solver takes either a time limit or iterations: give one of the two")
-    if time_limit is not None:
-        if not 0 < time_limit < float("inf"):
-            raise McvrpError(f"a time limit must be a positive number of seconds, not {time_limit}")
-        return f"{time_limit:g} s"
-    if iterations is not None and iterations < 1:
-        raise McvrpError(f"a solver needs at least one iteration, not {iterations}")
-    return f"{iterations} iterations"
-
-
-def scaled_xy(city: City, instance: Instance) -> NDArray[np.float64]:
-    """Return the coordinates of the instance's nodes in a city of side 1e4, ``(n + 1, 2)``."""
-    return (city.xy[instance.nodes] - np.asarray(city.origin)) * (COORDINATE_SCALE / city.scale)
-
-
-def scaled_costs(city: City, instance: Instance) -> NDArray[np.float64]:
-    """Return the scaled travel costs between the instance's nodes for solvers, ``(n + 1, n + 1)``.
-
-    Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4. The factor of a
-    matrix of integers is an integer, so that solvers that round are exact.
-    """
-    costs = _costs(city, instance)
-    return costs * _factor(city, costs)
-
-
-def cost_factor(city: City, instance: Instance) -> float:
-    """Return the factor of `scaled_costs`."""
-    return _factor(city, _costs(city, instance))
-
-
-def _factor(city: City, costs: NDArray[np.float64]) -> float:
-    if city.matrix is None:
-        return COORDINATE_SCALE / city.scale
-    largest = float(costs.max())
-    factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
-    if np.array_equal(costs, np.rint(costs)):
-        factor = max(1.0, np.floor(factor))
-    return factor
-
-
-def _costs(city: City, instance: Instance) -> NDArray[np.float64]:
-    costs = city.costs(instance.nodes)
-    np.fill_diagonal(costs, 0)  # PyVRP requires 0, HGS-CVRP would add it for each empty route
-    return costs

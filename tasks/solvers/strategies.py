@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcvrp.tasks.support.registry import Registry
@@ -24,29 +25,17 @@ class Decoding:
     beam_width: int = 16
 
 
-def _any_number(settings: Decoding) -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class StrategyEntry:
     """Decoding strategy of a benchmark; with unlimited answers, also of `solve`.
 
-    Parameters
-    ----------
-    kind
-        Abbreviation in tables, `Strategy.kind`.
-    make
-        Constructor of the strategy, which imports torch.
-    answers
-        Number of answers per instance and rotation; None: unlimited.
-    identity
-        Settings that determine its samples; default: all of them and the number of rotations.
+    ``answers`` is the number of answers per instance and rotation, None if unlimited. ``identity`` are the
+    settings that determine its samples, by default all of them and the number of rotations.
     """
 
-    kind: str
-    make: Callable[[Decoding], Strategy]
-    answers: Callable[[Decoding], int | None] = _any_number
+    kind: str  # abbreviation in tables, `Strategy.kind`
+    make: Callable[[Decoding], Strategy]  # imports torch
+    answers: Callable[[Decoding], int | None] = lambda settings: None
     identity: Callable[[Decoding, int], Identity | None] | None = None
 
     def decides(self, name: str, settings: Decoding, rotations: int) -> Identity | None:
@@ -56,26 +45,14 @@ class StrategyEntry:
         return self.identity(settings, rotations)
 
 
-def _greedy(settings: Decoding) -> Strategy:
-    from mcvrp.model.strategies import Greedy
+def _strategies() -> ModuleType:
+    from mcvrp.model import strategies
 
-    return Greedy()
-
-
-def _nucleus(settings: Decoding) -> Strategy:
-    from mcvrp.model.strategies import Nucleus
-
-    return Nucleus(settings.p, settings.top_k, settings.temperature)
+    return strategies
 
 
-def _beam(settings: Decoding) -> Strategy:
-    from mcvrp.model.strategies import Beam
-
-    return Beam(settings.beam_width)
-
-
-def nucleus_identity(settings: Decoding, rotations: int) -> Identity:
-    """Return the settings that determine the samples; neutral ones are left out, as in older results."""
+def _nucleus_identity(settings: Decoding, rotations: int) -> Identity:
+    """Return the settings that determine the samples; neutral ones are left out."""
     more = (settings.top_k, settings.temperature)
     return (settings.p, rotations, *(more if more != (None, 1.0) else ()))
 
@@ -83,11 +60,20 @@ def nucleus_identity(settings: Decoding, rotations: int) -> Identity:
 STRATEGIES = Registry(
     "strategy",
     {
-        "gs": StrategyEntry("GS", _greedy, lambda settings: 1, lambda settings, rotations: None),
-        "ns": StrategyEntry("NS", _nucleus, identity=nucleus_identity),
+        "gs": StrategyEntry(
+            "GS",
+            lambda settings: _strategies().Greedy(),
+            lambda settings: 1,
+            lambda settings, rotations: None,
+        ),
+        "ns": StrategyEntry(
+            "NS",
+            lambda settings: _strategies().Nucleus(settings.p, settings.top_k, settings.temperature),
+            identity=_nucleus_identity,
+        ),
         "bs": StrategyEntry(
             "BS",
-            _beam,
+            lambda settings: _strategies().Beam(settings.beam_width),
             lambda settings: settings.beam_width,
             lambda settings, rotations: ("beam", settings.beam_width, "dominance"),
         ),

@@ -18,7 +18,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
 from mcvrp.tasks.solvers.registry import SolverEntry
-from mcvrp.tasks.solvers.solver import Answer, Search, SolverFailed
+from mcvrp.tasks.solvers.solver import Answer, SolverFailed
 
 Routes = tuple[tuple[int, ...], ...]  # of a solution, the depot left out
 
@@ -30,63 +30,35 @@ class Start:
     routes: tuple[Routes, ...]
     seconds: float
 
-    def __post_init__(self) -> None:
-        if not self.routes:
-            raise McvrpError("a warm start needs at least one sample: give one")
-
 
 @dataclass(frozen=True)
 class WarmStarted:
     """A search with samples of the instances as starts and the remaining time.
 
-    Parameters
-    ----------
-    finisher
-        Solver of the search, which takes as many of the best distinct samples as it supports: HGS adds
-        them to its population, PyVRP starts from the best.
-    total
-        Seconds per instance, decoding included.
-    starts
-        Samples of each instance, in the order of the instances.
-    version
-        Name and version of the model.
-    device
-        Device of both.
-    sampler
-        Name of the model with its decoder, as in tables.
-    population
-        HGS's minimum population size; None: its default.
-
-    Raises
-    ------
-    McvrpError
-        If the total is not a positive number of seconds.
+    The finisher takes as many of the best distinct samples as it supports: HGS adds them to its population,
+    PyVRP starts from the best. Raises McvrpError if the total is not a positive number of seconds.
     """
 
     finisher: SolverEntry
-    total: float
-    starts: tuple[Start, ...]
-    version: str = ""
-    device: str = "1 CPU core"
-    sampler: str = "FM-MCVRP (NS)"
-    population: int | None = None
+    total: float  # seconds per instance, decoding included
+    starts: tuple[Start, ...]  # in the order of the instances
+    version: str = ""  # name and version of the model
+    device: str = "1 CPU core"  # of decoding and search
 
     def __post_init__(self) -> None:
-        self._search(self.total)
+        self.finisher.search(time_limit=self.total)
 
     @property
     def label(self) -> str:
-        """Name in the tables."""
-        return f"{self.sampler} + {self.finisher.label} (equal time)"
+        return f"FM-MCVRP (NS) + {self.finisher.label} (equal time)"
 
     @property
     def configuration(self) -> str:
         """Model, number of samples, total time and the search in one line."""
         model = f"model {self.version}, " if self.version else ""
-        counts = sorted({len(start.routes) for start in self.starts})
-        samples = "-".join(map(str, counts[:1] + counts[1:][-1:])) or "no"
+        samples = len(self.starts[0].routes)
         used = f"the best {self.finisher.starts}" if self.finisher.starts > 1 else "the best"
-        search = self._search(self.total)
+        search = self.finisher.search(time_limit=self.total)
         return (
             f"{model}{samples} samples decoded one instance at a time, {used} a start for "
             f"{search.version} with what is left of {self.total:g} s; {search.configuration}"
@@ -100,16 +72,8 @@ class WarmStarted:
         ``samples`` is ignored, as the starts are given. If decoding took all the time, the best sample is the
         answer.
 
-        Raises
-        ------
-        McvrpError
-            If there is not one start per instance, a start has no feasible sample, or the finisher does not
-            support the city's costs.
+        Raises McvrpError if a start has no feasible sample, or the finisher does not support the costs.
         """
-        if len(instances) != len(self.starts):
-            raise McvrpError(
-                f"{len(self.starts)} warm starts for {len(instances)} instances: give one for each"
-            )
         require_instances(city, instances)
         self.finisher.require_costs(city)
         for instance, start in zip(instances, self.starts, strict=True):
@@ -122,22 +86,18 @@ class WarmStarted:
         left = self.total - start.seconds - (time.thread_time() - processor)
         if left > 0:
             with contextlib.suppress(SolverFailed):  # the best sample remains
-                result = self._search(left).search(city, instance, seed, starts)
+                result = self.finisher.search(time_limit=left).search(city, instance, seed, starts)
                 if infeasibility(instance, result) is None:
                     best = min(best, canonical(city, result), key=lambda solution: cost(city, solution))
         seconds = start.seconds + time.perf_counter() - began
         return Answer(best, np.array([cost(city, best)]), seconds)
 
-    def _search(self, seconds: float) -> Search:
-        return self.finisher.search(time_limit=seconds, population=self.population)
-
 
 def _cheapest(city: City, instance: Instance, start: Start, most: int) -> list[Solution]:
     """Return the cheapest feasible samples, canonical and distinct, in ascending order of cost."""
-    samples = sorted(map(Solution, start.routes), key=lambda solution: cost(city, solution))
     chosen: dict[Solution, None] = {}
     reason: str | None = None
-    for sample in samples:
+    for sample in sorted(map(Solution, start.routes), key=lambda solution: cost(city, solution)):
         reason = infeasibility(instance, sample)
         if reason is None:
             chosen.setdefault(canonical(city, sample))

@@ -14,10 +14,7 @@ from mcvrp.memory import control_groups
 
 
 def local_cores(root: Path = Path("/")) -> int:
-    """Return the number of cores available to this process, by its affinity and its container's limit.
-
-    ``root`` is the parent of ``proc`` and ``sys``.
-    """
+    """Return the number of cores available to this process, by its affinity and its container's limit."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits = [cpu_limit(group) for group in control_groups("cpu", root)]
     return max(1, min([cores, *(int(limit) for limit in limits if limit is not None)]))
@@ -33,10 +30,7 @@ def cpu_limit(cgroup: Path) -> float | None:
 
 
 def busy_seconds() -> float | None:
-    """Return the processor time used on this machine since its start, summed over cores and users.
-
-    None if the system does not provide it. A container sees the whole machine.
-    """
+    """Return the processor time in s used on this machine, also by others; None if it is unknown."""
     try:
         times = psutil.cpu_times()._asdict()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Style of all figures: colours, axes, sizes, and their files.
+"""Figures: their colours, axes, sizes and files, and the picture of an instance's solutions.
 
 The palette is that of Okabe and Ito, which is safe for colour-blind readers; fonts are readable at half size.
 pyplot's global state is not used.
@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from mcvrp.tasks.support.text import readable_unit
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
+from mcvrp.tasks.support.text import length_text, readable_unit
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
 DPI = 150
 _MIN_WIDTH = 8.4  # inches, for a legend of all methods
 FONT = 12
+# Counter-clockwise around the depot from blue over green and yellow to red, as in the paper's last appendix,
+# in colours that are safe for colour-blind readers.
+SWEEP = LinearSegmentedColormap.from_list("sweep", [BLUE, GREEN, "#D9B400", ORANGE])
+_DASHES = ("-", (0, (5, 1.5)))  # adjacent routes have similar colours
+_REST = "Addresses without an order"
+_PALE = "#CCCCCC"
+_INK, _SMALLEST = 4000.0, 1.2  # area in square points of all markers together, and of one
 
 
 def in_unit(unit: str) -> str:
@@ -82,3 +95,42 @@ def svg(figure: Figure) -> bytes:
     with rc_context({"svg.hashsalt": "mcvrp"}):
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
+
+
+def solutions(
+    city: City, instance: Instance, panels: Sequence[tuple[str, Solution]], reference: int = 0
+) -> Figure:
+    """Return titled solutions of an instance side by side; gaps are relative to the panel ``reference``."""
+    figure, axes = panel_grid(len(panels), columns=len(panels), width=5.0, height=6.0)
+    totals = [cost(city, solution) for _, solution in panels]
+    base, what = totals[reference], "distance" if city.matrix is None else "cost"
+    for k, (axis, (title, solution), total) in enumerate(zip(axes, panels, totals, strict=True)):
+        gap = "" if k == reference else f", gap {100 * (total - base) / base:+.2f} %"
+        routes = len(solution.routes)
+        axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{gap}, {routes} routes")
+        _draw_routes(axis, city, instance, solution)
+    depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")
+    rest = Line2D([], [], linestyle="none", marker="o", markersize=6, color=_PALE, label=_REST)
+    figure.legend(handles=[depot, rest], loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution) -> None:
+    xy = city.xy
+    thin = max(0.9, 2.4 - instance.n / 150)
+    rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
+    size = max(_SMALLEST, min(8 * thin, _INK / max(len(rest), 1)))
+    looks: dict[str, Any] = {"color": _PALE, "zorder": 1, "linewidths": 0, "rasterized": True}
+    axis.scatter(xy[rest, 0], xy[rest, 1], s=size, **looks)
+    for k, route in enumerate(solution.routes):
+        colour = SWEEP(k / max(len(solution.routes) - 1, 1))
+        path = [DEPOT, *route, DEPOT]
+        axis.plot(*xy[path].T, color=colour, linestyle=_DASHES[k % 2], linewidth=thin, zorder=2)
+        x, y = xy[list(route)].T
+        axis.scatter(x, y, s=14 * thin, color=colour, zorder=3, edgecolors="white", linewidths=0.6 * thin / 2)
+    depot: dict[str, Any] = {"marker": "s", "markersize": 11, "color": "black", "markeredgecolor": "white"}
+    axis.plot(*xy[DEPOT], linestyle="none", zorder=4, **depot)
+    axis.set_aspect("equal")
+    axis.grid(False)
+    unit = city.unit if city.matrix is None else ""  # the unit of a matrix is not that of the map
+    show_lengths(axis, city.scale, unit)

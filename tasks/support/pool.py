@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from queue import SimpleQueue
+from typing import Any, Self, TypeVar
 
 from mcvrp.tasks.support.processes import start_group, stop_group
 
@@ -42,14 +42,8 @@ R = TypeVar("R")
 class Pool:
     """Pool of at most ``cores`` processes, this one included; children end with the pool or their parent.
 
-    Use it from one thread: the kernel kills children when the thread that started them ends.
-
-    Parameters
-    ----------
-    cores
-        Maximum number of processes (1: no children).
-    worth
-        Seconds of work, done and expected, per child.
+    A child is started per ``worth`` seconds of work, done and expected. Use the pool from one thread: the
+    kernel kills children when the thread that started them ends.
     """
 
     def __init__(self, cores: int, worth: float = _WORTH) -> None:
@@ -60,9 +54,7 @@ class Pool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -78,33 +70,28 @@ class Pool:
     def map(self, work: Callable[[C, T], R], context: C, tasks: Sequence[T]) -> list[R]:
         """Return ``work(context, task)`` for each of ``tasks``, in their order.
 
-        Parameters
-        ----------
-        work
-            A function of a module.
-        context
-            Arguments of all tasks. A part is sent to a child once, and again if it is another object, so
-            parts must not be modified.
-
-        Raises
-        ------
-        Exception
-            Exceptions of ``work``, in any process.
+        ``work`` is a function of a module; its exceptions are raised here. A part of ``context`` is sent to a
+        child once, and again if it is another object, so parts must not be modified.
         """
-        job = _Job(work, context, tasks)
+        job = _Job(work, context, tasks, deque(range(len(tasks))))
         seconds, count = 0.0, 0
         try:
             self._share(job, 0.0)
-            while (index := job.take(wait=True)) is not None:
+            while len(job.results) < len(tasks) and not job.error:
+                if (index := job.take()) is None:
+                    job.changes.get()  # a child has done its task, or failed, or given it back
+                    continue
                 began = time.thread_time()
-                job.finish(index, work(context, tasks[index]))
+                job.results[index] = work(context, tasks[index])
                 seconds += (spent := time.thread_time() - began)
                 count += 1
                 self._own_seconds += spent
-                self._share(job, seconds / count * job.waiting)
-            return job.results()
+                self._share(job, seconds / count * len(job.waiting))
+            if job.error:
+                raise job.error
+            return [job.results[index] for index in range(len(tasks))]
         except BaseException:
-            job.end()
+            job.waiting.clear()
             self.close()
             raise
 
@@ -114,7 +101,7 @@ class Pool:
             child.stop()
         self._children = []
 
-    def _share(self, job: _Job[C, T, R], left: float) -> None:
+    def _share(self, job: _Job, left: float) -> None:
         """Let children take tasks of ``job``: as many as past work and ``left`` seconds of it are worth."""
         work = self._own_seconds + self.children_seconds + left
         while len(self._children) < self._max_children and work >= self._worth * (1 + len(self._children)):
@@ -127,67 +114,37 @@ class Pool:
             child.join_in(job)
 
 
-class _Job(Generic[C, T, R]):
-    """Waiting tasks, and the results of the others."""
+@dataclass
+class _Job:
+    """Tasks of a call, shared by threads: operations on its deque and dictionary are atomic."""
 
-    def __init__(self, work: Callable[[C, T], R], context: C, tasks: Sequence[T]) -> None:
-        self.work, self.context, self.tasks = work, context, tasks
-        self._waiting = deque(range(len(tasks)))
-        self._results: dict[int, R] = {}
-        self._error: BaseException | None = None
-        self._changed = threading.Condition()
+    work: Callable[[Any, Any], Any]
+    context: tuple[Any, ...]
+    tasks: Sequence[Any]
+    waiting: deque[int]  # indices of the tasks that no process has taken
+    results: dict[int, Any] = field(default_factory=dict)
+    error: Exception | None = None
+    changes: SimpleQueue[None] = field(default_factory=SimpleQueue)  # an entry per change by a child
 
-    @property
-    def waiting(self) -> int:
-        """Number of tasks that no process has taken."""
-        return len(self._waiting)
+    def take(self) -> int | None:
+        with contextlib.suppress(IndexError):
+            return self.waiting.popleft()
+        return None
 
-    def take(self, *, wait: bool = False) -> int | None:
-        """Return the index of a task; None if none is left, or with ``wait`` if none will be returned."""
-        with self._changed:
-            while wait and not self._waiting and not self._error and len(self._results) < len(self.tasks):
-                self._changed.wait()
-            return self._waiting.popleft() if self._waiting else None
-
-    def finish(self, index: int, result: R) -> None:
-        """Store the result of the task ``index``."""
-        with self._changed:
-            self._results[index] = result
-            self._changed.notify_all()
-
-    def give_back(self, index: int) -> None:
-        """Return the task ``index``, for another process to take."""
-        with self._changed:
-            self._waiting.appendleft(index)
-            self._changed.notify_all()
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Drop the waiting tasks."""
-        with self._changed:
-            self._waiting.clear()
-            self._error = error
-            self._changed.notify_all()
-
-    def results(self) -> list[R]:
-        """Return all results; raises the error that ended the job."""
-        if self._error:
-            raise self._error
-        return [self._results[index] for index in range(len(self.tasks))]
+    def fail(self, error: Exception) -> None:
+        self.error = error
+        self.waiting.clear()
+        self.changes.put(None)
 
 
-@dataclass(eq=False)
 class _Child:
     """Child process, and the thread of this process that sends tasks to it."""
 
-    seconds: float = 0.0  # processor time
-    worked: bool = False
-    dead: bool = False
-    _held: tuple[Any, ...] = ()  # the context that it has
-    _driver: threading.Thread | None = None
-    _process: subprocess.Popen[str] = field(init=False)
-    _connection: Connection = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.seconds = 0.0  # processor time
+        self.worked = self.dead = False
+        self._held: tuple[Any, ...] = ()  # the context that it has
+        self._thread: threading.Thread | None = None
         self._connection, theirs = Pipe()
         with theirs:
             self._process = start_group(
@@ -198,18 +155,18 @@ class _Child:
                 pass_fds=[theirs.fileno()],
             )
 
-    def join_in(self, job: _Job[Any, Any, Any]) -> None:
+    def join_in(self, job: _Job) -> None:
         """Do tasks of ``job`` while there are any, unless the process does so already."""
-        if not self.dead and not (self._driver and self._driver.is_alive()):
-            self._driver = threading.Thread(target=self._drive, args=(job,), daemon=True)
-            self._driver.start()
+        if not self.dead and not (self._thread and self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._drive, args=(job,), daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """Stop the process; its current task is lost."""
         self.dead = True
         stop_group(self._process, grace=0.5)
 
-    def _drive(self, job: _Job[Any, Any, Any]) -> None:
+    def _drive(self, job: _Job) -> None:
         index = None
         try:
             _send(self._connection, (job.work, len(job.context), self._new(job.context)))
@@ -220,18 +177,20 @@ class _Child:
                 error, result, seconds = _receive(self._connection)
                 self.worked, self.seconds = True, self.seconds + seconds
                 if error:
-                    job.end(error)
+                    job.fail(error)
                 else:
-                    job.finish(index, result)
+                    job.results[index] = result
+                    job.changes.put(None)
             _send(self._connection, None)
         except (EOFError, OSError):
             if not self.dead:
                 self.dead = True
                 logger.warning("a child process %s: the others do its tasks", _death(self._process))
             if index is not None:
-                job.give_back(index)
+                job.waiting.appendleft(index)
+                job.changes.put(None)
         except Exception as error:
-            job.end(error)
+            job.fail(error)
 
     def _new(self, context: tuple[Any, ...]) -> dict[int, Any]:
         held = self._held
@@ -266,20 +225,14 @@ def main() -> None:
             context = tuple(new[k] if k in new else context[k] for k in range(length))
             _send(connection, None)
             while (task := _receive(connection)) is not None:
-                _send(connection, _result(work, context, task[0]))
+                began, error, result = time.process_time(), None, None
+                try:
+                    result = work(context, task[0])
+                except Exception as raised:  # raised in the parent
+                    error = raised
+                _send(connection, (error, result, time.process_time() - began))
         except EOFError:
             return
-
-
-def _result(
-    work: Callable[[Any, Any], Any], context: tuple[Any, ...], task: object
-) -> tuple[Exception | None, Any, float]:
-    began, error, result = time.process_time(), None, None
-    try:
-        result = work(context, task)
-    except Exception as raised:  # raised in the parent
-        error = raised
-    return error, result, time.process_time() - began
 
 
 if __name__ == "__main__":

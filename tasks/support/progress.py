@@ -1,7 +1,4 @@
-"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise periodic log lines.
-
-Listeners (`listening`) receive the reports, too: the Prefect UI gets its bar from one.
-"""
+"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
@@ -43,7 +39,8 @@ class ProgressReport:
     @property
     def pace(self) -> list[str]:
         """Rate, remaining time and note, if there are any."""
-        rate = f"{_number(self.rate)} {self.unit}/s" if self.rate > 0 else ""
+        number = f"{self.rate:,.0f}" if self.rate >= 100 else f"{self.rate:.3g}"
+        rate = f"{number} {self.unit}/s" if self.rate > 0 else ""
         left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]
 
@@ -64,22 +61,12 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @dataclass
 class Progress:
-    """Context manager that reports the progress of a task on stderr.
+    """Context manager that reports the progress of a task on stderr."""
 
-    Parameters
-    ----------
-    label
-        Name of the task.
-    total, unit
-        Amount of work, in ``unit``.
-    done
-        Amount done by an earlier run, which is not part of the rate.
-    """
-
-    label: str
-    total: int
+    label: str  # name of the task
+    total: int  # amount of work, in ``unit``
     unit: str
-    done: int = 0
+    done: int = 0  # at first, that of an earlier run, which is not part of the rate
     note: str = ""
     _start: float = field(default_factory=time.monotonic, init=False)
     _initial: int = field(default=0, init=False)
@@ -91,21 +78,15 @@ class Progress:
         self._start = self._reported = time.monotonic()
         self._initial = self.done
         if sys.stderr.isatty():
-            self._bar = RichProgress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rest]}"),
-                console=Console(stderr=True),
-            )
+            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+            rest = TextColumn("{task.fields[rest]}")
+            self._bar = RichProgress(*columns, rest, console=Console(stderr=True))
             self._bar.add_task(self.label, total=self.total, completed=self.done, rest="")
             self._bar.start()
         self._publish(line=False)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._publish(line=self.done > self._initial and self.done != self._logged)
         if self._bar:
             self._bar.stop()
@@ -119,10 +100,9 @@ class Progress:
         self.done = done
         self.note = self.note if note is None else note
         now = time.monotonic()
-        if now - self._reported < (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
-            return
-        self._reported = now
-        self._publish(line=True)
+        if now - self._reported >= (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
+            self._reported = now
+            self._publish(line=True)
 
     def begin(self) -> None:
         """Start measuring the rate now, without the preparation before."""
@@ -157,7 +137,3 @@ def duration(seconds: float) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 86400:.1f} days"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

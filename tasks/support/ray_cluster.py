@@ -60,24 +60,9 @@ def join_cluster(
 ) -> RayNode | None:
     """Connect this process to the cluster at ``address`` as a driver; ``stack`` disconnects it.
 
-    Parameters
-    ----------
-    patience
-        Seconds during which a cluster that does not answer is tried again.
-    shared_bytes
-        Size of the objects that the driver will share.
-    options
-        Of `ray.init`.
-
-    Returns
-    -------
-    RayNode | None
-        The node; None for a Ray client (``ray://``), which needs none.
-
-    Raises
-    ------
-    McvrpError
-        If the cluster does not answer, or rejects this process.
+    Returns the node through which it is connected, None for a Ray client (``ray://``), which needs none.
+    ``options`` are those of `ray.init`, ``shared_bytes`` is the size of the objects that the driver will
+    share. McvrpError if the cluster does not answer for ``patience`` seconds, or rejects this process.
     """
     began = time.monotonic()
     while True:
@@ -110,12 +95,9 @@ def _connect(
 
 
 def require_answer(address: str) -> None:
-    """Check that the cluster at ``address`` accepts connections and, unless it is ``ray://``, is healthy.
+    """Raise McvrpError unless the cluster at ``address`` answers and, if it is not ``ray://``, is healthy.
 
-    Raises
-    ------
-    McvrpError
-        If not.
+    `ray.init` alone would retry for minutes.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
@@ -128,10 +110,7 @@ def require_answer(address: str) -> None:
 
 
 def _health_error(address: str) -> str | None:
-    """Return the error message of Ray's health check at ``address``; None if it is healthy.
-
-    `ray.init` alone would retry for minutes.
-    """
+    """Return the error message of Ray's health check at ``address``; None if it is healthy."""
     command = [*_RAY_COMMAND, "health-check", "--skip-version-check", "--address", address]
     try:
         check = subprocess.run(command, capture_output=True, text=True, timeout=_HEALTH_SECONDS)
@@ -153,12 +132,7 @@ def ray_node(address: str, *, shared_bytes: int = 0) -> Iterator[RayNode]:
     """Hold a node of the cluster at ``address`` (host:port).
 
     A node that another process has started on this machine is used as it is, and keeps running. A node that
-    we start serves a single driver and ends with it.
-
-    Raises
-    ------
-    RuntimeError
-        If the cluster rejects the node; the message is Ray's own.
+    we start serves a single driver and ends with it; RuntimeError with Ray's own message if it is rejected.
     """
     if existing := _existing_node(address):
         yield existing
@@ -166,13 +140,8 @@ def ray_node(address: str, *, shared_bytes: int = 0) -> Iterator[RayNode]:
     with scratch_folder("ray") as folder:
         command = [
             *_RAY_COMMAND,
-            "start",
-            f"--address={address}",
-            "--block",
-            "--num-cpus=0",
-            "--num-gpus=0",
-            "--disable-usage-stats",
-            f"--temp-dir={folder}",
+            *("start", f"--address={address}", "--block", "--num-cpus=0", "--num-gpus=0"),
+            *("--disable-usage-stats", f"--temp-dir={folder}"),
             f"--object-store-memory={_STORE_BYTES + 2 * shared_bytes}",
         ]
         output = Path(folder, "output")

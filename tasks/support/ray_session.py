@@ -39,21 +39,11 @@ _QUIET = {
 
 @dataclass
 class _Connection:
-    """Connection of this process to Ray, which allows one at a time.
+    """Connection of this process to Ray, which allows one at a time."""
 
-    Attributes
-    ----------
-    node
-        The node through which a cluster was joined, if one was.
-    keeper
-        Holder of the next local session beyond its `ray_session`: see `kept_ray`.
-    kept_bytes
-        Size of the objects that sessions of the keeper share, at most.
-    """
-
-    node: RayNode | None = None
-    keeper: contextlib.ExitStack | None = None
-    kept_bytes: int = 0
+    node: RayNode | None = None  # through which a cluster was joined
+    keeper: contextlib.ExitStack | None = None  # of the next local session: see `kept_ray`
+    kept_bytes: int = 0  # that sessions of the keeper share, at most
 
 
 _CONNECTION = _Connection()
@@ -69,20 +59,9 @@ class ClusterLost(McvrpError):
 def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: float = 0.0) -> Iterator[int]:
     """Hold a Ray session and yield the number of one-core tasks that it can run at once.
 
-    Parameters
-    ----------
-    workers
-        Number of cores (default: all).
-    shared_bytes
-        Size of the objects that all workers share.
-    patience
-        Seconds during which a cluster that does not answer is tried again.
-
-    Raises
-    ------
-    McvrpError
-        If there are fewer cores than requested, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not
-        answer, or Ray does not come up on this machine after several attempts.
+    It has ``workers`` cores (default: all), and room for objects of ``shared_bytes`` that all workers share.
+    McvrpError if there are fewer cores, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not answer
+    for ``patience`` seconds, or Ray does not come up on this machine after several attempts.
     """
     address = os.environ.get("RAY_ADDRESS")
     if (keeper := _CONNECTION.keeper) and not address and not ray.is_initialized():
@@ -107,12 +86,8 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: 
 def kept_ray(shared_bytes: int = 0) -> Iterator[None]:
     """Keep the first session on this machine for the following ones: to start one takes 5 s of a core.
 
-    Sessions on a cluster end as without it, because a lost cluster has to be joined again.
-
-    Parameters
-    ----------
-    shared_bytes
-        Size of the objects that workers share, at most.
+    ``shared_bytes`` is the maximum of the sessions. Those on a cluster end as without it, because a lost
+    cluster has to be joined again.
     """
     before = _CONNECTION.keeper, _CONNECTION.kept_bytes
     with contextlib.ExitStack() as stack:
@@ -171,8 +146,7 @@ def _joined(address: str, patience: float, shared_bytes: int) -> Iterator[int]:
 @contextlib.contextmanager
 def _started(workers: int | None, shared_bytes: int) -> Iterator[int]:
     """Hold Ray on this machine and yield the number of its cores."""
-    cores = _checked_cores(workers, local_cores(), "this machine")
-    started: list[psutil.Process] = []
+    cores, started = _checked_cores(workers, local_cores(), "this machine"), list[psutil.Process]()
     try:
         started = _start(cores, _OBJECT_STORE + 2 * shared_bytes)
         yield cores
@@ -187,11 +161,9 @@ def _started(workers: int | None, shared_bytes: int) -> Iterator[int]:
 
 
 def _start(cores: int, store_bytes: int) -> list[psutil.Process]:
-    """Start Ray on this machine and return its processes.
-
-    A busy machine may take longer than the 30 s that Ray allows, so starting is tried several times.
-    """
+    """Start Ray on this machine and return its processes."""
     before = descendants(os.getpid())
+    # several times: a busy machine may take longer than the 30 s that Ray allows
     for pause in (*_PAUSES, None):
         try:
             ray.init(

@@ -32,26 +32,11 @@ def windowed(
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with ``work(item, shared)``, in the order of completion.
 
-    If the worker of an item died repeatedly, its result is the `ray.exceptions.RayError`.
-
-    Parameters
-    ----------
-    items
-        Consumed as workers become free.
-    workers
-        Number of tasks to run at once.
-    shared
-        Sent to the workers once.
-    store
-        The store of ``work``. It is contacted if no result arrives for a while, because workers that wait for
-        it do not report that.
-    refusals
-        Yield a `McvrpError` of ``work`` as the result of its item, instead of raising it.
-
-    Raises
-    ------
-    McvrpError
-        Errors of ``work`` without ``refusals``; always a `StoreError`; ClusterLost if Ray is gone.
+    ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. The ``store`` of ``work`` is
+    contacted if no result arrives for a while, because workers that wait for it do not report that. If the
+    worker of an item died repeatedly, its result is the `ray.exceptions.RayError`; with ``refusals``, that of
+    an item refused by ``work`` is the McvrpError, which is raised otherwise, as a StoreError always is.
+    ClusterLost if Ray is gone.
     """
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
     context = ray.put(shared)

@@ -21,28 +21,13 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """Mapping of names to entries, in the order of registration; reading it loads the plugins.
-
-    Parameters
-    ----------
-    kind
-        Kind of the entries, for messages: "solver".
-    entries
-        Included entries.
-    """
+    """Mapping of names to entries of a ``kind``, in order of registration; reading it loads the plugins."""
 
     def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
-        self._kind = kind
-        self._entries = dict(entries)
+        self._kind, self._entries = kind, dict(entries)
 
     def register(self, name: str, entry: T) -> None:
-        """Add ``entry``; adding the same one again has no effect.
-
-        Raises
-        ------
-        McvrpError
-            If the name is in use or invalid.
-        """
+        """Add ``entry``, unless it has been added; McvrpError if the name is in use or invalid."""
         if not re.fullmatch(NAME_PATTERN, name):
             raise McvrpError(
                 f"{name!r} is not a valid name of a {self._kind}: use letters, digits, '.', '_' and '-'"
@@ -66,13 +51,7 @@ _loaded: set[EntryPoint] = set()
 
 
 def load_plugins() -> None:
-    """Import the modules in the group `mcvrp.plugins` of installed packages, once each.
-
-    Raises
-    ------
-    McvrpError
-        If one cannot be imported.
-    """
+    """Import the modules in the group `mcvrp.plugins` of installed packages; McvrpError if one fails."""
     for plugin in _plugins() - _loaded:
         _loaded.add(plugin)  # before the import, in which a plugin may read its registry
         try:

@@ -44,17 +44,9 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     else:
         t, p = stats.ttest_rel(x, y, alternative="less")
         low, high = stats.ttest_rel(x, y).confidence_interval(CONFIDENCE)
-    return Statistics(
-        x_mean=float(x.mean()),
-        y_mean=float(y.mean()),
-        x_std=float(x.std(ddof=1)),
-        y_std=float(y.std(ddof=1)),
-        t=float(t),
-        p=float(p),
-        degrees=len(difference) - 1,
-        ci_low=float(low),
-        ci_high=float(high),
-    )
+    x_mean, y_mean, x_std, y_std = map(float, (x.mean(), y.mean(), x.std(ddof=1), y.std(ddof=1)))
+    degrees, interval = len(difference) - 1, (float(low), float(high))
+    return Statistics(x_mean, y_mean, x_std, y_std, float(t), float(p), degrees, *interval)
 
 
 def skewed_t_test(change: NDArray[np.float64]) -> float:

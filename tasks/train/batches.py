@@ -49,33 +49,17 @@ class GlobalBatch:
         return sum(problem for problem, _ in tokens), sum(solution for _, solution in tokens)
 
 
+@dataclass(frozen=True, eq=False)
 class SampleStream:
-    """Batches of one phase.
+    """Batches of one phase, divided among ``ranks`` and into micro-batches (`model.micro_batches`)."""
 
-    Parameters
-    ----------
-    rotation
-        Rotate each sample about the depot by a random angle.
-    shuffled
-        Present the routes of each label in random order (last appendix of the paper).
-    micro_batch, micro_tokens
-        Maximum samples and tokens of a micro-batch: see `model.micro_batches`.
-    """
-
-    def __init__(
-        self,
-        curriculum: Curriculum,
-        cache: LabelCache,
-        rotation: bool,
-        *,
-        shuffled: bool = False,
-        ranks: int = 1,
-        micro_batch: int | None = None,
-        micro_tokens: int | None = None,
-    ) -> None:
-        self.curriculum, self.cache = curriculum, cache
-        self.rotation, self.shuffled = rotation, shuffled
-        self.ranks, self.micro_batch, self.micro_tokens = ranks, micro_batch, micro_tokens
+    curriculum: Curriculum
+    cache: LabelCache
+    rotation: bool  # rotate each sample about the depot by a random angle
+    shuffled: bool = False  # present the routes of each label in random order (last appendix of the paper)
+    ranks: int = 1
+    micro_batch: int | None = None  # maximum samples of a micro-batch
+    micro_tokens: int | None = None
 
     def global_batch(self, step: int) -> GlobalBatch:
         """Return the samples of ``step`` in ``1..steps``, divided among the ranks."""
@@ -143,46 +127,36 @@ class SampleStream:
             return
         pending: deque[Future[tuple[GlobalBatch, list[Batch]]]] = deque()
         gpu = torch.cuda.current_device() if torch.cuda.is_available() else None
-        with ThreadPoolExecutor(1, initializer=_use_gpu, initargs=(gpu,)) as worker:
+        with ThreadPoolExecutor(1) as worker:
             for step in range(first, last + 1):
-                pending.append(worker.submit(self._pinned, step, rank))
+                pending.append(worker.submit(self._prepared, step, rank, gpu))
                 if len(pending) > _AHEAD:
                     yield pending.popleft().result()
             while pending:  # nothing left to prefetch
                 yield pending.popleft().result()
 
-    def _prepared(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
+    def _prepared(self, step: int, rank: int, gpu: int | None = None) -> tuple[GlobalBatch, list[Batch]]:
         batch = self.global_batch(step)
-        return batch, [self.tensors(batch, rows) for rows in batch.pieces[rank]]
-
-    def _pinned(self, step: int, rank: int) -> tuple[GlobalBatch, list[Batch]]:
-        batch, pieces = self._prepared(step, rank)
-        return batch, [piece.pinned() for piece in pieces] if torch.cuda.is_available() else pieces
+        pieces = [self.tensors(batch, rows) for rows in batch.pieces[rank]]
+        if gpu is None:
+            return batch, pieces
+        torch.cuda.set_device(gpu)  # a new thread starts with GPU 0, whatever its rank uses
+        return batch, [piece.pinned() for piece in pieces]
 
 
 def _shuffled(
     path: NDArray[np.int64], path_lengths: NDArray[np.int64], shuffles: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return ``path`` ``(B, L)`` with whole routes in the order of their ``shuffles`` ``(B, >= L)``."""
-    routes = (
-        np.cumsum(path == 0, axis=1)[:, :-1] - 1
-    )  # of each token but the first; the depot that ends a route belongs to it
+    # Of each token but the first; the depot that ends a route belongs to it.
+    routes = np.cumsum(path == 0, axis=1)[:, :-1] - 1
     keys = np.take_along_axis(shuffles, routes, axis=1)
     keys[np.arange(1, path.shape[1]) >= path_lengths[:, None]] = np.inf  # padding stays at the end
     order = np.argsort(keys, axis=1, kind="stable")
     return np.concatenate([path[:, :1], np.take_along_axis(path[:, 1:], order, axis=1)], axis=1)
 
 
-def _use_gpu(gpu: int | None) -> None:
-    """Select ``gpu`` in this thread: a new thread starts with GPU 0, whatever its rank uses."""
-    if gpu is not None:
-        torch.cuda.set_device(gpu)
-
-
-def _by_size(sizes: NDArray[np.int64]) -> Iterator[tuple[int, slice | NDArray[np.int64]]]:
+def _by_size(sizes: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield each size and the positions that have it."""
-    if (sizes == sizes[0]).all():
-        yield int(sizes[0]), slice(None)
-        return
-    for size in np.unique(sizes):
-        yield int(size), np.flatnonzero(sizes == size)
+    for size in np.unique(sizes).tolist():
+        yield size, np.flatnonzero(sizes == size)

@@ -50,23 +50,20 @@ class PhaseState:
 
 
 def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
-    """Write README.md, spec, metrics and the plot of the losses of the run of ``spec``."""
-    states = phase_states(store, spec)
-    write_loss_grid(store, spec.run, [phase.name for phase in spec.phases])
+    """Write README.md, spec, metrics and the plot of the losses (if any) of the run of ``spec``."""
+    names = [phase.name for phase in spec.phases]
+    latest = [(name, latest_checkpoint(store, spec.run, name)) for name in names]
+    states = [
+        PhaseState(name, state.step, state.steps, state.metrics) if state else PhaseState(name, 0, None, {})
+        for name, state in latest
+    ]
+    begun = begun_phases(store, spec.run, names)
+    if begun:
+        store.put(layout.run_losses(spec.run), png(loss_figure(begun)))
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
     document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
     store.put_json(layout.run_figures(spec.run), document)
-    plotted = store.exists(layout.run_losses(spec.run))
-    store.put(layout.run_card(spec.run), run_text(city, spec, states, plotted=plotted).encode())
-
-
-def phase_states(store: Store, spec: TrainSpec) -> list[PhaseState]:
-    """Return the progress of each phase of ``spec``, in their order."""
-    states = [(phase.name, latest_checkpoint(store, spec.run, phase.name)) for phase in spec.phases]
-    return [
-        PhaseState(name, state.step, state.steps, state.metrics) if state else PhaseState(name, 0, None, {})
-        for name, state in states
-    ]
+    store.put(layout.run_card(spec.run), run_text(city, spec, states, plotted=bool(begun)).encode())
 
 
 def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool) -> str:
@@ -82,22 +79,10 @@ def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plott
     )
 
 
-def write_loss_grid(store: Store, run: str, phases: Sequence[str]) -> None:
-    """Write the plot of the losses of ``phases`` to the run's folder, once there are metrics."""
-    started = begun_phases(store, run, phases)
-    if started:
-        store.put(layout.run_losses(run), loss_grid(started))
-
-
 def begun_phases(store: Store, run: str, phases: Sequence[str]) -> list[Phase]:
     """Return those of ``phases`` that have metrics, with them."""
     metrics = [(name, read_metrics(store, run, name)) for name in phases]
     return [(name, pd.DataFrame(map(asdict, rows))) for name, rows in metrics if rows]
-
-
-def loss_grid(phases: Sequence[Phase]) -> bytes:
-    """Return `loss_figure` as PNG."""
-    return png(loss_figure(phases))
 
 
 def loss_figure(phases: Sequence[Phase]) -> Figure:
@@ -107,7 +92,7 @@ def loss_figure(phases: Sequence[Phase]) -> Figure:
     """
     figure = Figure(figsize=(2 * _WIDTH, _HEIGHT * len(phases) + 0.4), dpi=_DPI, layout="constrained")
     axes = figure.subplots(len(phases), 2, squeeze=False)
-    gap_axes = []
+    legend: tuple[list[Any], list[Any]] = [], []
     for (name, rows), row in zip(phases, axes, strict=True):
         for (stream, _, colour), axis in zip(_STREAMS, row, strict=True):
             style(axis)
@@ -119,28 +104,35 @@ def loss_figure(phases: Sequence[Phase]) -> Figure:
             if sampled:
                 _draw_costs(axis, rows.dropna(subset="sampled_cost"))
             else:
-                _draw_loss(axis, rows["step"], rows[f"{stream}_loss"], colour)
+                _draw_loss(axis, rows, f"{stream}_loss", colour)
         gap = rows.dropna(subset="greedy_gap")
         if len(gap):
-            gap_axes.append(_draw_gap(row[1], gap))
-    if gap_axes:
-        handles, labels = max(
-            (axis.get_legend_handles_labels() for axis in gap_axes), key=lambda x: len(x[0])
-        )
-        figure.legend(handles, labels, loc="outside lower right", frameon=False, fontsize=FONT - 1)
+            legend = max(legend, _draw_gap(row[1], gap).get_legend_handles_labels(), key=lambda x: len(x[0]))
+    if legend[0]:
+        figure.legend(*legend, loc="outside lower right", frameon=False, fontsize=FONT - 1)
     return figure
 
 
-def _draw_loss(axis: Axes, steps: pd.Series[int], loss: pd.Series[float], colour: str) -> None:
+def _draw(
+    axis: Axes, rows: pd.DataFrame, column: str, colour: str, label: str | None = None, alpha: float = 0.3
+) -> None:
+    """Draw the column, and its centred moving average, over fewer values at the ends."""
+    steps, values, window = rows["step"], rows[column], len(rows) // _SMOOTHED
+    smooth = values.rolling(max(1, window) // 2 * 2 + 1, min_periods=1, center=True).mean()
+    axis.plot(steps, values, color=colour, alpha=alpha, linewidth=1)
+    axis.plot(steps, smooth, color=colour, linewidth=2.2, label=label)
+
+
+def _draw_loss(axis: Axes, rows: pd.DataFrame, column: str, colour: str) -> None:
+    loss = rows[column]
     if loss.isna().all():
         text = "not trained in this phase"
         axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", color=GREY)
         axis.set_yticks([])
-        axis.set_xlim(0, max(steps.iloc[-1], 1))
+        axis.set_xlim(0, max(rows["step"].iloc[-1], 1))
         return
     axis.set_ylabel("Loss per token (nats)")
-    axis.plot(steps, loss, color=colour, alpha=0.3, linewidth=1)
-    axis.plot(steps, _smooth(loss), color=colour, linewidth=2.2)
+    _draw(axis, rows, column, colour)
     if loss.max() > _LOG_FROM * loss.min():
         axis.set_yscale("log")
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -149,14 +141,9 @@ def _draw_loss(axis: Axes, steps: pd.Series[int], loss: pd.Series[float], colour
 
 
 def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
-    """Draw the mean and the lowest cost of an instance's samples."""
     axis.set_ylabel("Mean cost per instance")
-    for column, label, colour in (
-        ("sampled_cost", "mean of the samples", BLUE),
-        ("best_cost", "best of the samples", ORANGE),
-    ):
-        axis.plot(rows["step"], rows[column], color=colour, alpha=0.3, linewidth=1)
-        axis.plot(rows["step"], _smooth(rows[column]), color=colour, linewidth=2.2, label=label)
+    _draw(axis, rows, "sampled_cost", BLUE, "mean of the samples")
+    _draw(axis, rows, "best_cost", ORANGE, "best of the samples")
     axis.legend(frameon=False, fontsize=FONT - 1, loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     axis.margins(y=0.25)  # for the legend
 
@@ -164,17 +151,15 @@ def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
 def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
     """Draw the held-out gaps on a second scale, and return its axes."""
     right = axis.twinx()
-    for column, label, marker in (
-        ("greedy_gap", "greedy", "D"),
-        ("best_gap", "best of several samples", "o"),
+    for column, decoding, marker, fill in (
+        ("greedy_gap", "greedy", "D", GREEN),
+        ("best_gap", "best of several samples", "o", "white"),
     ):
         gap = rows.dropna(subset=column)
         if len(gap):
-            label = f"gap on the held-out set, {label} (right scale)"
-            fill = GREEN if column == "greedy_gap" else "white"
-            right.plot(
-                gap["step"], gap[column], color=GREEN, marker=marker, mfc=fill, ms=5, lw=1.4, label=label
-            )
+            label = f"gap on the held-out set, {decoding} (right scale)"
+            (line,) = right.plot(gap["step"], gap[column], color=GREEN, ms=5, lw=1.4, label=label)
+            line.set(marker=marker, mfc=fill)
     right.set_ylabel(_GAP, color=GREEN, fontsize=FONT)
     right.set_ylim(0, 1.1 * max(rows[["greedy_gap", "best_gap"]].max().max(), 1.0))
     right.spines["top"].set_visible(False)
@@ -192,23 +177,15 @@ def training_curves(phases: Sequence[Phase]) -> Figure:
         for stream, part, colour in _STREAMS:
             label: str | None = f"{stream.capitalize()} tokens ({part})"
             for (_, rows), start in zip(phases, starts, strict=False):
-                steps, values = start + rows["step"], rows[f"{stream}_{quantity}"]
-                axis.plot(steps, values, color=colour, alpha=0.25, linewidth=1)
-                axis.plot(steps, _smooth(values), color=colour, linewidth=2.2, label=label)
+                shifted = rows.assign(step=start + rows["step"])
+                _draw(axis, shifted, f"{stream}_{quantity}", colour, label, alpha=0.25)
                 label = None  # one legend entry for all phases
         for boundary in starts[1:-1]:
             axis.axvline(boundary, color=GREY, linestyle=":", linewidth=1.4)
+    above = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
     for (name, _), (start, stop) in zip(phases, pairwise(starts), strict=True):
         if stop > start:
-            loss.annotate(
-                name,
-                ((start + stop) / 2, 1.01),
-                xycoords=("data", "axes fraction"),
-                ha="center",
-                va="bottom",
-                color=GREY,
-                fontsize=FONT,
-            )
+            loss.annotate(name, ((start + stop) / 2, 1.01), color=GREY, fontsize=FONT, **above)
     loss.set_xlim(0, 1.02 * max(1, starts[-1]))  # room for the name of a phase with a single row
     loss.set_yscale("log")
     loss.set_ylabel("Loss per token (nats)")
@@ -219,8 +196,3 @@ def training_curves(phases: Sequence[Phase]) -> Figure:
     handles, labels = accuracy.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
     return figure
-
-
-def _smooth(values: pd.Series[float]) -> pd.Series[float]:
-    """Return the centred moving average, over fewer values at the ends."""
-    return values.rolling(max(1, len(values) // _SMOOTHED) // 2 * 2 + 1, min_periods=1, center=True).mean()

@@ -37,11 +37,8 @@ def distributed(cores: int) -> Iterator[torch.device]:
     # DeepSpeed would compile its shared-memory communication at the first start, which takes minutes.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     initialized_here = not torch.distributed.is_initialized()
-    deepspeed.init_distributed(
-        "nccl" if device.type == "cuda" else "gloo",
-        verbose=False,
-        timeout=timedelta(seconds=COLLECTIVE_SECONDS),
-    )
+    backend, timeout = "nccl" if device.type == "cuda" else "gloo", timedelta(seconds=COLLECTIVE_SECONDS)
+    deepspeed.init_distributed(backend, verbose=False, timeout=timeout)
     yield device
     # No `finally`: after an error the other ranks may never reach the barrier, which would block.
     torch.distributed.barrier()  # a rank that leaves early breaks the collectives of the others
@@ -50,9 +47,8 @@ def distributed(cores: int) -> Iterator[torch.device]:
 
 
 class JobClock:
-    """Time limit of a job, which ends while there is still time for its last checkpoint.
+    """Time limit of a job; the next row and the last checkpoint are assumed to take as long as the slowest.
 
-    The steps up to the next row, and a checkpoint, are assumed to take as long as the slowest so far.
     ``ends_at`` is in seconds since 1970, by rank 0's clock; None: no time limit.
     """
 

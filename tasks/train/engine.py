@@ -123,11 +123,7 @@ class Engine:
     """
 
     def __init__(
-        self,
-        network: FmMcvrp,
-        table: CityTable,
-        options: EngineOptions,
-        costs: TravelCosts | None = None,
+        self, network: FmMcvrp, table: CityTable, options: EngineOptions, costs: TravelCosts | None = None
     ) -> None:
         self.network, self.options, self._costs = network.to(table.delta.device), options, costs
         self._ranks = torch.distributed.get_world_size()  # DeepSpeed averages gradients over the ranks
@@ -145,36 +141,26 @@ class Engine:
         self._step = Step(network, table, options)
         # Buckets as large as the network: DeepSpeed's default takes 2 GB even for the smallest one.
         self._bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
-        self._engine, *_ = deepspeed.initialize(
-            model=self._step, optimizer=self._optimizer, dist_init_required=False, config=self._config()
-        )
-        self._set_moments(0, None)
-
-    def _config(self) -> dict[str, object]:
-        return {
+        buckets = dict.fromkeys(("reduce_bucket_size", "allgather_bucket_size"), self._bucket)
+        config = {
             "train_micro_batch_size_per_gpu": 1,  # a required field without effect here
             "gradient_accumulation_steps": 1,  # `step` itself marks the last micro-batch
-            "gradient_clipping": self.options.clip if self.options.zero else 0.0,
+            "gradient_clipping": options.clip if options.zero else 0.0,
             "zero_allow_untested_optimizer": True,
-            "zero_optimization": {
-                "stage": self.options.zero,
-                "reduce_bucket_size": self._bucket,
-                "allgather_bucket_size": self._bucket,
-            },
+            "zero_optimization": {"stage": options.zero, **buckets},
             "steps_per_print": 10**9,
         }
+        self._engine, *_ = deepspeed.initialize(
+            model=self._step, optimizer=self._optimizer, dist_init_required=False, config=config
+        )
+        self.restore(None, 0)
 
     def step(self, work: Sequence[MicroBatch], totals: Totals, lr: float) -> Sums:
         """Take one optimizer step on this rank's ``work``; return the sums over its samples.
 
         Micro-batches may have any size. Every rank needs equally many, at least one, of the same kinds:
-        labels, and instances to sample paths for.
-
-        Raises
-        ------
-        McvrpError
-            If memory runs out, with the largest ``train.micro_tokens`` that fits. The engine
-            cannot be used afterwards.
+        labels, and instances to sample paths for. McvrpError if memory runs out, with the largest
+        ``train.micro_tokens`` that fits; the engine cannot be used afterwards.
         """
         for group in self._optimizer.param_groups:
             group["lr"] = lr
@@ -240,10 +226,6 @@ class Engine:
                 moments[kind][name] = moment.detach().cpu().numpy()
         return Moments(**moments)
 
-    def restore(self, moments: Moments, adam_step: int) -> None:
-        """Resume with these moments, as after ``adam_step`` steps."""
-        self._set_moments(adam_step, moments)
-
     @property
     def adam_step(self) -> int:
         """Number of optimizer steps in the moments."""
@@ -253,8 +235,9 @@ class Engine:
         parameters = self._trained.values()
         self._norm = nn.utils.clip_grad_norm_(parameters, self.options.clip, foreach=True)
 
-    def _set_moments(self, adam_step: int, moments: Moments | None) -> None:
-        """Initialize the optimizer's state before the first step; ZeRO keeps it in flat partitions."""
+    def restore(self, moments: Moments | None, adam_step: int) -> None:
+        """Resume with these moments, as after ``adam_step`` steps; None: zeros."""
+        # All state exists before the first step, as ZeRO keeps it in flat partitions.
         for group in self._optimizer.param_groups:
             for parameter in group["params"]:
                 kinds = moments_of(self._optimizer, parameter)

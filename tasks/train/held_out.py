@@ -42,16 +42,15 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
     path = layout.label_spec(spec.held_out)
     if not store.exists(path):
         raise McvrpError(f"train.held_out: no dataset {spec.held_out!r} in {store.url('labels')}: {hint}")
-    spec_of_labels = store.get_json(path)
-    split = spec_of_labels.get("split") if isinstance(spec_of_labels, dict) else None
+    labelled = store.get_json(path)
+    split = labelled.get("split") if isinstance(labelled, dict) else None
     if split != SPLIT:
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} is of split {split!r}, not {SPLIT!r}: the network "
             f"may be trained or benchmarked on it; {hint}"
         )
-    labels = _opened(store, city, spec.held_out)
     sizes = spec.sizes(phase)
-    if not set(sizes) & set(labels.sizes()):
+    if not set(sizes) & set(_opened(store, city, spec.held_out).sizes()):
         raise McvrpError(
             f"train.held_out: dataset {spec.held_out!r} has no labels of {sizes[0]} to {sizes[-1]} "
             f"customers, which phase {phase!r} trains on: {hint}"
@@ -70,28 +69,16 @@ class HeldOut:
     def load(cls, store: Store, city: City, dataset: str, sizes: range) -> HeldOut:
         """Return the labels of ``dataset`` of these sizes; McvrpError if it is of another city."""
         stored = _opened(store, city, dataset)
-        labels = [
-            label
-            for n in stored.sizes()
-            if n in sizes
-            for rows in stored.read_rows(n)
-            for label in table_labels(rows, city.city_id)
-        ]
+        tables = [rows for n in stored.sizes() if n in sizes for rows in stored.read_rows(n)]
+        labels = [label for rows in tables for label in table_labels(rows, city.city_id)]
         return cls(city, [label.instance for label in labels], np.array([label.cost for label in labels]))
 
     def gap(
-        self,
-        network: FmMcvrp,
-        table: CityTable,
-        strategy: Strategy,
-        samples: int = 1,
-        rank: int = 0,
-        ranks: int = 1,
+        self, network: FmMcvrp, table: CityTable, strategy: Strategy, samples: int, rank: int, ranks: int
     ) -> float:
         """Return the mean gap of the best of ``samples`` solutions to the labels, in %.
 
-        Every rank has to call this. It leaves the network's training mode and the random state as
-        they were.
+        Every rank has to call this. The network's training mode and the random state stay as they were.
         """
         import torch  # here: the driver calls `require` without torch, whose import takes seconds
 

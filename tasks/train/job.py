@@ -1,16 +1,20 @@
-"""Job of the ranks of a training phase: all that they need to know, and the error if they die."""
+"""Job of the ranks of a training phase: all that they need to know, their events, the error if they die."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import get_args
 
-from mcvrp.model.errors import IncompleteError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
+from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.train.spec import TrainSpec
 
 
@@ -35,13 +39,73 @@ class RankJob:
     ends_at: float | None = None  # deadline in seconds since 1970
 
     def for_ranks(self) -> RankJob:
-        """Return the job with a store that does not wait: ranks retry in their loop, and report outages."""
+        """Return the job with a store that does not wait: ranks retry themselves, and report outages."""
         return replace(self, store=self.store.outlasting(0))
 
     @property
     def resumed(self) -> CheckpointState | None:
         """The checkpoint of this very phase to resume from, if there is one."""
         return self.start if self.start is not None and self.start.phase == self.phase else None
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """The local label cache of a machine has ``done`` of the phase's ``sizes`` instance sizes."""
+
+    done: int
+    sizes: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """The ranks begin after ``step`` of ``steps``."""
+
+    step: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The checkpoint after ``step`` is in the store."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something that the user should read, such as an outage of the store."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A rank ended with an error that the user can correct."""
+
+    message: str
+    exit_code: int
+
+    def error(self) -> McvrpError:
+        """Return the error with its message and exit code."""
+        kind = IncompleteError if self.exit_code == IncompleteError.exit_code else McvrpError
+        return kind(self.message)
+
+
+RankEvent = Preparing | Started | StepMetrics | Saved | Warned | Refused
+Report = Callable[[RankEvent], None]
+OF_ANY_RANK = (Preparing, Refused)  # all other events are reported by rank 0 only
+
+
+def encode(event: RankEvent) -> str:
+    """Return ``event`` as one line of JSON."""
+    return json.dumps({"event": type(event).__name__, **asdict(event)})
+
+
+def decode(line: str) -> RankEvent:
+    """Return the event that `encode` wrote."""
+    document = json.loads(line)
+    kinds = {kind.__name__: kind for kind in get_args(RankEvent)}
+    return kinds[document.pop("event")](**document)
 
 
 class RanksDiedError(IncompleteError):

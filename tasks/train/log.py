@@ -6,12 +6,11 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.training.checkpoints import CheckpointState
@@ -63,18 +62,14 @@ class TrainLog:
     """
 
     def __init__(self, job: RankJob, unit: float = 1.0) -> None:
-        self._job, self._last_good = job, job.start
-        phase = job.spec.phase(job.phase)
-        self._decoder, self._policy = phase.trains != "encoder", phase.policy
-        self._unit = unit
-        stored = read_metrics(job.store, job.spec.run, job.phase) if job.resumed else []
-        self.rows = [row for row in stored if job.resumed and row.step <= job.resumed.step]
+        self._job, self._last_good, self._unit = job, job.start, unit
+        self._phase, limit = job.spec.phase(job.phase), job.spec.diverged_after
+        resumed = job.resumed
+        stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []
+        self.rows = [row for row in stored if resumed and row.step <= resumed.step]
         self._times: list[float] = []  # closing times of the rows that are not yet in an event file
-        limit, nodes = job.spec.diverged_after, job.spec.sizes(job.phase)[-1] + 1
-        self._watches = [
-            Watch("problem", job.city.classes, limit),
-            Watch("solution", nodes, limit),
-        ]
+        choices = {"problem": job.city.classes, "solution": self._phase.last + 1}
+        self._watches = [Watch(stream, count, limit) for stream, count in choices.items()]
         for row in self.rows:  # so that a resumed run diverges at the same step as an uninterrupted one
             for watch in self._watches:
                 watch.update(row)
@@ -101,28 +96,24 @@ class TrainLog:
 
     def first_row(self, **gaps: float) -> StepMetrics:
         """Return the metrics before the first step: the held-out gaps of the initial weights."""
-        unmeasured = {f.name: math.nan for f in fields(StepMetrics) if f.default is MISSING}
-        return self._closed(StepMetrics(**{**unmeasured, **gaps, "step": 0, "samples": 0}))  # type: ignore[arg-type]
+        values = dict.fromkeys((f.name for f in fields(StepMetrics)), math.nan) | gaps
+        return self._closed(StepMetrics(**values | {"step": 0, "samples": 0}))  # type: ignore[arg-type]
 
     def close_row(self, lr: float, gradient_norm: float, **gaps: float) -> StepMetrics:
         """Return the metrics since the previous row; every rank has to call this.
 
-        ``gaps`` are the held-out gaps by their names in `StepMetrics`, if they were measured.
-
-        Raises
-        ------
-        McvrpError
-            If a loss or the gradient is not finite, or the loss has diverged.
+        ``gaps`` are the held-out gaps by their names in `StepMetrics`, if they were measured. McvrpError
+        if a loss or the gradient is not finite, or the loss has diverged.
         """
-        by_step = self._reduced()
-        self._check_finite(by_step, gradient_norm)
-        problem_sums, solution_sums, paths = _totals(by_step)
+        totals = self._finite_totals(gradient_norm)
+        problem_sums, solution_sums = (TokenSums(*totals[kind]) for kind in ("problem", "solution"))
+        paths = PathSums(*totals["paths"])
         batches = [batch for _, batch, _ in self._steps if batch is not None]
+        streams = 1 if self._phase.trains == "encoder" else 2
         problem = sum(batch.problem_tokens for batch in batches)
-        solution = sum(batch.solution_tokens for batch in batches) if self._decoder else 0
-        streams = 2 if self._decoder else 1
+        solution = sum(batch.solution_tokens for batch in batches) if streams == 2 else 0
         computed = sum(sum(batch.computed_tokens()[:streams]) for batch in batches)
-        step, policy = self._steps[-1][0], self._policy
+        step, policy = self._steps[-1][0], self._phase.policy
         instances = len(self._steps) * policy.instances if policy else 0
         row = StepMetrics(
             step=step,
@@ -142,14 +133,21 @@ class TrainLog:
         )
         return self._closed(row)
 
-    def _reduced(self) -> dict[str, NDArray[np.float64]]:
-        """Return the sums of all ranks by kind of work, one row per step."""
-        by_step = {}
+    def _finite_totals(self, gradient_norm: float) -> dict[str, list[float]]:
+        """Return the sums of all ranks and steps by kind of work, zeros for kinds that the phase lacks."""
+        finite = np.full(len(self._steps), True)
+        totals = {"problem": [0.0] * 2, "solution": [0.0] * 2, "paths": [0.0] * 4}
         for kind in self._steps[0][2]:  # every step of a phase has the same kinds of work
             sums = torch.stack([step_sums[kind] for _, _, step_sums in self._steps])
             torch.distributed.all_reduce(sums)
-            by_step[kind] = sums.cpu().numpy()  # waits for the device: once per row, not once per step
-        return by_step
+            by_step = sums.cpu().numpy()  # waits for the device: once per row, not once per step
+            finite &= np.isfinite(by_step).all(axis=1)
+            totals[kind] = by_step.sum(0).tolist()
+        if not finite.all():
+            self._refuse("is not finite", *self._steps[int(finite.argmin())][:2])
+        if not math.isfinite(gradient_norm):
+            self._refuse("has a gradient that is not finite", *self._steps[-1][:2])
+        return totals
 
     def _closed(self, row: StepMetrics) -> StepMetrics:
         for watch in self._watches:
@@ -168,46 +166,25 @@ class TrainLog:
         write_events(self._job.store, run, phase, self.rows[len(self.rows) - len(self._times) :], self._times)
         self._times = []
 
-    def _check_finite(self, by_step: dict[str, NDArray[np.float64]], gradient_norm: float) -> None:
-        finite = np.all([np.isfinite(sums).all(axis=1) for sums in by_step.values()], axis=0)
-        if not finite.all():
-            self._refuse("is not finite", *self._steps[int(finite.argmin())][:2])
-        if not math.isfinite(gradient_norm):
-            self._refuse("has a gradient that is not finite", *self._steps[-1][:2])
-
     def _refuse(self, problem: str, step: int, batch: GlobalBatch | None) -> NoReturn:
-        """Raise the error with step, batch and the last good checkpoint."""
-        job = self._job
-        location = f"at step {step:,} ({self._describe(step, batch)}"
+        job, last_good = self._job, self._last_good
         raise McvrpError(
-            f"the loss of phase {job.phase} {problem}, {location}; last good checkpoint: "
-            f"{job.store.url(self._last_good.folder) if self._last_good else 'none'}): train under another "
-            f"run name with an lr below {job.spec.phase(job.phase).lr:g}"
+            f"the loss of phase {job.phase} {problem}, at step {step:,} ({self._describe(step, batch)}; "
+            f"last good checkpoint: {job.store.url(last_good.folder) if last_good else 'none'}): train under "
+            f"another run name with an lr below {self._phase.lr:g}"
         )
 
     def _describe(self, step: int, batch: GlobalBatch | None) -> str:
-        job = self._job
         if batch is None:
             return "with instances sampled for this step"
-        samples = batch.samples
-        pairs = list(zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True))[:_NAMED]
-        listed = ", ".join(f"row {row} of n={size}" for size, row in pairs)
-        sizes = f"n={samples.sizes.min()}" + (
-            f" to {samples.sizes.max()}" if samples.sizes.min() < samples.sizes.max() else ""
-        )
+        job, sizes, rows = self._job, batch.samples.sizes, batch.samples.rows
+        listed = ", ".join(f"row {rows[k]} of n={sizes[k]}" for k in range(min(_NAMED, len(rows))))
+        most = f" to {sizes.max()}" if sizes.min() < sizes.max() else ""
         return (
             f"batch {step:,} of dataset {job.spec.dataset!r}, fingerprint {job.origin.fingerprint[:12]}: "
-            f"{len(samples.sizes)} samples of {sizes}, the first {listed}"
+            f"{len(sizes)} samples of n={sizes.min()}{most}, the first {listed}"
         )
-
-
-def _totals(by_step: dict[str, NDArray[np.float64]]) -> tuple[TokenSums, TokenSums, PathSums]:
-    """Return the sums over all steps for problem tokens, solution tokens and paths, zeros if absent."""
-    totals = {kind: sums.sum(0).tolist() for kind, sums in by_step.items()}
-    problem, solution = (TokenSums(*totals.get(kind, (0.0, 0.0))) for kind in ("problem", "solution"))
-    return problem, solution, PathSums(*totals.get("paths", (0.0, 0.0, 0.0, 0.0)))
 
 
 def _mean(total: float, count: float) -> float:
-    """Return the mean over ``count`` tokens or instances, NaN without any."""
     return total / count if count else math.nan

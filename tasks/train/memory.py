@@ -43,36 +43,37 @@ def policy_tokens(instances: int, largest: int, samples: int) -> int:
 
 
 def largest_that_fits(part: MicroBatch, attempt: Callable[[MicroBatch], object]) -> MicroBatch | None:
-    """Return the largest of half, a quarter, ... of ``part`` for which ``attempt`` has enough memory.
-
-    None if a single sample, or the paths of a single instance, do not fit.
-    """
+    """Return the largest of half, a quarter, ... of ``part`` for which ``attempt`` has memory, if any."""
     rows = _rows(part) // 2
     while rows:
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         fewer = part.first(rows) if isinstance(part, Batch) else part[:rows]
-        if _fits(fewer, attempt):
+        try:
+            attempt(fewer)
             return fewer
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
         rows //= 2
     return None
 
 
 def advice(part: MicroBatch, fits: MicroBatch | None) -> str:
     """Return the error message: the micro-batch that did not fit, and the one that does."""
-    paths = "" if isinstance(part, Batch) else f", {len(part[0].uniforms)} paths each,"
-    samples = "samples" if isinstance(part, Batch) else "instances"
+    largest, one, paths = _largest(part), "sample", ""
+    remedy = f"train a smaller network, or on sizes below {largest}"
+    if not isinstance(part, Batch):
+        one, paths = "instance", f", {len(part[0].uniforms)} paths each,"
+        remedy = "lower policy.samples of the phase"
     failed = (
-        f"out of memory: a micro-batch of {_rows(part)} {samples} of up to {_largest(part)} customers{paths} "
+        f"out of memory: a micro-batch of {_rows(part)} {one}s of up to {largest} customers{paths} "
         f"has {tokens(part):,} tokens"
     )
-    if fits is not None:
-        return f"{failed}, {tokens(fits):,} fit: train with --set train.micro_tokens={tokens(fits)}"
-    if paths:
-        return f"{failed}, and not even one instance fits: lower policy.samples of the phase"
-    smaller = f"train a smaller network, or on sizes below {_largest(part)}"
-    return f"{failed}, and not even one sample fits: {smaller}"
+    if fits is None:
+        return f"{failed}, and not even one {one} fits: {remedy}"
+    return f"{failed}, {tokens(fits):,} fit: train with --set train.micro_tokens={tokens(fits)}"
 
 
 def _rows(part: MicroBatch) -> int:
@@ -81,13 +82,3 @@ def _rows(part: MicroBatch) -> int:
 
 def _largest(part: MicroBatch) -> int:
     return part.ids.shape[1] - 1 if isinstance(part, Batch) else max(group.instance.n for group in part)
-
-
-def _fits(part: MicroBatch, attempt: Callable[[MicroBatch], object]) -> bool:
-    try:
-        attempt(part)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return False
-    return True

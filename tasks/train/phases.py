@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.dataset import Dataset
@@ -21,8 +21,8 @@ from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
-from mcvrp.tasks.train.policy_memory import require_memory
-from mcvrp.tasks.train.ranks.launch import require_cores, run_local
+from mcvrp.tasks.train.ranks.launch import run_local
+from mcvrp.tasks.train.resources import rank_count, require_cores, require_memory
 from mcvrp.tasks.train.resume import (
     base_card,
     check_origin,
@@ -37,7 +37,6 @@ from mcvrp.tasks.train.spec import PhaseSpec, TrainSpec
 
 logger = logging.getLogger(__name__)
 
-_SHARE = 32  # minimum samples per rank and step, if the number of ranks is not given
 Launcher = Callable[[RankJob, Progress], None]
 
 
@@ -86,24 +85,17 @@ def train(
 
 def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
     """Run ``job(1)``, ``job(2)``, ... until the phase is complete; return the summary of all jobs."""
-    first = last = job(1)
-    seconds, number = first.seconds, 1
-    while not last.complete:
-        number += 1
-        last = job(number)
-        seconds += last.seconds
-    return replace(last, began_at=first.began_at, seconds=seconds)
+    jobs = [job(1)]
+    while not jobs[-1].complete:
+        jobs.append(job(len(jobs) + 1))
+    return replace(jobs[-1], began_at=jobs[0].began_at, seconds=sum(each.seconds for each in jobs))
 
 
 def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> ModelCard:
     """Publish the weights of the run's last phase as a model version, unless one has them already.
 
-    Name and customers' ids of ``city`` are written to the model's card.
-
-    Raises
-    ------
-    McvrpError
-        If the last phase is not finished.
+    Name and customers' ids of ``city`` are written to the model's card. McvrpError if the last phase is not
+    finished.
     """
     last = spec.phases[-1]
     final = finished(store, spec, last.name, f"model {spec.model!r}")
@@ -155,8 +147,9 @@ def train_phase(
             )
             checkpoint = _run_job(job, launch or _launcher(spec), began_at)
     seconds, samples = time.monotonic() - began, spec.samples(name, counts)
-    step, steps, metrics = checkpoint.step, checkpoint.steps, checkpoint.metrics
-    return PhaseSummary(name, step, steps, samples, began_at, seconds, metrics)
+    return PhaseSummary(
+        name, checkpoint.step, checkpoint.steps, samples, began_at, seconds, checkpoint.metrics
+    )
 
 
 def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
@@ -205,11 +198,8 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     """Check what can be checked without labels: ranks, memory, the base model, existing checkpoints.
 
-    Raises
-    ------
-    McvrpError
-        If the batch cannot be divided among the ranks, the base does not exist or has another network, or
-        a checkpoint was trained with other settings.
+    McvrpError if the batch cannot be divided among the ranks, their number exceeds the cores, paths do not
+    fit into memory, the base does not exist or has another network, or a checkpoint has other settings.
     """
     base_card(store, city, spec)
     cores = local_cores()
@@ -232,36 +222,3 @@ def _launcher(spec: TrainSpec) -> Launcher:
     from mcvrp.tasks.train.ranks.launch_ray import run_cluster
 
     return run_cluster
-
-
-def rank_count(spec: TrainSpec, cores: int) -> int:
-    """Return the number of ranks: as specified, otherwise one per GPU, or one per core for large batches.
-
-    On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
-    of two threads (BENCHMARKS.md): threads synchronize after every operation, ranks once per step.
-
-    Raises
-    ------
-    McvrpError
-        If a batch cannot be divided equally among them.
-    """
-    divided = {"train.batch": spec.batch}
-    divided |= {f"policy.instances of phase {p.name}": p.policy.instances for p in spec.phases if p.policy}
-    ranks = spec.ranks or _gpus()
-    if not ranks:
-        shares = [r for r in range(1, cores + 1) if all(count % r == 0 for count in divided.values())]
-        ranks = max((r for r in shares if spec.batch // r >= _SHARE), default=1)
-    for field, count in divided.items():
-        if count % ranks:
-            raise McvrpError(
-                f"{field} = {count} cannot be divided among {ranks} ranks: use a multiple of {ranks}"
-            )
-    return ranks
-
-
-def _gpus() -> int:
-    if not Path("/proc/driver/nvidia").exists():  # without torch, whose import takes seconds
-        return 0
-    import torch
-
-    return torch.cuda.device_count()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
@@ -33,14 +35,8 @@ def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
 def origin_of(city: City, spec: TrainSpec, name: str, rules: Rules, data: str, parent: str) -> Origin:
     """Return the origin of the phase ``name``: all that decides its result.
 
-    Parameters
-    ----------
-    rules
-        See `order_rules`.
-    data
-        Fingerprint of the labels.
-    parent
-        Checksum of the initial weights.
+    ``rules`` see `order_rules`; ``data`` is the fingerprint of the labels, ``parent`` the checksum of the
+    initial weights.
     """
     recipe = dict(spec.recipe(name))
     if spec.phase(name).policy:  # ranges that it leaves open decide the result, too
@@ -57,14 +53,11 @@ def order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
     policy = spec.phase(name).policy
     if policy is None:
         return Rules()
-    path, labelled = layout.label_spec(spec.dataset), {}
-    if store.exists(path) and isinstance(document := store.get_json(path), dict):
-        labelled = document
-    ranges = [
-        _range(own) or _range(labelled.get(field))
-        for field, own in (("demand", policy.demand), ("capacity", policy.capacity))
-    ]
-    return Rules.of(city, *ranges)
+    path = layout.label_spec(spec.dataset)
+    document = store.get_json(path) if store.exists(path) else {}
+    labelled = document if isinstance(document, dict) else {}
+    demand, capacity = (_range(labelled.get(field)) for field in ("demand", "capacity"))
+    return Rules.of(city, policy.demand or demand, policy.capacity or capacity)
 
 
 def _range(value: object) -> Range | None:
@@ -82,8 +75,9 @@ def starting_point(
     It is the last checkpoint of the phase itself, otherwise of the previous phase, otherwise the base
     model; None for random weights. ``labels`` is None if the phase needs none.
     """
-    before = spec.before(name)
-    parent = finished(store, spec, before.name, f"phase {name!r}") if before else _base(store, city, spec)
+    index = spec.phases.index(spec.phase(name))
+    previous = spec.phases[index - 1].name
+    parent = finished(store, spec, previous, f"phase {name!r}") if index else _base(store, city, spec)
     data = labels.fingerprint() if labels else ""
     origin = origin_of(city, spec, name, rules, data, parent.weights_sha256 if parent else "")
     if parent:  # another phase: its network has to be ours, its recipe need not
@@ -100,10 +94,7 @@ def starting_point(
 def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     """Return the card of the model that the run fine-tunes, None if it starts from random weights.
 
-    Raises
-    ------
-    McvrpError
-        If the model does not exist, or has another network.
+    McvrpError if the model does not exist, or has another network.
     """
     if spec.base_version is None:
         return None
@@ -111,15 +102,9 @@ def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
         card = model_card(store, *spec.base_version)
     except McvrpError as error:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
-    network = network_of(city, spec)
-    for field in network | dict(card.network):
-        # Fields that were added later are left out of specs and cards while they are off.
-        base_value, value = (config.get(field, False) for config in (card.network, network))
-        if base_value != value:
-            raise McvrpError(
-                f"train.base {spec.base} has network.{field} = {base_value}, the run has {value}: "
-                "use the network of the base"
-            )
+    networks = card.network, network_of(city, spec)
+    base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
+    base.require(wanted, city, f"train.base {spec.base}", "use the network of the base")
     return card
 
 
@@ -194,10 +179,5 @@ def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tup
 
 def _ranges(numbers: list[int]) -> str:
     """Return ascending numbers as ranges: "20-24, 30"."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1][1:] = [number]
-        else:
-            parts.append([number])
-    return ", ".join("-".join(map(str, part)) for part in parts)
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,13 +14,13 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import (
-    MOST_CUSTOMERS,
     MOST_PASSES,
     MOST_SAMPLES,
     CapacityRange,
     DemandRange,
     HeadsSpec,
     OrdersSpec,
+    Size,
     StrictSpec,
     unset,
 )
@@ -28,15 +28,19 @@ from mcvrp.tasks.support.spec import (
 BASE_PHASE = "base"  # name of the phase whose checkpoint has the weights of the base model
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Count = Annotated[int, Field(ge=1)]
+Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
+
 
 class NetworkSpec(HeadsSpec):
     """Network architecture; the defaults are the paper's. The number of classes is the city's."""
 
-    dim: int = Field(768, ge=1, description="Embedding dimension (d_model)")
-    heads: int = Field(12, ge=1, description="Number of attention heads")
-    encoder_layers: int = Field(12, ge=1, description="Number of encoder layers")
-    decoder_layers: int = Field(12, ge=1, description="Number of decoder layers")
-    ff: int = Field(3072, ge=1, description="Dimension of the feed-forward layers")
+    dim: Count = Field(768, description="Embedding dimension (d_model)")
+    heads: Count = Field(12, description="Number of attention heads")
+    encoder_layers: Count = Field(12, description="Number of encoder layers")
+    decoder_layers: Count = Field(12, description="Number of decoder layers")
+    ff: Count = Field(3072, description="Dimension of the feed-forward layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="Dropout rate")
     pointer: bool = Field(
         False,
@@ -48,8 +52,8 @@ class NetworkSpec(HeadsSpec):
 class PolicySpec(OrdersSpec):
     """Settings of a policy-gradient phase (`model.policy`): what it samples at each step."""
 
-    steps: int = Field(ge=1, description="Steps of the phase")
-    instances: int = Field(32, ge=1, le=MOST_SAMPLES, description="Instances per step (all ranks)")
+    steps: Count = Field(description="Steps of the phase")
+    instances: Samples = Field(32, description="Instances per step (all ranks)")
     samples: int = Field(
         8, ge=2, le=MOST_SAMPLES, description="Samples per instance; their mean cost is the baseline"
     )
@@ -65,11 +69,6 @@ class PolicySpec(OrdersSpec):
     demand: DemandRange = None
     capacity: CapacityRange = None
 
-    @property
-    def needs_labels(self) -> bool:
-        """True if the phase reads the dataset: for the supervised loss, or for its instances."""
-        return self.labels > 0 or self.source == "labels"
-
 
 class PhaseSpec(StrictSpec):
     """One phase of the curriculum (Table 2): the sets Cr_first, ..., Cr_last in turn.
@@ -77,20 +76,13 @@ class PhaseSpec(StrictSpec):
     For ``schedule``, ``lr``, ``warmup`` and ``tail`` see `model.schedules.Schedule`.
     """
 
-    name: str = Field(pattern=NAME_PATTERN, description="Name of the phase in the store")
-    first: int = Field(
-        ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers) in the first set"
-    )
-    last: int = Field(
-        ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers) in the last set"
-    )
-    trunc: int | None = Field(
-        None, ge=1, description="Number of labels per size, a random subset (default: all)"
-    )
+    name: Name = Field(description="Name of the phase in the store")
+    first: Size = Field(description="Largest instance size (customers) in the first set")
+    last: Size = Field(description="Largest instance size (customers) in the last set")
+    trunc: Count | None = Field(None, description="Number of labels per size, a random subset (default: all)")
     passes: int = Field(1, ge=1, le=MOST_PASSES, description="Number of passes over the sets (epochs)")
     trains: Literal["encoder", "both", "policy"] = Field(
-        "both",
-        description="encoder; both: encoder and decoder; policy: both, by policy gradient (REINFORCE)",
+        "both", description="encoder; both: encoder and decoder; policy: both, by policy gradient (REINFORCE)"
     )
     schedule: Kind = Field(
         "constant",
@@ -99,9 +91,7 @@ class PhaseSpec(StrictSpec):
     )
     lr: float = Field(gt=0, description="Peak learning rate")
     warmup: int = Field(0, ge=0, description="Warmup steps; t5: steps at a constant rate before the decay")
-    tail: float = Field(
-        0.0, ge=0, le=1, description="Fraction of the steps in which the knee schedule decays to 0"
-    )
+    tail: float = Field(0.0, ge=0, le=1, description="Fraction of the steps in which knee decays to 0")
     rotation: bool = Field(False, description="Rotate each sample about the depot by a random angle")
     shuffled: bool = Field(
         False,
@@ -134,9 +124,9 @@ class PhaseSpec(StrictSpec):
 class TrainSpec(StrictSpec):
     """A training run: the fields below `seed` change the result, those below `ranks` do not."""
 
-    run: str = Field("train", pattern=NAME_PATTERN, description="Name of the training run in the store")
-    dataset: str = Field(pattern=NAME_PATTERN, description="Dataset to train on")
-    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Name of the trained model")
+    run: Name = Field("train", description="Name of the training run in the store")
+    dataset: Name = Field(description="Dataset to train on")
+    model: Name = Field("fm-mcvrp", description="Name of the trained model")
     base: str | None = Field(
         None,
         pattern=_BASE.pattern,
@@ -144,15 +134,10 @@ class TrainSpec(StrictSpec):
     )
     network: NetworkSpec = Field(NetworkSpec(), title="Network", description="Network architecture")
     phases: tuple[PhaseSpec, ...] = Field(min_length=1, description="Phases of the curriculum, in order")
-    smallest: int = Field(
-        20,
-        ge=1,
-        le=MOST_CUSTOMERS,
-        description="Smallest instance size (customers) in every set of the curriculum",
-    )
+    smallest: Size = Field(20, description="Smallest instance size (customers) in every set")
 
     seed: int = Field(1, ge=0, description="Random seed for initialization, sample order and dropout")
-    batch: int = Field(256, ge=1, description="Global batch size (samples per step, all ranks)")
+    batch: Count = Field(256, description="Global batch size (samples per step, all ranks)")
     order: Order = Field(
         "paper", description="paper: random order; bucketed: instances of similar size together, less padding"
     )
@@ -167,56 +152,32 @@ class TrainSpec(StrictSpec):
     weight_decay: float = Field(0.01, ge=0, description="Weight decay")
     clip: float = Field(1.0, gt=0, description="Maximum gradient norm (clipping)")
 
-    ranks: int | None = Field(
-        None,
-        ge=1,
-        description="Number of ranks (processes; default: one per GPU, or per core for large batches)",
+    ranks: Count | None = Field(
+        None, description="Number of ranks (processes; default: one per GPU, or per core for large batches)"
     )
-    launcher: Literal["local", "ray"] = Field(
-        "local", description="local: ranks on this machine; ray: on the cluster"
+    launcher: Literal["local", "ray"] = Field("local", description="local: this machine; ray: the cluster")
+    micro_batch: Count | None = Field(
+        None, description="Micro-batch size per rank in samples (policy gradient: paths; default: its share)"
     )
-    micro_batch: int | None = Field(
+    micro_tokens: Count | None = Field(
         None,
-        ge=1,
-        description="Micro-batch size per rank in samples (policy gradient: paths; default: its share)",
-    )
-    micro_tokens: int | None = Field(
-        None,
-        ge=1,
         description="Micro-batch size per rank in tokens, padding included (default: its share of the batch)",
     )
     compile: bool = Field(False, description="Compile the network's blocks with torch.compile")
     # Stage 3 would shard weights that 200 M parameters need not shard.
     zero: Literal[0, 1, 2] = Field(0, description="ZeRO stage of DeepSpeed")
     max_hours: float | None = Field(
-        None,
-        gt=0,
-        description="Time limit of a job in hours; it ends with a checkpoint that the next job resumes",
+        None, gt=0, description="Time limit of a job (hours); the next resumes it"
     )
-    restarts: int = Field(
-        3, ge=0, description="Maximum number of consecutive restarts without a new checkpoint"
-    )
-    checkpoint_every: int = Field(1000, ge=1, description="Checkpoint interval in steps")
-    log_every: int = Field(10, ge=1, description="Logging interval in steps")
-    keep: int = Field(
-        2, ge=1, description="Number of recent checkpoints to keep per phase, in addition to the best one"
-    )
-    held_out: str | None = Field(
-        None,
-        pattern=NAME_PATTERN,
-        description="Held-out dataset (split valid) for validation during training",
-    )
-    held_out_every: int = Field(1000, ge=1, description="Validation interval in steps")
-    held_out_samples: int = Field(
-        16,
-        ge=1,
-        le=MOST_SAMPLES,
-        description="Samples per held-out instance in a policy-gradient phase (best of)",
-    )
-    diverged_after: int = Field(
-        1000,
-        ge=1,
-        description="Number of steps with a loss far above its earlier level after which training stops",
+    restarts: int = Field(3, ge=0, description="Maximum restarts in a row without a new checkpoint")
+    checkpoint_every: Count = Field(1000, description="Checkpoint interval in steps")
+    log_every: Count = Field(10, description="Logging interval in steps")
+    keep: Count = Field(2, description="Recent checkpoints to keep per phase, in addition to the best")
+    held_out: Name | None = Field(None, description="Held-out dataset (split valid) for validation")
+    held_out_every: Count = Field(1000, description="Validation interval in steps")
+    held_out_samples: Samples = Field(16, description="Samples per held-out instance (policy gradient)")
+    diverged_after: Count = Field(
+        1000, description="Steps far above the best loss after which training stops"
     )
 
     @model_validator(mode="after")
@@ -248,16 +209,11 @@ class TrainSpec(StrictSpec):
 
     def phase(self, name: str) -> PhaseSpec:
         """Return the phase ``name``; McvrpError if the run has no such phase."""
-        for phase in self.phases:
-            if phase.name == name:
-                return phase
-        names = ", ".join(phase.name for phase in self.phases)
-        raise McvrpError(f"no phase {name!r} in run {self.run!r}, which has {names}: name one of these")
-
-    def before(self, name: str) -> PhaseSpec | None:
-        """Return the phase whose weights the phase ``name`` starts from, None for the first."""
-        index = self.phases.index(self.phase(name))
-        return self.phases[index - 1] if index else None
+        phases = {phase.name: phase for phase in self.phases}
+        if name not in phases:
+            names = ", ".join(phases)
+            raise McvrpError(f"no phase {name!r} in run {self.run!r}, which has {names}: name one of these")
+        return phases[name]
 
     @property
     def base_version(self) -> tuple[str, int] | None:
@@ -280,9 +236,9 @@ class TrainSpec(StrictSpec):
         return shared | own | {f"policy.{field}": value for field, value in policy.items()}
 
     def needs_labels(self, name: str) -> bool:
-        """Return whether the phase ``name`` reads the dataset."""
+        """Return whether the phase ``name`` reads the dataset, for its loss or for its instances."""
         policy = self.phase(name).policy
-        return policy is None or policy.needs_labels
+        return policy is None or policy.labels > 0 or policy.source == "labels"
 
     def steps(self, name: str, counts: Sequence[int]) -> int:
         """Return the steps of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``."""
@@ -294,28 +250,18 @@ class TrainSpec(StrictSpec):
         policy = self.phase(name).policy
         return policy.steps * policy.instances if policy else self.curriculum(name, counts).samples
 
-    def curriculum(self, name: str, counts: Sequence[int], fingerprint: str = "") -> Curriculum:
+    def curriculum(
+        self, name: str, counts: Sequence[int], fingerprint: str = "", *, paths: bool = False
+    ) -> Curriculum:
         """Return the samples of the phase ``name`` on ``counts[k]`` rows of size ``smallest + k``.
 
         The order of samples depends on the fingerprint of the data; their number and the steps do not.
-
-        Raises
-        ------
-        McvrpError
-            If there are no labels, or less than one batch of them.
+        With ``paths``, they are the instances that a policy-gradient phase samples paths for. McvrpError
+        if there are no labels, or less than one batch of them.
         """
-        return self._curriculum(self.phase(name), counts, fingerprint, self.batch, name)
-
-    def policy_instances(self, name: str, counts: Sequence[int], fingerprint: str) -> Curriculum:
-        """Return the labelled instances for which the phase ``name`` samples paths, see `curriculum`."""
-        phase = self.phase(name)
-        assert phase.policy is not None
-        return self._curriculum(phase, counts, fingerprint, phase.policy.instances, name, "policy")
-
-    def _curriculum(
-        self, phase: PhaseSpec, counts: Sequence[int], fingerprint: str, batch: int, *stream: str
-    ) -> Curriculum:
-        data = (fingerprint, str(self.seed))
+        phase, data = self.phase(name), (fingerprint, str(self.seed))
+        sampled = phase.policy if paths else None
+        batch, stream = (sampled.instances, (name, "policy")) if sampled else (self.batch, (name,))
         single = Curriculum(
             counts=tuple(counts),
             smallest=self.smallest,

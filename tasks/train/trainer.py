@@ -36,18 +36,18 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import JobClock, distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
-from mcvrp.tasks.train.events import (
+from mcvrp.tasks.train.held_out import HeldOut, measured
+from mcvrp.tasks.train.job import (
     OF_ANY_RANK,
     Preparing,
     RankEvent,
+    RankJob,
     Refused,
     Report,
     Saved,
     Started,
     Warned,
 )
-from mcvrp.tasks.train.held_out import HeldOut, measured
-from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
 from mcvrp.tasks.train.policy import PolicyStream
@@ -79,7 +79,7 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
         )
     else:
         return None
-    report(Refused.by(refusal))
+    report(Refused(str(refusal), refusal.exit_code))
     return refusal
 
 
@@ -87,27 +87,17 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
 def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
     """Yield this machine's copy of the labels of ``job``, made on first use; None if the phase needs none.
 
-    Raises
-    ------
-    McvrpError
-        If labels are missing, or the disk is too small for the copy.
+    McvrpError if labels are missing, or the disk is too small for the copy.
     """
     if not job.spec.needs_labels(job.phase):
         yield None
         return
     counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
-
-    def opened() -> LabelCache:
-        return LabelCache.open(
-            job.cache,
-            job.store,
-            job.spec.dataset,
-            job.origin.fingerprint,
-            counts,
-            lambda done, sizes: report(Preparing(done, sizes)),
-        )
-
-    with _store_retry(job, report).call(opened) as cache:
+    arguments = job.cache, job.store, job.spec.dataset, job.origin.fingerprint, counts
+    opened = _store_retry(job, report).call(
+        lambda: LabelCache.open(*arguments, lambda done, sizes: report(Preparing(done, sizes)))
+    )
+    with opened as cache:
         yield cache
 
 
@@ -115,9 +105,7 @@ class Trainer:
     """Training of one rank; `run` is the loop, and its steps follow in the order in which it takes them.
 
     torch.distributed has to be initialized. The store may be silent for a while: calls that read or
-    write it go through ``retry``, which reports the outage.
-
-    ``cache`` has the labels, see `prepare`; ``report`` takes the events of this rank.
+    write it go through ``retry``, which reports the outage. ``cache`` has the labels, see `prepare`.
     """
 
     def __init__(
@@ -138,31 +126,33 @@ class Trainer:
     def run(self) -> None:
         """Train from the last checkpoint to the end of the phase or of the job; rank 0 saves and reports.
 
-        Raises
-        ------
-        McvrpError
-            If the loss is not finite or diverges, memory runs out, another process has taken over the
-            run, or an artifact in the store is corrupt.
+        McvrpError if the loss is not finite or diverges, memory runs out, another process has taken over
+        the run, or an artifact in the store is corrupt.
         """
         first = self.job.resumed.step + 1 if self.job.resumed else 1
         self.report(Started(first - 1, self.steps))
         if self.phase.policy and not self.job.resumed:
             # The weights that the phase starts from: `_keep_best` falls back to them.
-            self.log.first_row(**self.held_out_gaps())
-            self.save()
-        for step, (batch, work) in enumerate(self.micro_batches(first), first):
-            self.train_step(step, batch, work)
-            if not self.row_due(step):
+            self.log.first_row(**self._held_out_gaps())
+            self._save()
+        for step, (batch, work) in enumerate(self._micro_batches(first), first):
+            self._train_step(step, batch, work)
+            measured, saved = self._measurement_due(step), self._checkpoint_due(step)
+            if not (measured or saved or step % self.spec.log_every == 0):
                 continue
-            self.close_row(step)
-            job_over = self.clock.over()  # a collective: all ranks ask after the same rows
+            # A row and the clock are collectives: all ranks ask after the same steps.
+            gaps = self._held_out_gaps() if measured else {}
+            self.report(
+                self.log.close_row(self.schedule(step, self.steps), self.engine.gradient_norm(), **gaps)
+            )
+            job_over = self.clock.over()
             # Saved only after a row, so that no row spans a checkpoint.
-            if self.checkpoint_due(step) or job_over:
-                self.save()
+            if saved or job_over:
+                self._save()
             if job_over:
                 break
 
-    def micro_batches(self, first: int) -> Iterator[tuple[GlobalBatch | None, list[MicroBatch]]]:
+    def _micro_batches(self, first: int) -> Iterator[tuple[GlobalBatch | None, list[MicroBatch]]]:
         """Yield the labels of each step from ``first``, if any, and this rank's micro-batches."""
         spec, job, policy = self.spec, self.job, self.phase.policy
         policy_stream = PolicyStream(job, self.cache) if policy else None
@@ -184,35 +174,21 @@ class Trainer:
             groups = policy_stream.micro_batches(step, self.rank) if policy_stream else []
             yield batch, [*labels, *groups]
 
-    def train_step(self, step: int, batch: GlobalBatch | None, work: list[MicroBatch]) -> None:
-        """Update the weights; the sums of the step stay on the device until a row is due."""
+    def _train_step(self, step: int, batch: GlobalBatch | None, work: list[MicroBatch]) -> None:
         # Seeded for each step, so that a resumed run has the same dropout as an uninterrupted one.
         torch.manual_seed(_seed("dropout", str(self.spec.seed), self.job.phase, str(step), str(self.rank)))
         sums = self.engine.step(work, self._totals(batch), self.schedule(step, self.steps))
-        self.log.add(step, sums, batch)
+        self.log.add(step, sums, batch)  # the sums stay on the device until a row is due
 
-    def measurement_due(self, step: int) -> bool:
-        """Return whether the held-out gap is measured after ``step``."""
+    def _measurement_due(self, step: int) -> bool:
         return self.held_out is not None and (step == self.steps or step % self.spec.held_out_every == 0)
 
-    def checkpoint_due(self, step: int) -> bool:
-        """Return whether a checkpoint is saved after ``step``, whatever the clock says."""
+    def _checkpoint_due(self, step: int) -> bool:
         # A policy-gradient phase ends with its best measured weights, so each measured step is saved.
-        measured_policy = self.phase.policy is not None and self.measurement_due(step)
+        measured_policy = self.phase.policy is not None and self._measurement_due(step)
         return step == self.steps or step % self.spec.checkpoint_every == 0 or measured_policy
 
-    def row_due(self, step: int) -> bool:
-        """Return whether a row of metrics ends with ``step``."""
-        logged = step % self.spec.log_every == 0
-        return logged or self.measurement_due(step) or self.checkpoint_due(step)
-
-    def close_row(self, step: int) -> None:
-        """Log and report the metrics since the previous row; every rank has to call this."""
-        gaps = self.held_out_gaps() if self.measurement_due(step) else {}
-        row = self.log.close_row(self.schedule(step, self.steps), self.engine.gradient_norm(), **gaps)
-        self.report(row)
-
-    def held_out_gaps(self) -> dict[str, float]:
+    def _held_out_gaps(self) -> dict[str, float]:
         """Return the held-out gaps in % by their names in `StepMetrics`, {} without a held-out set."""
         if self.held_out is None:
             return {}
@@ -224,7 +200,7 @@ class Trainer:
                 gaps["best_gap"] = self.held_out.gap(network, self.table, Nucleus(), samples, *share)
         return gaps
 
-    def save(self) -> None:
+    def _save(self) -> None:
         """Save metrics and a checkpoint; every rank has to call this, rank 0 writes."""
         with self.clock.saving():
             moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
@@ -256,13 +232,12 @@ class Trainer:
         job, rows = self.job, self.log.rows
         best = self.retry.call(lambda: best_checkpoint(checkpoints(job.store, job.spec.run, job.phase)))[0]
         weights = self.retry.call(lambda: load_weights(job.store, best))
-        self.report(
-            Warned(
-                f"phase {job.phase} increased the held-out gap from {rows[0].greedy_gap:.2f} to "
-                f"{rows[-1].greedy_gap:.2f} %: it ends with the weights of step {best.step:,} "
-                f"({best.metrics['greedy_gap']:.2f} %)"
-            )
+        warning = (
+            f"phase {job.phase} increased the held-out gap from {rows[0].greedy_gap:.2f} to "
+            f"{rows[-1].greedy_gap:.2f} %: it ends with the weights of step {best.step:,} "
+            f"({best.metrics['greedy_gap']:.2f} %)"
         )
+        self.report(Warned(warning))
         metrics = {**best.metrics, "step": state.step, "kept_step": best.step}
         return replace(state, metrics=metrics), weights
 

@@ -1,15 +1,14 @@
 """Gains of local search, re-construction and warm starts at equal time (bench_beyond STORE MODEL).
 
-Gaps to HGS with its budget `converged`, on held-out instances of the model's city (split "test"). All
-seconds are processor seconds of one core per instance, one instance at a time, without loading the model
-and making the instances. Searches have each total as their limit; the model alone, with local search, and
-with re-construction run at several numbers of samples or rounds, and a row has the best whose mean time is
-within the total, "–" without one.
+Gaps to HGS with its budget `converged`, on held-out instances of the model's city. All seconds are processor
+seconds of one core per instance, one instance at a time, without loading the model and making the instances.
+Searches have each total as their limit; the model alone, with local search, and with re-construction run at
+several numbers of samples or rounds, and a row has the best whose mean time is within the total, "–" without
+one.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from mcvrp.model.decoding import Nucleus
-from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import Polished
@@ -33,6 +30,7 @@ from mcvrp.tasks.solvers.reconstruction import Reconstructed
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
+from tests.benchmarks.common import Gap, arguments, heading, hgs_costs, instances_of, row
 
 TOTALS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds
 SAMPLES = (1, 4, 16, 64, 256, 1000)
@@ -44,22 +42,19 @@ P = 0.9
 
 @dataclass(frozen=True)
 class Run:
-    """A method in one setting on all instances: mean seconds, mean gap in percent and its standard error."""
+    """A method in one setting on all instances, with its mean seconds."""
 
     setting: str
     seconds: float
-    gap: float
-    error: float
+    gap: Gap
 
     @property
     def description(self) -> str:
-        return f"{self.gap:.2f} ± {self.error:.2f}" + (f" ({self.setting})" if self.setting else "")
+        return f"{self.gap} ({self.setting})" if self.setting else str(self.gap)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The instances of one size with the costs to compare with."""
-
     city: City
     instances: Sequence[Instance]
     base: NDArray[np.float64]
@@ -75,73 +70,61 @@ class Bench:
             assert answer.solution is not None
             assert infeasibility(instance, answer.solution) is None
             costs.append(cost(self.city, answer.solution))
-        gaps = 100 * (np.array(costs) / self.base - 1)
-        return Run(
-            setting, float(np.mean(seconds)), float(gaps.mean()), float(gaps.std(ddof=1) / len(gaps) ** 0.5)
-        )
+        return Run(setting, float(np.mean(seconds)), Gap.of(costs, self.base))
 
-    def warm(self, finisher: str, total: float, starts: Sequence[Start]) -> Run:
-        """Return how a search does from ``starts`` within ``total``."""
-        count = len(starts[0].routes)
-        return self.run(f"{count} samples", lambda k: WarmStarted(SOLVERS[finisher], total, (starts[k],)))
-
-
-def curves(bench: Bench, model: FmMcvrpSolver, least: int, longest: float) -> Iterator[tuple[str, list[Run]]]:
-    """Yield the methods that have no clock, each in all settings that take no longer than ``longest``."""
-
-    def until_too_long(runs: Iterator[Run]) -> list[Run]:
-        found: list[Run] = []
-        for run in runs:
-            found.append(run)
-            print(f"  {run.setting:12} {run.seconds:8.4f} s  {run.description}", flush=True)
-            if run.seconds > longest:
-                break
-        return found
-
-    def rounds(size: int) -> Iterator[Run]:
-        for count in ROUNDS:
-            yield bench.run(f"{count} rounds", Reconstructed(model, count, least, size), FIRST)
-
-    polished = Polished(model)
-    yield model.label, until_too_long(bench.run(f"{s} samples", model, s) for s in SAMPLES)
-    yield polished.label, until_too_long(bench.run(f"{s} samples", polished, s) for s in SAMPLES)
-    yield Reconstructed(model).label, until_too_long(rounds(FIRST))
+    def best_start(self, finisher: str, total: float, starts: dict[int, list[Start]]) -> str:
+        """Return the best of a search from ``starts``, by samples, within ``total`` seconds."""
+        runs = []
+        for samples, own in starts.items():
+            if np.mean([start.seconds for start in own]) < total:
+                warm = [WarmStarted(SOLVERS[finisher], total, (start,)) for start in own]
+                runs.append(self.run(f"{samples} samples", warm.__getitem__))
+        return best_within(runs, np.inf)
 
 
-def within(runs: Sequence[Run], total: float) -> str:
+def best_within(runs: Sequence[Run], total: float) -> str:
     fitting = [run for run in runs if run.seconds <= total]
     return min(fitting, key=lambda run: run.gap).description if fitting else "–"
 
 
-def size(city: City, model: FmMcvrpSolver, n: int, count: int, least: int, totals: Sequence[float]) -> None:
-    """Print the table of one size."""
-    instances = [InstanceStream(city, 1, "test")(n, i) for i in range(count)]
-    converged = HGS(**budget_for("converged", n).options())
-    base = np.array([cost(city, converged.search(city, instance, 1)) for instance in instances])
-    bench = Bench(city, instances, base)
-    print(f"\nn = {n}, {count} instances, baseline {base.mean():.4f}", flush=True)
-    list(model.starts(city, instances[:1], samples=1, seed=1))  # what PyTorch does once
-    found = dict(curves(bench, model, least, totals[-1]))
-    starts = {s: list(model.starts(city, instances, samples=s, seed=1)) for s in STARTS}
-    took = {s: float(np.mean([start.seconds for start in given])) for s, given in starts.items()}
-    names = ["HGS", "HGS, population 10", "model + HGS", "PyVRP", "model + PyVRP", *found]
-    print(f"\n| seconds | {' | '.join(names)} |\n|--:|{'--:|' * len(names)}")
+def until_too_long(runs: Iterator[Run], longest: float) -> list[Run]:
+    kept: list[Run] = []
+    for run in runs:
+        kept.append(run)
+        print(f"  {run.setting:12} {run.seconds:8.4f} s  {run.description}", flush=True)
+        if run.seconds > longest:
+            break
+    return kept
+
+
+def compare(bench: Bench, model: FmMcvrpSolver, least: int, totals: Sequence[float]) -> None:
+    """Print the table of one size; a model knows ``least`` customers or more."""
+    list(model.starts(bench.city, bench.instances[:1], samples=1, seed=1))  # what PyTorch does once
+    polished, rebuilt = Polished(model), [Reconstructed(model, k, least, FIRST) for k in ROUNDS]
+    settings: dict[str, Iterator[Run]] = {
+        model.label: (bench.run(f"{s} samples", model, s) for s in SAMPLES),
+        polished.label: (bench.run(f"{s} samples", polished, s) for s in SAMPLES),
+        rebuilt[0].label: (
+            bench.run(f"{k} rounds", each, FIRST) for k, each in zip(ROUNDS, rebuilt, strict=True)
+        ),
+    }
+    curves = {name: until_too_long(runs, totals[-1]) for name, runs in settings.items()}
+    starts = {s: list(model.starts(bench.city, bench.instances, samples=s, seed=1)) for s in STARTS}
+    heading("seconds", "HGS", "HGS, population 10", "model + HGS", "PyVRP", "model + PyVRP", *curves)
     for total in totals:
-        warm = [[given for s, given in starts.items() if took[s] < total] for _ in range(2)]
-        cells = [
+        row(
+            f"{total:g}",
             bench.run("", HGS(time_limit=total)).description,
             bench.run("", HGS(time_limit=total, population=10)).description,
-            within([bench.warm("hgs", total, given) for given in warm[0]], np.inf),
+            bench.best_start("hgs", total, starts),
             bench.run("", PyVRP(time_limit=total)).description,
-            within([bench.warm("pyvrp", total, given) for given in warm[1]], np.inf),
-            *(within(runs, total) for runs in found.values()),
-        ]
-        print(f"| {total:g} | {' | '.join(cells)} |", flush=True)
+            bench.best_start("pyvrp", total, starts),
+            *(best_within(runs, total) for runs in curves.values()),
+        )
 
 
 def main() -> None:
-    """Print a table a size."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = arguments(__doc__)
     parser.add_argument("store")
     parser.add_argument("model")
     parser.add_argument("--version", type=int, default=1)
@@ -153,9 +136,12 @@ def main() -> None:
     store = Store.open(options.store)
     network, card = load_model(store, options.model, options.version)
     city = find_city(store, card.city_id)
-    model = FmMcvrpSolver(network.eval(), Nucleus(P), version=f"{card.name} {card.version}")
+    model = FmMcvrpSolver(network, Nucleus(P), version=f"{card.name} {card.version}")
     for n in options.sizes:
-        size(city, model, n, options.instances, card.smallest or 20, options.totals)
+        instances = instances_of(city, n, options.instances)
+        base = hgs_costs(city, instances)
+        print(f"\nn = {n}, {len(instances)} instances, baseline {base.mean():.4f}", flush=True)
+        compare(Bench(city, instances, base), model, card.smallest or 20, options.totals)
 
 
 if __name__ == "__main__":

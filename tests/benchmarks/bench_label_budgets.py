@@ -1,158 +1,116 @@
 """Costs and gains of each label budget (bench_label_budgets FILE.jsonl [NAME ...]).
 
-Every budget solves the same instances of the city of 10,000 customers with the same seeds, on one
-core; the baseline is HGS-CVRP with 5 s of processor time. Results are appended, one line per
-instance, so that a measurement of hours can be interrupted, resumed and extended with more instances;
-without names the table is printed.
+Every budget solves the same instances of the city of 10,000 customers with the same seeds, on one core; the
+baseline is HGS-CVRP with 5 s of processor time. Results are appended, one line per instance, so that a
+measurement of hours can be interrupted, resumed and extended with more instances; without names the table is
+printed.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import hybgensea
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.model.problem import Instance, Solution, cost, infeasibility
+from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver
+from tests.benchmarks.common import PAPER_CITY as CITY, arguments, instances_of
 
-CITY = City.uniform(10_000, seed=1)
-STREAM = InstanceStream(CITY, 1, "train")
 COUNTS = {20: 100, 50: 100, 100: 100, 200: 100, 400: 50}  # instances of each size
 BASELINE = "flat 5 s"
 ALL_SIZES = range(20, 401)  # 100,000 of each: the paper's 38.1 M
-Solve = Callable[[Instance, int], Solution]
-
-
-def solver(make: Callable[[int], Solver]) -> Callable[[int], Solve]:
-    """Return how to solve instances of n customers with the solver that ``make(n)`` gives."""
-
-    def of_size(n: int) -> Solve:
-        built = make(n)
-
-        def solve(instance: Instance, seed: int) -> Solution:
-            (answer,) = built.solve(CITY, [instance], samples=1, seed=seed)
-            assert answer.solution is not None, answer.failure
-            return answer.solution
-
-        return solve
-
-    return of_size
-
-
-def paper(n: int) -> Solve:
-    """The configuration of the paper's authors: unit square as it is, 10,000 vehicles."""
-
-    def solve(instance: Instance, seed: int) -> Solution:
-        x, y = np.ascontiguousarray(CITY.xy[instance.nodes].T)
-        demands = np.concatenate([[0.0], instance.demands.astype(float)])
-        result = hybgensea.solve_cvrp(
-            x,
-            y,
-            demands,
-            instance.capacity,
-            num_vehicles=10_000,
-            rounding=False,
-            verbose=False,
-            extract_all_feasible=False,
-            seed=seed,
-            timeLimit=5.0,
-        )
-        nodes = instance.nodes.tolist()
-        return Solution.of([nodes[k] for k in route] for route in result.routes)
-
-    return solve
-
-
-CONFIGURATIONS: dict[str, Callable[[int], Solve]] = {
-    BASELINE: solver(lambda n: HGS(time_limit=5.0)),
-    "converged": solver(lambda n: HGS(**budget_for("converged", n).options())),
-    "thrifty": solver(lambda n: HGS(**budget_for("thrifty", n).options())),
-    "paper": paper,
-    "PyVRP 5 s": solver(lambda n: PyVRP(time_limit=5.0)),
+SOLVERS: dict[str, Callable[[int], Solver]] = {  # by number of customers
+    BASELINE: lambda n: HGS(time_limit=5.0),
+    "converged": lambda n: HGS(**budget_for("converged", n).options()),
+    "thrifty": lambda n: HGS(**budget_for("thrifty", n).options()),
+    "PyVRP 5 s": lambda n: PyVRP(time_limit=5.0),
 }
 
 
+def solve(name: str, instance: Instance, seed: int) -> Solution:
+    if name == "paper":
+        return paper(instance, seed)
+    (answer,) = SOLVERS[name](instance.n).solve(CITY, [instance], samples=1, seed=seed)
+    assert answer.solution is not None, answer.failure
+    return answer.solution
+
+
+def paper(instance: Instance, seed: int) -> Solution:
+    """The configuration of the paper's authors: unit square as it is, 10,000 vehicles."""
+    x, y = np.ascontiguousarray(CITY.xy[instance.nodes].T)
+    demands = np.concatenate([[0.0], instance.demands.astype(float)])
+    quiet = {"rounding": False, "verbose": False, "extract_all_feasible": False}
+    budget = {"num_vehicles": 10_000, "seed": seed, "timeLimit": 5.0}
+    result = hybgensea.solve_cvrp(x, y, demands, instance.capacity, **quiet, **budget)
+    nodes = instance.nodes.tolist()
+    return Solution.of([nodes[k] for k in route] for route in result.routes)
+
+
 def measure(results: Path, name: str, most: int) -> None:
-    """Solve what is not in ``results`` yet, of the first ``most`` instances of each size."""
-    done = {(row["name"], row["n"], row["i"]) for row in _rows(results)}
+    """Solve those of the first ``most`` instances of each size that are not in ``results`` yet."""
+    done = set(read(results)[["name", "n", "i"]].itertuples(index=False, name=None))
     for n, count in COUNTS.items():
-        solve = CONFIGURATIONS[name](n)
-        for i in range(min(count, most)):
+        for i, instance in enumerate(instances_of(CITY, n, min(count, most), split="train")):
             if (name, n, i) in done:
                 continue
-            instance = STREAM(n, i)
             wall, processor = time.perf_counter(), time.process_time()
-            solution = solve(instance, solver_seed(1, n, i))
-            row = {
-                "name": name,
-                "n": n,
-                "i": i,
-                "wall": time.perf_counter() - wall,
-                "cpu": time.process_time() - processor,
-                "cost": cost(CITY, solution),
-            }
+            solution = solve(name, instance, solver_seed(1, n, i))
+            wall, processor = time.perf_counter() - wall, time.process_time() - processor
             assert infeasibility(instance, solution) is None
+            row = {"name": name, "n": n, "i": i, "wall": wall, "cpu": processor, "cost": cost(CITY, solution)}
             with results.open("a") as stream:
                 stream.write(json.dumps(row) + "\n")
 
 
+def read(results: Path) -> pd.DataFrame:
+    columns = ["name", "n", "i", "wall", "cpu", "cost"]
+    rows = map(json.loads, results.read_text().splitlines()) if results.exists() else ()
+    return pd.DataFrame(rows, columns=columns)
+
+
 def table(results: Path) -> None:
     """Print the mean gap to the baseline with its 95 % interval, and the seconds, by name and size."""
-    rows = _rows(results)
-    found = {(row["name"], row["n"], row["i"]): row for row in rows}
-    for name in dict.fromkeys(row["name"] for row in rows):
-        seconds = {}
-        for n in COUNTS:
-            pairs = [(found[key], found.get((BASELINE, n, key[2]))) for key in found if key[:2] == (name, n)]
-            if not pairs:
-                continue
-            seconds[n] = float(np.mean([row["cpu"] for row, _ in pairs]))
-            gaps = np.array([100 * (row["cost"] / base["cost"] - 1) for row, base in pairs if base])
-            if len(gaps) < 2:
-                continue
-            mean, half = float(gaps.mean()), 1.96 * float(gaps.std(ddof=1)) / np.sqrt(len(gaps))
-            costs = np.mean([row["cost"] for row, _ in pairs])
-            print(
-                f"{name:12} n={n:3}  {len(gaps):3} instances  mean cost {costs:7.4f}  "
-                f"gap {mean:+.3f} ± {half:.3f} %  {seconds[n]:.3f} s of processor"
-            )
+    rows = read(results)
+    base = rows[rows["name"] == BASELINE].set_index(["n", "i"])["cost"].rename("base")
+    rows = rows.join(base, on=["n", "i"])
+    rows["gap"] = 100 * (rows["cost"] / rows["base"] - 1)
+    figures = rows.groupby(["name", "n"], sort=False).agg(
+        instances=("gap", "count"),
+        cost=("cost", "mean"),
+        gap=("gap", "mean"),
+        half=("gap", lambda gaps: 1.96 * gaps.sem()),
+        seconds=("cpu", "mean"),
+    )
+    print(figures.to_string(float_format="{:.4f}".format))
+    for name in figures.index.unique("name"):
+        seconds = figures.loc[name, "seconds"]
         if len(seconds) == len(COUNTS):
-            print(
-                f"{name:12} 38.1 M labels: {core_hours(seconds):,.0f} core-hours, interpolated between sizes"
-            )
+            hours = core_hours(cast("pd.Series[float]", seconds))
+            print(f"{name:12} 38.1 M labels: {hours:,.0f} core-hours, interpolated between sizes")
 
 
-def core_hours(seconds: dict[int, float]) -> float:
+def core_hours(seconds: pd.Series[float]) -> float:
     """Return the core-hours of 100,000 instances of each size, seconds interpolated in log-log."""
-    sizes = np.array(sorted(seconds), dtype=float)
-    values: NDArray[np.float64] = np.log([seconds[int(n)] for n in sizes])
-    return float(np.exp(np.interp(np.log(list(ALL_SIZES)), np.log(sizes), values)).sum()) * 100_000 / 3600
-
-
-def _rows(results: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    ordered = seconds.sort_index()
+    logs = np.interp(np.log(list(ALL_SIZES)), np.log(ordered.index.to_numpy(float)), np.log(ordered))
+    return float(np.exp(logs).sum()) * 100_000 / 3600
 
 
 def main() -> None:
-    """Measure the named configurations, or print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("results", type=Path)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CONFIGURATIONS))
-    parser.add_argument("--instances", type=int, default=100, help="at most so many of each size")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*SOLVERS, "paper"]))
+    parser.add_argument("--instances", type=int, default=100, help="maximum number of each size")
     options = parser.parse_args()
     for name in options.names:
         measure(options.results, name, options.instances)

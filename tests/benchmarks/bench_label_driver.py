@@ -6,11 +6,11 @@ lists the shards and has nothing to do. The driver is this process; workers are 
 
 from __future__ import annotations
 
-import os
-import sys
+import argparse
 import tempfile
 import time
-from pathlib import Path
+
+import psutil
 
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
@@ -19,33 +19,28 @@ from mcvrp.tasks.support.progress import ProgressReport, listening
 from mcvrp.tasks.support.ray_session import ray_session
 
 SMALLEST, SIZES = 3, 50
-MARKS = (100, 1_000, 10_000, 100_000)
 CITY = City.uniform(100, seed=1)
+marks = [100, 1_000, 10_000, 100_000]  # shards
 
 
-def resident() -> float:
-    """Return the megabytes of this process's memory that are in use."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def print_memory(moment: str) -> None:
+    print(f"{moment:>16} : {psutil.Process().memory_info().rss / 2**20:6.0f} MB", flush=True)
 
 
 def at_marks(report: ProgressReport) -> None:
-    """Print the memory when as many shards are there as a mark says."""
     while marks and report.unit == "labels" and report.done >= marks[0]:
-        print(f"{marks.pop(0):9,} shards: {resident():6.0f} MB", flush=True)
-
-
-marks = list(MARKS)
+        print_memory(f"{marks.pop(0):,} shards")
 
 
 def main() -> None:
-    """Print the driver's memory as it goes, and what it takes to find that nothing is missing."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    """Print the driver's memory during the run, and the seconds of a run with nothing to do."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shards", nargs="?", type=int, default=100_000)
     spec = LabelSpec(
         dataset="d",
         smallest=SMALLEST,
         largest=SMALLEST + SIZES - 1,
-        count=max(1, count // SIZES),
+        count=max(1, parser.parse_args().shards // SIZES),
         iterations=1,
         population=2,
         capacity=(40, 40),
@@ -53,16 +48,16 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder, ray_session() as workers, listening(at_marks):
         store = Store.open(folder)
-        print(f"    before : {resident():6.0f} MB", flush=True)
+        print_memory("before")
         summary = label_missing(store, CITY, spec)
         rate = summary.new / summary.seconds
         print(f"labelled {summary.new:,} shards in {summary.seconds:.0f} s, {rate:,.0f}/s on {workers} cores")
-        print(f"     after : {resident():6.0f} MB", flush=True)
+        print_memory("after")
         began = time.perf_counter()
         assert label_missing(store, CITY, spec).new == 0
         seconds = time.perf_counter() - began
-        print(f"again, nothing to do: {seconds:.0f} s, {1e3 * seconds / summary.new:.2f} ms a shard")
-        print(f"     after : {resident():6.0f} MB")
+        print(f"again, nothing to do: {seconds:.0f} s, {1e3 * seconds / summary.new:.2f} ms per shard")
+        print_memory("after")
 
 
 if __name__ == "__main__":

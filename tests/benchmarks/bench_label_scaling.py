@@ -7,12 +7,12 @@ usual work on this machine's cores. Efficiency is the time slept over nodes time
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 # Ray reads them when it is imported, and its workers import this module.
@@ -39,13 +39,10 @@ PACES = (0.2, 1.0, 5.0)  # seconds per instance; the paper has 5
 
 @dataclass(frozen=True)
 class Asleep:
-    """A solver of sleep."""
+    """Solver that sleeps, then returns the routes of a sweep."""
 
     time_limit: float
-    label: str = field(default="Sleep", init=False)
-    version: str = field(default="sleep 1", init=False)
-    device: str = field(default="none", init=False)
-    configuration: str = field(default="sleeps", init=False)
+    label, version, device, configuration = "Sleep", "sleep 1", "none", "sleeps"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -61,36 +58,31 @@ class Asleep:
 register("asleep", SolverEntry("Sleep", f"{__spec__.name}:Asleep", takes=("time_limit",)))
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Figures of a run; ``driver`` and ``head`` are processor seconds of the driver and of Ray's head."""
-
-    labels: int
-    seconds: float
-    driver: float
-    head: float
-
-
-def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> Measured:
-    """Label for SECONDS or a bit more, on workers that have begun before."""
-    with tempfile.TemporaryDirectory() as folder, ray_session():
-        store = Store.open(folder)
-        label_missing(store, CITY, _spec("warm", 8 * cores, 0.5))
-        count = max(cores, round(cores * SECONDS / pace))
-        began, used, ours = time.monotonic(), _used(head), time.process_time()
-        made = label_missing(store, CITY, _spec("measured", count, pace)).new
-        return Measured(made, time.monotonic() - began, time.process_time() - ours, _used(head) - used)
-
-
-def _spec(dataset: str, count: int, pace: float) -> LabelSpec:
-    return LabelSpec(
-        dataset=dataset,
+def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> None:
+    """Label for SECONDS or a bit more, on workers that have begun before; print a row."""
+    spec = LabelSpec(
+        dataset="warm",
         smallest=N,
         largest=N,
-        count=count,
+        count=8 * cores,
         solver="asleep",
-        time_limit=pace,
+        time_limit=0.5,
         shard_rows=5_000,
+    )
+    count = max(cores, round(cores * SECONDS / pace))
+    with tempfile.TemporaryDirectory() as folder, ray_session():
+        store = Store.open(folder)
+        label_missing(store, CITY, spec)
+        began, of_head, of_driver = time.monotonic(), _used(head), time.process_time()
+        changes = {"dataset": "measured", "count": count, "time_limit": pace}
+        labels = label_missing(store, CITY, spec.model_copy(update=changes)).new
+        seconds = time.monotonic() - began
+        of_head, of_driver = _used(head) - of_head, time.process_time() - of_driver
+    rate = labels / seconds
+    print(
+        f"{cores:5} {pace:12.2f} {labels:7,} {seconds:8.1f} {rate:9.1f} {rate * pace / cores:11.2f} "
+        f"{labels / of_driver:10,.0f} {labels / of_head:10,.0f}",
+        flush=True,
     )
 
 
@@ -99,11 +91,12 @@ def _used(processes: Sequence[psutil.Process]) -> float:
 
 
 def main() -> None:
-    """Print a row for each size of the cluster and each pace."""
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("nodes", nargs="?", type=int, default=64, help="maximum number")
+    most = parser.parse_args().nodes
     print(
-        f"{hardware()}\n\nnodes  s a label  labels  seconds  labels/s  efficiency  "
-        "labels a processor s of the driver, of the head",
+        f"{hardware()}\n\nnodes  s per label  labels  seconds  labels/s  efficiency  "
+        "labels per processor s of the driver, of the head",
         flush=True,
     )
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -116,14 +109,7 @@ def main() -> None:
                 cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
             nodes = wanted
             for pace in PACES:
-                made = measure(nodes, pace, head)
-                rate = made.labels / made.seconds
-                print(
-                    f"{nodes:5} {pace:10.2f} {made.labels:7,} {made.seconds:8.1f} {rate:9.1f} "
-                    f"{rate * pace / nodes:11.2f} {made.labels / made.driver:10,.0f} "
-                    f"{made.labels / made.head:10,.0f}",
-                    flush=True,
-                )
+                measure(nodes, pace, head)
     finally:
         cluster.shutdown()
 

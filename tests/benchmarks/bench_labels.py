@@ -1,4 +1,4 @@
-"""Labels a second and core, whole stage beside solver alone: python -m tests.benchmarks.bench_labels.
+"""Labels per second and core, whole stage beside solver alone.
 
 Both are measured in one run, on all cores: HGS with instances at hand and nothing stored, then
 `label_missing` (instances, HGS, canonical form, proof, Parquet, card, Ray). Ray is up before, as
@@ -14,18 +14,16 @@ from concurrent.futures import ProcessPoolExecutor
 import hybgensea
 import numpy as np
 
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.attempt import solver_seed
+from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
 from mcvrp.tasks.solvers.budgets import Budget, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.ray_session import ray_session
+from tests.benchmarks.common import PAPER_CITY as CITY, arguments, instances_of
 
-CITY = City.uniform(10_000, seed=1)
 CASES = (  # customers, budget as the spec names it, the same for the solver, labels
     (20, {"budget": "thrifty"}, budget_for("thrifty", 20), 60_000),
     (100, {"budget": "thrifty"}, budget_for("thrifty", 100), 2_000),
@@ -36,46 +34,38 @@ OPTIMA = 1_000  # instances for the share of optimal labels
 
 
 def bare(n: int, budget: Budget, rows: range) -> float:
-    """Return the seconds that HGS alone takes for ``rows``."""
-    stream = InstanceStream(CITY, 1, "train")
-    arguments = []
-    for i in rows:
-        instance = stream(n, i)
+    problems = []
+    for i, instance in zip(
+        rows, instances_of(CITY, n, len(rows), split="train", first=rows.start), strict=True
+    ):
         x, y = np.ascontiguousarray(1e4 * CITY.xy[instance.nodes].T)
         demands = np.concatenate([[0.0], instance.demands.astype(float)])
-        arguments.append((x, y, demands, instance.capacity, solver_seed(1, n, i)))
+        problems.append(((x, y, demands, instance.capacity), solver_seed(1, n, i)))
     options = {
+        "rounding": False,
+        "verbose": False,
+        "extract_all_feasible": False,
         "nbIter": budget.iterations or 2**31 - 1,
         "timeLimit": budget.time_limit or 0.0,
         **({"mu": budget.population} if budget.population else {}),
         **({"nbGranular": budget.granular} if budget.granular else {}),
     }
     began = time.perf_counter()
-    for x, y, demands, capacity, seed in arguments:
-        hybgensea.solve_cvrp(
-            x,
-            y,
-            demands,
-            capacity,
-            rounding=False,
-            verbose=False,
-            extract_all_feasible=False,
-            seed=seed,
-            **options,
-        )
+    for problem, seed in problems:
+        hybgensea.solve_cvrp(*problem, seed=seed, **options)
     return time.perf_counter() - began
 
 
 def optimal(store: Store, n: int) -> float:
     """Return the share of the first labels that 1,000 iterations of HGS's own settings do not better."""
     costs = load_labels(store, "d", n, OPTIMA).costs
-    instances = [InstanceStream(CITY, 1, "train")(n, i) for i in range(OPTIMA)]
+    instances = instances_of(CITY, n, OPTIMA, split="train")
     best = HGS(iterations=1000).solve(CITY, instances, samples=1, seed=1)
     return float(np.mean([c <= answer.costs[0] + 1e-9 for c, answer in zip(costs, best, strict=True)]))
 
 
 def main() -> None:
-    """Print rates and ratios of each case."""
+    arguments(__doc__).parse_args()
     cores = local_cores()
     for n, fields, budget, count in CASES:
         with ProcessPoolExecutor(cores) as pool:
@@ -91,9 +81,9 @@ def main() -> None:
         staged = summary.new / summary.seconds / cores
         inside = summary.new / summary.solving
         print(f"n = {n}, {budget.description}, {count:,} labels")
-        print(f"  HGS alone:     {alone:7.2f} labels/s a core")
-        print(f"  whole stage:   {staged:7.2f} labels/s a core, {staged / alone:.3f} of the solver alone")
-        print(f"  solver inside: {inside:7.2f} labels/s a core: all else takes {1 - staged / inside:.1%}")
+        print(f"  HGS alone:     {alone:7.2f} labels/s per core")
+        print(f"  whole stage:   {staged:7.2f} labels/s per core, {staged / alone:.3f} of the solver alone")
+        print(f"  solver inside: {inside:7.2f} labels/s per core: all else takes {1 - staged / inside:.1%}")
         if share is not None:
             print(f"  optimal:       {share:.1%} of the first {OPTIMA:,}")
 

@@ -8,7 +8,6 @@ errors over seeds.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import shutil
 import subprocess
@@ -22,13 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.decoding import Beam, Greedy, Nucleus, Strategy, decode
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, cost
+from mcvrp.model.problem import City, Instance
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.budgets import budget_for
-from mcvrp.tasks.solvers.hgs import HGS
+from tests.benchmarks.common import Gap, arguments, heading, hgs_costs, instances_of, row
 
 CITY, FIRST = "laptop", 5000
 MEASURED: dict[str, tuple[Strategy, int]] = {
@@ -83,11 +80,11 @@ def gaps(
 ) -> list[float]:
     """Return the mean gap in % of each way of decoding."""
     network, _ = load_model(store, name)
-    found = []
+    means = []
     for strategy, samples in MEASURED.values():
-        answers = decode(network, city, instances, strategy=strategy, samples=samples)
-        found.append(float(np.mean(100 * (np.array([each.costs.min() for each in answers]) / base - 1))))
-    return found
+        decoded = decode(network, city, instances, strategy=strategy, samples=samples)
+        means.append(Gap.of([each.costs.min() for each in decoded], base).mean)
+    return means
 
 
 def main() -> None:
@@ -95,7 +92,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--watch"]:
         watch(sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("store", type=Path, help="a store that has the demo's labels")
     parser.add_argument("--folder", type=Path, help="where a copy of the store goes, else beside it")
     parser.add_argument("--seeds", type=int, default=3)
@@ -107,25 +104,22 @@ def main() -> None:
         shutil.copytree(args.store, copy)
     store = Store.open(copy)
     city = load_city(store, CITY)
-    stream = InstanceStream(city, 1, "test")
-    instances = [stream(n, FIRST + i) for n in range(20, 25) for i in range(args.instances)]
-    solver = HGS(**budget_for("converged", 24).options())
-    base = np.array([cost(city, solver.search(city, instance, 1)) for instance in instances])
+    instances = [each for n in range(20, 25) for each in instances_of(city, n, args.instances, first=FIRST)]
+    base = hgs_costs(city, instances)
     variants = [Variant(*each) for each in product((False, True), ("adamw", "muon"))]
     work = list(product(variants, range(1, args.seeds + 1)))
     with ThreadPoolExecutor(2) as pool:
         seconds = list(pool.map(lambda each: each[0].train(copy, each[1], args.steps), work))
     print(f"{args.steps} steps, {args.seeds} seeds, {len(instances)} instances")
-    print(f"| output | optimizer | processor s | {' | '.join(f'{name} (%)' for name in MEASURED)} |")
-    print(f"|---|---|--:|{'--:|' * len(MEASURED)}")
+    heading("output", "optimizer", "processor s", *(f"{name} (%)" for name in MEASURED), texts=2)
     for variant in variants:
         mine = [k for k, (each, _) in enumerate(work) if each == variant]
-        found = np.array([gaps(store, city, variant.name(work[k][1]), instances, base) for k in mine])
-        errors = found.std(0, ddof=1) / len(found) ** 0.5
-        cells = [f"{mean:.2f} ± {error:.2f}" for mean, error in zip(found.mean(0), errors, strict=True)]
+        measured = np.array([gaps(store, city, variant.name(work[k][1]), instances, base) for k in mine])
+        errors = measured.std(0, ddof=1) / len(measured) ** 0.5
+        cells = [f"{mean:.2f} ± {error:.2f}" for mean, error in zip(measured.mean(0), errors, strict=True)]
         output = "pointer" if variant.pointer else "as in the paper"
         took = np.mean([seconds[k] for k in mine])
-        print(f"| {output} | {variant.optimizer} | {took:.0f} | {' | '.join(cells)} |", flush=True)
+        row(output, variant.optimizer, f"{took:.0f}", *cells)
 
 
 if __name__ == "__main__":

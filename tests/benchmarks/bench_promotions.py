@@ -13,11 +13,7 @@ Four cases, each on a copy of the demo's store, with the commands of users:
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -26,16 +22,18 @@ import numpy as np
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Greedy, Nucleus, decode
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.model.problem import City, Instance
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.layout import NIGHT, ROUND
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.metrics import read_metrics
+from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
+from tests.benchmarks.common import Gap, arguments, hgs_costs, instances_of, row, timed_command
+from tests.support.driving import put_routes
 from tests.support.sweep import sweep
 from tests.support.training import write_dataset
 
@@ -49,15 +47,11 @@ PHASES = (
 INSTANCES = 100  # held out, of the sizes 20, 22 and 24 each
 
 
-def solved(city: City, instance: Instance) -> Solution:
-    return canonical(city, HGS(**budget_for("thrifty", instance.n).options()).search(city, instance, 1))
-
-
 def days(city: City, side: bool) -> list[Instance]:
     """Return the orders of each day; with ``side``, of the western half of the town only."""
     whole = InstanceStream(city, 4711, "train")
     west = [int(node) for node in range(1, city.customers + 1) if city.xy[node, 0] < np.median(city.xy[:, 0])]
-    found = []
+    instances = []
     for day in range(DAYS):
         instance = whole(SIZES[day % len(SIZES)], day)
         if side:
@@ -65,50 +59,32 @@ def days(city: City, side: bool) -> list[Instance]:
             instance = Instance(
                 city.city_id, np.sort(ids).astype(np.uint32), instance.demands, instance.capacity
             )
-        found.append(instance)
-    return found
+        instances.append(instance)
+    return instances
 
 
 def drive(store: Store, city: City, side: bool) -> None:
-    """Put the routes of all days into the incoming folder."""
-    lines = ["date,route,stop,customer,demand,capacity"]
+    driven = []
     for day, instance in enumerate(days(city, side)):
-        demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-        date = np.datetime64("2026-03-01") + day
-        for k, route in enumerate(solved(city, instance).routes):
-            lines += [
-                f"{date},{k},{stop},{node},{demand[node]},{instance.capacity}"
-                for stop, node in enumerate(route, 1)
-            ]
-    store.put("incoming/days.csv", ("\n".join(lines) + "\n").encode())
+        hgs = HGS(**budget_for("thrifty", instance.n).options())
+        date = str(np.datetime64("2026-03-01") + day)
+        driven.append((date, instance, canonical(city, hgs.search(city, instance, 1))))
+    put_routes(store, "incoming/days.csv", driven)
 
 
-def run(store: Path, command: str, *changes: str) -> float:
-    """Run a command of users on ``store``; return its wall-clock seconds."""
-    began = time.monotonic()
-    options = [part for change in changes for part in ("--set", change)]
-    program = [str(Path(sys.executable).with_name("mcvrp")), command, "--preset", CITY, "--store", str(store)]
-    subprocess.run([*program, *options], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began
-
-
-def gaps(store: Store, city: City, version: int, model: str) -> str:
+def gaps(store: Store, city: City, version: int, model: str) -> list[Gap]:
     """Return greedy and best-of-16 gap of a version to HGS, held-out instances, with standard errors."""
     network, _ = load_model(store, model, version)
-    stream = InstanceStream(city, 99, "test")
-    instances = [stream(n, i) for n in (20, 22, 24) for i in range(INSTANCES)]
-    solver = HGS(**budget_for("converged", 24).options())
-    costs = np.array([cost(city, solver.search(city, instance, 1)) for instance in instances])
-    shown = []
+    instances = [each for n in (20, 22, 24) for each in instances_of(city, n, INSTANCES, seed=99)]
+    base = hgs_costs(city, instances)
+    measured = []
     for strategy, samples in ((Greedy(), 1), (Nucleus(), 16)):
-        found = decode(network, city, instances, strategy=strategy, samples=samples)
-        gap = 100 * (np.array([each.costs.min() for each in found]) / costs - 1)
-        shown.append(f"{gap.mean():.2f} ± {gap.std() / len(gap) ** 0.5:.2f}")
-    return " | ".join(shown)
+        decoded = decode(network, city, instances, strategy=strategy, samples=samples)
+        measured.append(Gap.of([each.costs.min() for each in decoded], base))
+    return measured
 
 
-def told(store: Store, model: str, records: Sequence[TrialRecord]) -> None:
-    """Print what each trial has decided."""
+def print_decisions(store: Store, model: str, records: Sequence[TrialRecord]) -> None:
     for record in records:
         measured = read_metrics(store, model, record.name)
         change = "; ".join(f"{b.part} {b.sizes} {b.change:+.2f} %" for b in measured.buckets)
@@ -117,60 +93,54 @@ def told(store: Store, model: str, records: Sequence[TrialRecord]) -> None:
         print(f"  version {record.challenger} {verb} ({p}): {change}; {measured.seconds:.0f} s", flush=True)
 
 
-def learn_sweep(there: Store, store: Path, city: City) -> None:
+def learn_sweep(store: Store, folder: Path, city: City) -> None:
     """Publish SWEPT, a model that has learned from a sweep's routes alone."""
-    write_dataset(there, city, SIZES, 2000, SWEPT, sweep)
-    fields = ("run", "model", "dataset")
-    named = [f"train.{field}={SWEPT}" for field in fields] + [f"label.dataset={SWEPT}"]
-    run(store, "train", *named, "train.held_out=", "label.held_out=0", f"train.phases=[{', '.join(PHASES)}]")
+    write_dataset(store, city, SIZES, 2000, SWEPT, sweep)
+    names = [f"train.{field}={SWEPT}" for field in ("run", "model", "dataset")]
+    phases = f"train.phases=[{', '.join(PHASES)}]"
+    options = (*names, f"label.dataset={SWEPT}", "train.held_out=", "label.held_out=0", phases)
+    timed_command("train", CITY, folder, *options)
 
 
-def night(store: Path, case: str) -> None:
+def night(folder: Path, case: str) -> None:
     """Drive, run a night, and print its decision and the gaps before and after."""
-    there = Store.open(store)
-    city = load_city(there, CITY)
+    store = Store.open(folder)
+    city = load_city(store, CITY)
     model = CITY
     if case == "better":
-        learn_sweep(there, store, city)
+        learn_sweep(store, folder, city)
         model = SWEPT
-    drive(there, city, side=case == "moved")
+    drive(store, city, side=case == "moved")
     own = (f"model={model}", f"policy.steps={NIGHT_STEPS}", "quiet_seconds=0")
-    seconds = run(store, "nightly", *(f"nightly.{change}" for change in (*POLICY, *own)))
+    seconds = timed_command("nightly", CITY, folder, *(f"nightly.{change}" for change in (*POLICY, *own)))
     print(f"{case}: a night, {seconds:.0f} s")
-    told(there, model, list(trial_records(there, model, NIGHT)))
+    print_decisions(store, model, list(trial_records(store, model, NIGHT)))
     print("version | greedy (%) | best of 16 (%)")
     for version in (1, 2):
-        print(f"| {version} | {gaps(there, city, version, model)} |", flush=True)
+        row(version, *gaps(store, city, version, model))
 
 
-def rounds(store: Path) -> None:
+def rounds(folder: Path, case: str) -> None:
     """Train on a sweep's routes, then improve for five rounds; print each decision and champion."""
-    there = Store.open(store)
-    city = load_city(there, CITY)
-    learn_sweep(there, store, city)
-    print("sweep: champion | greedy (%) | best of 16 (%)")
+    store = Store.open(folder)
+    city = load_city(store, CITY)
+    learn_sweep(store, folder, city)
+    print(f"{case}: champion | greedy (%) | best of 16 (%)")
     for number in range(6):
-        champion = pointer(there, SWEPT, "champion").version
+        champion = pointer(store, SWEPT, "champion").version
         assert champion is not None
-        print(f"| {number} | version {champion} | {gaps(there, city, champion, SWEPT)} |", flush=True)
+        row(number, f"version {champion}", *gaps(store, city, champion, SWEPT))
         if number < 5:
             own = (f"policy.steps={ROUND_STEPS}", f"rounds={number + 1}", f"model={SWEPT}", "count=2000")
             changes = (*POLICY, *own, "instances=100")
-            run(store, "improve", *(f"improve.{change}" for change in changes))
-            told(there, SWEPT, list(trial_records(there, SWEPT, ROUND))[-1:])
+            timed_command("improve", CITY, folder, *(f"improve.{change}" for change in changes))
+            print_decisions(store, SWEPT, list(trial_records(store, SWEPT, ROUND))[-1:])
 
 
 def main() -> None:
-    """Run the selected cases."""
-    cases: dict[str, Callable[[Path], None]] = {
-        "better": lambda store: night(store, "better"),
-        "moved": lambda store: night(store, "moved"),
-        "same": lambda store: night(store, "same"),
-        "sweep": rounds,
-    }
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    cases: dict[str, Callable[[Path, str], None]] = dict.fromkeys(("better", "moved", "same"), night)
+    cases["sweep"] = rounds
+    parser = arguments(__doc__)
     parser.add_argument("store", type=Path, help="a store in which the demo has run")
     parser.add_argument("folder", type=Path, help="where the copies go")
     parser.add_argument("--case", choices=list(cases), action="append", help="only this one (repeatable)")
@@ -178,7 +148,7 @@ def main() -> None:
     for case in args.case or cases:
         copy = args.folder / case
         shutil.copytree(args.store, copy, dirs_exist_ok=True)
-        cases[case](copy)
+        cases[case](copy, case)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """Instances a second: what the training stream gives on one core, and what training takes on one core or GPU.
 
-Run as `python -m tests.benchmarks.bench_stream`; takes about two minutes. Nothing gates on it.
-The stream draws, cuts and gathers global batches of 256; features and rotation are the device's
-work. Training is the engine's whole step on micro-batches of the same stream. Rates are those of
-the median step.
+Takes about two minutes. The stream draws, cuts and gathers global batches of 256; features and rotation are
+the device's work. Training is the engine's whole step on micro-batches of the same stream. Rates are those
+of the median step.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.train.batches import SampleStream
 from mcvrp.tasks.train.distributed import distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
+from mcvrp.tasks.train.ranks.launch import group_environment
+from tests.benchmarks.common import arguments
 from tests.support.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)
@@ -42,17 +43,17 @@ NETWORKS = {
 
 
 def main() -> None:
-    """Print a table with a line for each size, and the stream's rates on sizes that are mixed."""
+    arguments(__doc__).parse_args()
     city = City.uniform(1000, 1)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(f"{folder}/store")
         for n in SIZES:
             write_dataset(store, city, range(n, n + 1), ROWS)
         write_dataset(store, city, MIXED, ROWS // 8, "mixed")
-        join()
+        os.environ |= group_environment(0, 1, free_port())
         with (
-            opened(folder, store, "tiny", dict.fromkeys(SIZES, ROWS)) as cache,
-            opened(folder, store, "mixed", dict.fromkeys(MIXED, ROWS // 8)) as mixed,
+            labels_cache(folder, store, "tiny", dict.fromkeys(SIZES, ROWS)) as cache,
+            labels_cache(folder, store, "mixed", dict.fromkeys(MIXED, ROWS // 8)) as mixed,
             distributed(cores=1) as device,
         ):
             engines = {name: engine(config, CityTable.of(city, device)) for name, config in NETWORKS.items()}
@@ -70,25 +71,21 @@ def main() -> None:
                 print(f"{'20-50':>8} {alone:>10,.0f} {order}")
 
 
-def opened(folder: str, store: Store, dataset: str, counts: dict[int, int]) -> LabelCache:
-    """Return the cache of ``dataset``."""
+def labels_cache(folder: str, store: Store, dataset: str, counts: dict[int, int]) -> LabelCache:
     return LabelCache.open(Path(folder), store, dataset, Dataset.open(store, dataset).fingerprint(), counts)
 
 
 def stream(cache: LabelCache, sizes: range, rows: int, order: Order) -> SampleStream:
-    """Return a long stream of all ``sizes`` together."""
     counts = (rows,) * len(sizes)
     phase = Curriculum(counts, sizes[0], sizes[-1], sizes[-1], BATCH, ("bench",), passes=20_000, order=order)
     return SampleStream(phase, cache, rotation=True, micro_tokens=MICRO_TOKENS)
 
 
 def rate(source: SampleStream) -> float:
-    """Return how many instances a second ``source`` gives."""
     return BATCH / median_seconds(source.steps(1, source.curriculum.steps, 0))
 
 
 def training_rate(trained: Engine, source: SampleStream) -> float:
-    """Return how many instances a second ``trained`` takes."""
     batch = source.global_batch(1)
     piece = source.tensors(batch, batch.pieces[0][0])
 
@@ -101,7 +98,6 @@ def training_rate(trained: Engine, source: SampleStream) -> float:
 
 
 def median_seconds(steps: Iterator[object]) -> float:
-    """Return the median duration of ``steps``, the first of which warms up."""
     next(steps)
     durations: list[float] = []
     while len(durations) < 3 or sum(durations) < SECONDS:
@@ -112,15 +108,8 @@ def median_seconds(steps: Iterator[object]) -> float:
 
 
 def engine(config: NetworkConfig, table: CityTable) -> Engine:
-    """Return the engine as the presets of a laptop have it."""
     options = EngineOptions(train_decoder=True, zero=0, bf16=False, weight_decay=0.01, clip=1.0)
     return Engine(FmMcvrp(config), table, options)
-
-
-def join() -> None:
-    """Make this process the only rank."""
-    alone = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "LOCAL_WORLD_SIZE": 1, "MASTER_PORT": free_port()}
-    os.environ |= {name: str(value) for name, value in alone.items()} | {"MASTER_ADDR": "127.0.0.1"}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Training tokens per second of a laptop-sized network: ranks against threads, orders, bf16, ZeRO.
 
-Run as `python -m tests.benchmarks.bench_training`; takes a minute or two. Nothing gates on it.
+Takes a minute or two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.train.phases import train_phase
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+from tests.benchmarks.common import arguments
 from tests.support.training import write_dataset
 
 SIZES = range(20, 25)
@@ -30,7 +31,7 @@ CASES: list[dict[str, Any]] = [
 
 
 def main() -> None:
-    """Print the median tokens per second of each case."""
+    arguments(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store, city = Store.open(folder), City.uniform(100, 1)
         write_dataset(store, city, SIZES, 300)

@@ -1,17 +1,16 @@
 """Equality of two trees' results: the smoke preset's pipeline, a night, a round and a day, by content.
 
     python tests/benchmarks/same.py make DIR [--mcvrp "python -m flows.cli"]
-    python tests/benchmarks/same.py digest DIR > today.json
-    python tests/benchmarks/same.py compare today.json DIR
+    python tests/benchmarks/same.py compare DIR OTHER
 
-`make` runs the command as a user does, from nothing, into DIR/store. `digest` hashes what came of it, column
-by column, tensor by tensor, value by value. `compare` takes folders and digests alike, prints one line per
-artifact, and exits with 1 if any differs. Nothing of the project is imported: columns or keys identify the
-kind of a file, not its path, and an artifact of equal content under another name is reported as renamed.
+`make` runs the command as a user does, from nothing, into DIR/store. `compare` hashes the results column by
+column, tensor by tensor, value by value, prints one line per artifact, and exits with 1 if any differs.
+Nothing of the project is imported: columns or keys identify the kind of a file.
 
 Left out are times, what tells of the machine, and names, paths and checksums of files. Of the benchmark's
-equal-time methods, which end by the clock, routes and costs are left out too; everything else ends by counts.
-Floating point is a machine's own: compare what was made on machines of one kind, with the same libraries.
+equal-time methods, which end by the clock, routes and costs are left out too; everything else ends by
+counts. Floating point is a machine's own: compare what was made on machines of one kind, with the same
+libraries.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ ANSWERS = ("cost", "costs", "routes")
 
 
 def make(folder: Path, mcvrp: list[str]) -> None:
-    """Run everything into ``folder``/store; what it asks of the command is the same every time."""
     if folder.exists() and any(folder.iterdir()):
         sys.exit(f"{folder} is not empty: earlier results would count as new ones")
     store = folder / "store"
@@ -124,7 +122,6 @@ def _set(changes: Iterable[str]) -> list[str]:
 
 
 def _driven(month: int) -> str:
-    """Return a month of driven routes, one of them with a stranger among its customers."""
     lines = ["date,route,stop,customer,demand,capacity"]
     for day in range(1, 16):
         draw = random.Random(100 * month + day)
@@ -138,7 +135,6 @@ def _driven(month: int) -> str:
 
 
 def _orders() -> str:
-    """Return the orders of a day, two of them of one customer."""
     draw = random.Random(1)
     customers = draw.sample(range(1, CUSTOMERS + 1), 21)
     rows = [f"{customer},{draw.randint(1, 9)}" for customer in [*customers, customers[0]]]
@@ -146,8 +142,7 @@ def _orders() -> str:
 
 
 def digest(folder: Path) -> Digest:
-    """Return the digest of the results in ``folder``; several files of an artifact are one by folder."""
-    store, tables, found = folder / "store", dict[str, list[pa.Table]](), Digest()
+    store, tables, hashes = folder / "store", dict[str, list[pa.Table]](), Digest()
     for path in sorted(path for path in store.rglob("*") if path.is_file()):
         place = path.relative_to(store)
         if path.suffix in (".parquet", ".pq", ".csv"):
@@ -156,18 +151,18 @@ def digest(folder: Path) -> Digest:
                 tables.setdefault(f"{kind}: {place.parent}", []).append(table)
         elif path.suffix == ".safetensors":
             tensors = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
-            found[f"weights: {place}"] = {name: _hash(sorted(tensor.items())) for name, tensor in tensors}
+            hashes[f"weights: {place}"] = {name: _hash(sorted(tensor.items())) for name, tensor in tensors}
         elif path.suffix in (".json", ".geojson"):
             document = json.loads(path.read_bytes())
             if kind := _kind(DOCUMENTS, document):
-                found[f"{kind}: {place}"] = {name: _hash(value) for name, value in _values(document)}
+                hashes[f"{kind}: {place}"] = {name: _hash(value) for name, value in _values(document)}
     for name, several in tables.items():
         for what, table in _by_method(pa.concat_tables(several, promote_options="default")):
             kept = [column for column in table.column_names if not LEFT_OUT.fullmatch(column)]
-            found[name + what] = {column: _hash(table[column].to_pylist()) for column in kept}
-    if not found:
+            hashes[name + what] = {column: _hash(table[column].to_pylist()) for column in kept}
+    if not hashes:
         sys.exit(f"{store} has nothing that could be compared")
-    return found
+    return hashes
 
 
 def _csv(path: Path) -> pa.Table:
@@ -176,12 +171,10 @@ def _csv(path: Path) -> pa.Table:
 
 
 def _kind(kinds: Mapping[str, set[str]], names: Iterable[str]) -> str | None:
-    there = set(names)
-    return next((kind for kind, needed in kinds.items() if needed <= there), None)
+    return next((kind for kind, needed in kinds.items() if needed <= set(names)), None)
 
 
 def _values(document: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value within ``document`` that is to be compared, with the way to it."""
     if not isinstance(document, dict | list):
         yield name, document
         return
@@ -191,7 +184,6 @@ def _values(document: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _by_method(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the tables of each method of a benchmark, without answers where these depend on the clock."""
     if "method" not in table.column_names:
         yield "", table
         return
@@ -207,66 +199,29 @@ def _hash(content: Any) -> str:
 
 
 def compare(old: Digest, new: Digest) -> bool:
-    """Print what became of everything in ``old``, and what is there besides; return whether it is equal."""
-    whole = {name: _hash(sorted(parts.values())) for name, parts in old.items()}
-    renamed, missing, added = _paired(whole, {name: _hash(sorted(p.values())) for name, p in new.items()})
-    equal = not missing and not added
-    for name in sorted(old.keys() - missing):
-        here, gone, more = _paired(old[name], new[renamed[name]])
-        off = [part for part, now in here.items() if old[name][part] != new[renamed[name]][now]]
-        notes = [f"{part} differs" for part in off] + [f"no {p}" for p in gone] + [f"new {p}" for p in more]
-        called = [f"{a} -> {b}" for a, b in [(name, renamed[name]), *here.items()] if a != b]
-        equal = equal and not notes
-        said = f" ({_some(notes)})" * bool(notes) + f" (renamed: {_some(called)})" * bool(called)
-        print(f"{'DIFFERS' if notes else 'same':8}{name}{said}")
-    for word, names in (("MISSING", missing), ("NEW", added)):
-        for name in sorted(names):
-            print(f"{word:8}{name}")
-    return equal
-
-
-def _paired(old: Parts, new: Parts) -> tuple[dict[str, str], set[str], set[str]]:
-    """Return who is who: by name, the others by content; then who of ``old`` and of ``new`` is left over."""
-    pairs = {name: name for name in old if name in new}
-    missing, added = set[str](), [name for name in new if name not in old]
-    for name in (name for name in old if name not in new):
-        twin = next((other for other in added if new[other] == old[name]), None)
-        if twin is None:
-            missing.add(name)
+    """Print one line per artifact; return whether all are equal."""
+    for name in sorted(old.keys() | new.keys()):
+        if name in old and name in new:
+            parts = sorted({part for part, _ in old[name].items() ^ new[name].items()})
+            print(f"{'DIFFERS' if parts else 'same':8}{name} {', '.join(parts)}".rstrip())
         else:
-            pairs[name] = twin
-            added.remove(twin)
-    return pairs, missing, set(added)
-
-
-def _some(notes: list[str]) -> str:
-    return ", ".join(notes[:5]) + (f" and {len(notes) - 5} more" if len(notes) > 5 else "")
-
-
-def _read(place: Path) -> Digest:
-    return digest(place) if place.is_dir() else json.loads(place.read_bytes())
+            print(f"{'MISSING' if name in old else 'NEW':8}{name}")
+    return old == new
 
 
 def main() -> int:
-    """Do what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     making = verbs.add_parser("make")
     making.add_argument("folder", type=Path)
-    beside = [str(Path(sys.executable).with_name("mcvrp"))]
-    said = "the command to run (default: mcvrp beside this Python)"
-    making.add_argument("--mcvrp", type=shlex.split, default=beside, metavar="CMD", help=said)
-    verbs.add_parser("digest").add_argument("folder", type=Path)
+    making.add_argument("--mcvrp", type=shlex.split, default=[str(Path(sys.executable).with_name("mcvrp"))])
     comparing = verbs.add_parser("compare")
-    comparing.add_argument("old", type=Path, help="a folder or a digest")
-    comparing.add_argument("new", type=Path, help="a folder or a digest")
+    comparing.add_argument("old", type=Path)
+    comparing.add_argument("new", type=Path)
     options = parser.parse_args()
-    if options.verb == "make":
-        make(options.folder.absolute(), options.mcvrp)
-    elif options.verb == "digest":
-        print(json.dumps(digest(options.folder), indent=1))
-    else:
-        return 0 if compare(_read(options.old), _read(options.new)) else 1
+    if options.verb == "compare":
+        return 0 if compare(digest(options.old), digest(options.new)) else 1
+    make(options.folder.absolute(), options.mcvrp)
     return 0
 
 

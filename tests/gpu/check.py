@@ -23,8 +23,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
-from tests.gpu.batches import sweep_batch
-from tests.gpu.flops import H200_BF16, training_flops
+from tests.support.batches import sweep_batch
 
 SIZES = (20, 50, 100, 200, 400)
 PAPER = NetworkConfig()
@@ -32,6 +31,7 @@ SMALL = NetworkConfig(101, dim=64, heads=4, encoder_layers=2, decoder_layers=2, 
 CHECKED = NetworkConfig(10_001, dim=256, heads=8, encoder_layers=4, decoder_layers=4, ff=1024)
 PRECISIONS = ("fp32", "tf32", "bf16")
 SECONDS = 3.0  # of steps for each figure, at most
+H200_BF16 = 989e12  # dense, a second: NVIDIA's data sheet
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,22 +44,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, default=65_536, help="tokens of a micro-batch")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    given = parser.parse_args(arguments)
-    device = torch.device(given.device)
+    options = parser.parse_args(arguments)
+    device = torch.device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "processor"
     print(f"## {name}, PyTorch {torch.__version__}\n")
-    wrong = check(SMALL if given.small else CHECKED, device)
-    config = SMALL if given.small else PAPER
-    tokens, sizes = (2048, (20, 50)) if given.small else (given.tokens, tuple(given.sizes))
+    wrong = check(SMALL if options.small else CHECKED, device)
+    config = SMALL if options.small else PAPER
+    tokens, sizes = (2048, (20, 50)) if options.small else (options.tokens, tuple(options.sizes))
     print(f"\n### Training, {config.parameters() / 1e6:.0f} M parameters, bf16, dropout {config.dropout}\n")
     print("| n | compile | batch | tokens/s | TFLOP/s | MFU | peak memory |\n|---|---|---|---|---|---|---|")
-    for compiled in (False,) if given.no_compile else (False, True):
+    for compiled in (False,) if options.no_compile else (False, True):
         train(config, device, sizes, tokens, compiled)
     print(f"\n### Decoding, {config.parameters() / 1e6:.0f} M parameters, random weights\n")
     print("| n | instances | samples | rotations | | seconds | instances/s | tokens/s | peak memory |")
     print("|---|---|---|---|---|---|---|---|---|")
     net = FmMcvrp(config).to(device).eval()
-    many, samples = (4, 10) if given.small else (256, 1000)
+    many, samples = (4, 10) if options.small else (256, 1000)
     for n in sizes:
         for precision in PRECISIONS:
             route(net, device, precision, n, Greedy(), instances=many)
@@ -150,13 +150,27 @@ def train(
             torch.cuda.reset_peak_memory_stats(device)
         seconds = median_seconds(step, device)
         flops = sum(training_flops(config, t, s) for t, s in zip(problem, solution, strict=True)) / seconds
-        memory = f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB" if device.type == "cuda" else ""
         rate = (sum(problem) + sum(solution)) / seconds
         print(
             f"| {n} | {'yes' if compiled else 'no'} | {rows} | {rate:,.0f} | {flops / 1e12:.1f} "
-            f"| {flops / H200_BF16:.1%} | {memory} |",
+            f"| {flops / H200_BF16:.1%} | {peak_memory(device)} |",
             flush=True,
         )
+
+
+def training_flops(config: NetworkConfig, problem: int, solution: int) -> int:
+    """Return the floating-point operations of a training step for one sample, by its numbers of tokens.
+
+    A multiplication and its addition are two operations, and the backward pass takes twice the forward's.
+    Matrix products only; causal attention counts half of its square; nothing recomputed, no padding.
+    """
+    t, s, d, ff = problem, solution, config.dim, config.ff
+    encoder_layer = t * (4 * d * d + 2 * d * ff) + 2 * t * t * d
+    cross = s * 2 * d * d + t * 2 * d * d + 2 * s * t * d
+    decoder_layer = s * (4 * d * d + 2 * d * ff) + s * s * d + cross
+    output = t * d * config.classes + s * t * d  # all nodes for the problem, the instance's for the solution
+    products = config.encoder_layers * encoder_layer + config.decoder_layers * decoder_layer + output
+    return 3 * 2 * products
 
 
 def route(
@@ -172,22 +186,25 @@ def route(
     """Print a line: how long it takes to decode ``instances``, and in how much memory."""
     city = City.uniform(net.config.classes - 1, 1)
     stream = InstanceStream(city, 1, "test")
-    asked = [stream(n, i) for i in range(instances)]
+    batch = [stream(n, i) for i in range(instances)]
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     net = net.bfloat16() if precision == "bf16" else net.float()  # rounded once: the weights are random
-    decode(net, city, asked[:1], strategy=strategy, samples=min(samples, 2))  # warm up
+    decode(net, city, batch[:1], strategy=strategy, samples=min(samples, 2))  # warm up
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     began = time.perf_counter()  # decoding ends with its answer on the processor
-    found = decode(net, city, asked, strategy=strategy, samples=samples, rotations=rotations)
+    answers = decode(net, city, batch, strategy=strategy, samples=samples, rotations=rotations)
     seconds = time.perf_counter() - began
-    tokens = sum(int(np.count_nonzero(answer.paths)) for answer in found)
-    memory = f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB" if device.type == "cuda" else ""
+    tokens = sum(int(np.count_nonzero(answer.paths)) for answer in answers)
     print(
         f"| {n} | {instances} | {samples} | {rotations} | {strategy.description}, {precision} | {seconds:.2f}"
-        f" | {instances / seconds:,.2f} | {tokens / seconds:,.0f} | {memory} |",
+        f" | {instances / seconds:,.2f} | {tokens / seconds:,.0f} | {peak_memory(device)} |",
         flush=True,
     )
+
+
+def peak_memory(device: torch.device) -> str:
+    return f"{torch.cuda.max_memory_allocated(device) / 2**30:.1f} GiB" if device.type == "cuda" else ""
 
 
 def median_seconds(step: Callable[[], None], device: torch.device) -> float:

@@ -16,7 +16,6 @@ FLOORS = ("model", "storage", "tasks", "flows")
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The content of a wheel that was built from this tree."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"  # setuptools builds in the source's folder
     kept = ["src", *FLOORS, "pyproject.toml", "prefect.yaml", "README.md", "LICENSE"]
@@ -32,30 +31,19 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_file_of_the_packages_is_in_it(unpacked: Path) -> None:
     """Code, presets, templates and published figures; nothing of the tests, nothing beside `mcvrp`."""
-    wanted = {
-        str(path.relative_to(ROOT))
-        for floor in FLOORS
-        for path in (ROOT / floor).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    sources = [path for floor in FLOORS for path in (ROOT / floor).rglob("*") if path.is_file()]
+    wanted = {str(path.relative_to(ROOT)) for path in sources if "__pycache__" not in path.parts}
     package = unpacked / "mcvrp"
-    there = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
-    assert wanted <= there
-    assert there - wanted == {"__init__.py", "face.py", "memory.py", "py.typed"}
+    packed = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
+    assert wanted <= packed
+    assert packed - wanted == {"__init__.py", "face.py", "memory.py", "py.typed"}
     assert {path.name.split("-")[0] for path in unpacked.iterdir()} == {"mcvrp"}
 
 
 def test_it_runs_from_where_it_is_unpacked(unpacked: Path, tmp_path: Path) -> None:
-    """The command finds its presets without this tree."""
     code = "import mcvrp; print(mcvrp.__file__); from mcvrp.flows.cli.main import main; main()"
-    asked = subprocess.run(
-        [sys.executable, "-P", "-c", code, "plan", "--preset", "paper"],
-        env={**os.environ, "PYTHONPATH": str(unpacked)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert asked.returncode == 0, asked.stderr
-    assert asked.stdout.splitlines()[0] == str(unpacked / "mcvrp" / "__init__.py")
-    assert "38,100,000" in asked.stdout
+    command = [sys.executable, "-P", "-c", code, "plan", "--preset", "paper"]
+    environment = {**os.environ, "PYTHONPATH": str(unpacked)}
+    plan = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert plan.stdout.splitlines()[0] == str(unpacked / "mcvrp" / "__init__.py")
+    assert "38,100,000" in plan.stdout

@@ -12,9 +12,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.driven import IntakeReceipt, driven_readme, write_receipt
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
-from mcvrp.tasks.report.page import KeyFigure, Page, ReportFigure
-from mcvrp.tasks.report.summary import BenchmarkSummary
-from mcvrp.tasks.report.write import benchmark_text
 from mcvrp.tasks.train import card as train_card
 from mcvrp.tasks.train.card import PhaseState, run_text, write_run_card
 from tests.support.datasets import CITY
@@ -22,14 +19,13 @@ from tests.support.training import small_spec
 
 
 def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One finished, one half-way: README for people, metrics for programs, the spec as it was given."""
     store, spec = Store.open(tmp_path), small_spec(held_out="tiny-held-out")
     metrics = {"problem_loss": 0.5, "solution_loss": None, "greedy_gap": None}
-    there = {
+    checkpoints = {
         "I": CheckpointState("small", "I", 1_200, 1_200, 1_200, None, metrics),  # type: ignore[arg-type]
         "II": CheckpointState("small", "II", 30, 90, 30, None, metrics | {"greedy_gap": 7.25}),  # type: ignore[arg-type]
     }
-    monkeypatch.setattr(train_card, "latest_checkpoint", lambda _store, _run, phase: there.get(phase))
+    monkeypatch.setattr(train_card, "latest_checkpoint", lambda _store, _run, phase: checkpoints.get(phase))
     write_run_card(store, CITY, spec)
     readme = store.get(layout.run_card("small")).decode()
     rows = [line for line in readme.splitlines() if line.startswith(("| I ", "| II "))]
@@ -43,7 +39,6 @@ def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_run_that_has_not_begun_claims_nothing() -> None:
-    """No steps, no losses: dashes."""
     spec = small_spec()
     text = run_text(CITY, spec, [PhaseState(p.name, 0, None, {}) for p in spec.phases], plotted=False)
     assert text.count("not started") == 2
@@ -52,52 +47,23 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
     assert "\n\nFinished.\n" in run_text(CITY, spec, done, plotted=True)
 
 
-def test_a_benchmark_says_its_figures_and_shows_its_pictures() -> None:
-    """Key figures, table and each picture with its caption."""
-    summary = BenchmarkSummary(
-        run="b",
-        city_id="c",
-        model="m",
-        model_version=3,
-        instances={20: 8},
-        encoder_accuracy=None,
-        gs_mean_gap=None,
-        ns_mean_gap=None,
-        ns_samples=4,
-        p=0.9,
-        mean_costs={},
-        failures={},
-        hardware="abacus",
-        markdown="| N | Method |\n|--:|---|\n| 20 | HGS |\n",
-    )
-    figures = [ReportFigure("gaps", b"", "How far from HGS.")]
-    page = Page("t", "Model m, version 3.", [KeyFigure("5 %", "Greedy", "mean")], [], [], [], figures, "")
-    text = benchmark_text(summary, page)
-    assert "| Greedy | 5 % | mean |" in text
-    assert "| 20 | HGS |" in text
-    assert "![gaps](figures/gaps.png)\n\nHow far from HGS." in text
-
-
 def test_driven_days_add_up(tmp_path: Path) -> None:
-    """Files, days, rows and quarantine of all receipts; a refused file with its reason; zeros at first."""
     store = Store.open(tmp_path)
     assert "| files of routes | 0 |" in driven_readme(store, "lyon")
     days = ("2026-02-26", "2026-02-27")
     write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, 7, days))
     write_receipt(store, "lyon", IntakeReceipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
     text = driven_readme(store, "lyon")
-    for row in (
+    parts = (
         "| files of routes | 2 |",
         "days | 2, 2026-02-26 to 2026-02-27 |",
         "quarantine | 7 |",
         "refused | 1 |",
-    ):
-        assert row in text
-    assert "b.csv has no column stop" in text
+    )
+    assert all(part in text for part in (*parts, "b.csv has no column stop"))
 
 
 def test_a_bar_in_a_file_s_name_makes_no_column(tmp_path: Path) -> None:
-    """Every row of the card has as many cells as its heading, and the terminal shows the name as it is."""
     store = Store.open(tmp_path)
     write_receipt(
         store, "lyon", IntakeReceipt("north|south.csv", "a" * 64, refused="north|south.csv is empty")

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from prefect import Task
-from prefect.states import State
+from prefect.client.schemas.objects import State
 
 from mcvrp.flows import benchmark, city, label, nightly, solve, train
 from mcvrp.flows.config.preset import load_preset
@@ -27,14 +28,11 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def nothing(patch: pytest.MonkeyPatch) -> None:
-    """Everything is as it should be."""
+    pass
 
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    patch.setattr(os, "fsync", full)
+    patch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
 
 
 def s3_down(patch: pytest.MonkeyPatch) -> None:
@@ -45,13 +43,10 @@ def s3_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def bug(patch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("at https://me:canary@host")
-
-    patch.setattr(city, "make_city", broken)
+    patch.setattr(city, "make_city", Mock(side_effect=RuntimeError("at https://me:canary@host")))
 
 
-LABEL = SPEC["label"]
+LABEL, CITY = SPEC["label"], {"city": SPEC["city"]}
 IMPORT = {"name": "c", "source": "imported", "addresses": {"file": "/etc/passwd"}}
 NO_PATH = "= '/etc/passwd' is not a path in the store: upload the file"
 CASES = [  # flow, parameters, part of the message, fault
@@ -65,31 +60,21 @@ CASES = [  # flow, parameters, part of the message, fault
     (solve.solve, {"model": "small", "orders": "/etc/passwd"}, f"^orders {NO_PATH}", nothing),
     (solve.solve, {"model": "small", "orders": "orders/x.csv"}, "orders/x.csv", nothing),
     (city.city, {"city": IMPORT}, f"^city.addresses.file {NO_PATH}", nothing),
-    (city.city, {"city": SPEC["city"]}, r"\(No space left on device\): free space there", full_disk),
-    (
-        city.city,
-        {"city": SPEC["city"], "store": "s3://b/p"},
-        r"127.0.0.1:9 \(no connection\): check",
-        s3_down,
-    ),
-    (
-        city.city,
-        {"city": SPEC["city"]},
-        "unexpected RuntimeError: at https://…@host: the run's logs have",
-        bug,
-    ),
+    (city.city, CITY, r"\(No space left on device\): free space there", full_disk),
+    (city.city, CITY | {"store": "s3://b/p"}, r"127.0.0.1:9 \(no connection\): check", s3_down),
+    (city.city, CITY, "unexpected RuntimeError: at https://…@host: the run's logs have", bug),
 ]
 
 
-@pytest.mark.parametrize(("flow", "given", "said", "fault"), CASES)
-def test_a_failed_run_says_what_to_do(
-    flow: Any, given: dict[str, Any], said: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("flow", "spec", "error", "fault"), CASES)
+def test_the_message_of_a_failed_run_has_a_remedy(
+    flow: Any, spec: dict[str, Any], error: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence, in the first second, whatever it was: the spec, something missing, disk, network."""
+    """One sentence on an invalid spec, a missing artifact, disk or network; nothing is written."""
     put_day(store := Store.open(tmp_path / "store"))
     before = store.list("")
     monkeypatch.setattr(stage, "_deployed", lambda: True)
-    monkeypatch.setenv("MCVRP_STORE", given.get("store", store.uri))
+    monkeypatch.setenv("MCVRP_STORE", spec.get("store", store.uri))
     for module in (benchmark, city, label, nightly, solve, train):
         for name, task in [*vars(module).items()]:
             if isinstance(task, Task):
@@ -97,11 +82,10 @@ def test_a_failed_run_says_what_to_do(
     for create in ("create_markdown_artifact", "create_progress_artifact"):
         monkeypatch.delattr(artifacts, create)  # these would need a server
     fault(monkeypatch)
-    takes_city = "city" not in given
-    state = flow.fn(**({"city": "small"} if takes_city else {}), **({"store": store.uri} | given))
+    state = flow.fn(**{"city": "small", "store": store.uri} | spec)
     assert isinstance(state, State)
     assert state.is_failed()
     assert state.message
     assert "\n" not in state.message
-    assert re.search(said, state.message), state.message
+    assert re.search(error, state.message), state.message
     assert store.list("") == before

@@ -11,15 +11,13 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from tests.gpu import check
-from tests.gpu.batches import sweep_batch
-from tests.gpu.flops import training_flops
+from tests.gpu.check import training_flops
+from tests.support.batches import sweep_batch
 
 
 @pytest.mark.slow
-def test_the_script_runs_without_a_gpu(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On the processor and a tiny network it finds nothing wrong, and prints a row for each size."""
+def test_the_script_needs_no_gpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the processor and a tiny network it prints a row for each size and no error."""
     monkeypatch.setattr(check, "SECONDS", 0.0)
     assert check.main(["--device", "cpu", "--small", "--no-compile"]) == 0
     printed = capsys.readouterr().out
@@ -27,8 +25,7 @@ def test_the_script_runs_without_a_gpu(
     assert printed.count("\n| 20 | no |") == printed.count("\n| 50 | no |") == 1
 
 
-def test_a_wrong_gradient_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that computes something else fails the check by name."""
+def test_a_wrong_gradient_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     right = check.gradient
 
     def wrong(*arguments: object, **named: object) -> tuple[float, torch.Tensor]:
@@ -36,8 +33,8 @@ def test_a_wrong_gradient_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return loss, gradient * (1.5 if True in arguments else 1.0)
 
     monkeypatch.setattr(check, "gradient", wrong)
-    found = check.check(check.SMALL, torch.device("cpu"))
-    assert [text.split(" is off")[0] for text in found] == ["padded, rotated, bf16", "one size, bf16"]
+    errors = check.check(check.SMALL, torch.device("cpu"))
+    assert [text.split(" is off")[0] for text in errors] == ["padded, rotated, bf16", "one size, bf16"]
 
 
 def test_operations_are_those_that_pytorch_counts() -> None:

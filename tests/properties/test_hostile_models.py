@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,12 @@ VALUES = [
     *(None, True, -1, 0, 1, 2, 16, 41, 1.5, 10**9, 2**63, math.nan, math.inf, -math.inf, 1e308),
     *("", "x", "1", "small", "../../x", "a" * 5000, "\x1b[2J", "<img>", [], [1], {}, {"a": {"b": None}}),
 ]
-DROPPED = object()
+DROPPED = "(dropped)"
 OUT = "output.weight"
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model in a folder of its own, with metrics as training leaves them."""
     folder = tmp_path_factory.mktemp("exported")
     store = Store.open(folder / "store")
     put_day(store)
@@ -52,7 +52,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def places(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose store has a city and models already."""
     folder = tmp_path_factory.mktemp("places")
     store = Store.open(folder / "before")
     save_city(store, "away", one_way_city())
@@ -60,8 +59,7 @@ def places(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def laid(exported: Path, places: Path) -> tuple[Path, Store]:
-    """Return a fresh copy of the folder, and a fresh store."""
+def fresh(exported: Path, places: Path) -> tuple[Path, Store]:
     for name, source in (("model", exported), ("store", places / "before")):
         shutil.rmtree(places / name, ignore_errors=True)
         shutil.copytree(source, places / name)
@@ -75,15 +73,8 @@ def rewrite(file: Path, change: Change) -> None:
 
 
 def solve(store: Store, city: str, model: str | Store) -> None:
-    """Route a day with the model; every customer is served."""
     solved = solve_day(store, plan_day(store, city, model, ORDERS, 9, QUICK), 0.0)
     assert sum(map(len, solved.solution.routes)) == len(ORDERS)
-
-
-def solve_alone(folder: Path) -> None:
-    """Route a day with the folder and nothing else."""
-    there = open_folder(folder)
-    solve(there, folder_city(there).name, there)
 
 
 def content(store: Store) -> dict[str, bytes]:
@@ -91,23 +82,27 @@ def content(store: Store) -> dict[str, bytes]:
 
 
 def refusal(act: Callable[[], object]) -> str:
-    """Return the sentence that ``act`` is refused with, "" if it is not; nothing else may come of it."""
+    """Return the sentence that ``act`` is refused with, "" if it is not; no other error is raised."""
     try:
         act()
     except McvrpError as error:
-        found = str(error)
-    else:
-        return ""
-    assert found.isprintable(), found
-    assert len(found) <= LONGEST
-    return found
+        message = str(error)
+        assert message.isprintable(), message
+        assert len(message) <= LONGEST
+        return message
+    return ""
 
 
 def check(folder: Path, store: Store) -> str:
-    """Import the folder and solve with it; return the sentence that it was refused with, if it was."""
+    """Import the folder and solve with it, or leave the store as it was; return the error message, if any."""
     before, cards = content(store), list[ModelCard]()
+
+    def solve_alone() -> None:
+        exported = open_folder(folder)
+        solve(exported, folder_city(exported).name, exported)
+
     refused = refusal(lambda: cards.append(import_folder(open_folder(folder), store)))
-    alone = refusal(lambda: solve_alone(folder))
+    alone = refusal(solve_alone)
     if refused:
         assert content(store) == before
     else:
@@ -116,27 +111,23 @@ def check(folder: Path, store: Store) -> str:
     return refused
 
 
-def places_of(document: Document) -> list[tuple[str, ...]]:
-    """Return the ways to all fields of ``document``, those of its tables, too, and to one that is unknown."""
-    found: list[tuple[str, ...]] = [("unknown",)]
-    for name, value in document.items():
-        found.append((name,))
-        if isinstance(value, dict):
-            found += [(name, *below) for below in places_of(value)]
-    return found
+def paths_of(document: Document) -> list[tuple[str, ...]]:
+    below = (
+        (name, path)
+        for name, value in document.items()
+        if isinstance(value, dict)
+        for path in paths_of(value)
+    )
+    return [("unknown",), *((name,) for name in document), *((name, *path) for name, path in below)]
 
 
-def changed(document: Document, place: tuple[str, ...], value: object) -> None:
-    for name in place[:-1]:
-        if not isinstance(document, dict) or name not in document:
-            return
-        document = document[name]
-    if not isinstance(document, dict):
-        return
-    if value is DROPPED:
-        document.pop(place[-1], None)
-    else:
-        document[place[-1]] = copy.deepcopy(value)
+def change_field(document: object, path: tuple[str, ...], value: object) -> None:
+    for name in path[:-1]:
+        document = document.get(name) if isinstance(document, dict) else None
+    if isinstance(document, dict):
+        document[path[-1]] = copy.deepcopy(value)
+        if value is DROPPED:
+            del document[path[-1]]
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -144,18 +135,13 @@ def changed(document: Document, place: tuple[str, ...], value: object) -> None:
 def test_a_changed_card_is_imported_and_solves_or_is_a_sentence(
     exported: Path, places: Path, data: st.DataObject
 ) -> None:
-    """Whatever a field of its card, or of its city's, says: all works, or the store keeps every byte."""
-    folder, store = laid(exported, places)
+    folder, store = fresh(exported, places)
     name = data.draw(st.sampled_from(["model.json"] * 4 + ["cities/small/city.json"]))
-    ways = places_of(json.loads((folder / name).read_text()))
+    paths = st.sampled_from(paths_of(json.loads((folder / name).read_text())))
     values = st.sampled_from([DROPPED, *VALUES])
-    changes = data.draw(st.lists(st.tuples(st.sampled_from(ways), values), min_size=1, max_size=2))
-
-    def change(document: Document) -> None:
-        for place, value in changes:
-            changed(document, place, value)
-
-    rewrite(folder / name, change)
+    changes = data.draw(st.lists(st.tuples(paths, values), min_size=1, max_size=2))
+    for path, value in changes:
+        rewrite(folder / name, partial(change_field, path=path, value=value))
     check(folder, store)
 
 
@@ -163,12 +149,8 @@ def network(**fields: object) -> Change:
     return lambda card: card["network"].update(fields)
 
 
-def metrics(**fields: object) -> Change:
-    return lambda card: card["metrics"].update(fields)
-
-
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "fault"),
     [
         (network(dim=10**9), "parameters"),
         (network(dim="x"), "network.dim must be a whole number from 1, not 'x'"),
@@ -176,8 +158,6 @@ def metrics(**fields: object) -> Change:
         (network(dim=32), "parameters"),
         (network(heads=0), "network.heads must be a whole number from 1, not 0"),
         (network(heads=3), "is not a multiple of network.heads 3"),
-        (network(encoder_layers=10**9), "parameters"),
-        (network(classes=10**9), "parameters"),
         (network(encoder_layers=2**62, dim=2**62), "parameters"),
         (network(dropout=math.nan), "network.dropout must be a number in [0, 1), not nan"),
         (network(dropout="x"), "network.dropout must be a number in [0, 1), not 'x'"),
@@ -190,43 +170,39 @@ def metrics(**fields: object) -> Change:
         (lambda card: card.update(name="../../x"), "name"),
         (lambda card: card.update(run="../../x"), "run"),
         (lambda card: card.update(dataset="a/b"), "dataset"),
-        (lambda card: card.update(run=""), "run"),
         (lambda card: card.update(fingerprint="<img src=x>"), "fingerprint"),
         (lambda card: card.update(smallest=0), "smallest"),
         (lambda card: card.update(smallest=30), "smallest"),
         (lambda card: card.update(steps="x"), "steps"),
         (lambda card: card.update(version=0), "version"),
         (lambda card: card.update(format=2), "update mcvrp"),
-        (metrics(greedy_gap=math.nan), "metrics.greedy_gap"),
-        (metrics(greedy_gap=math.inf), "metrics.greedy_gap"),
-        (metrics(greedy_gap="x"), "metrics.greedy_gap"),
-        (metrics(greedy_gap=[1]), "metrics.greedy_gap"),
+        (lambda card: card["metrics"].update(greedy_gap=math.inf), "metrics.greedy_gap"),
+        (lambda card: card["metrics"].update(greedy_gap="x"), "metrics.greedy_gap"),
     ],
 )
 def test_a_card_that_cannot_be_loaded_is_refused(
-    exported: Path, places: Path, capsys: pytest.CaptureFixture[str], change: Change, said: str
+    exported: Path, places: Path, capsys: pytest.CaptureFixture[str], change: Change, fault: str
 ) -> None:
-    """By the import, which leaves the store as it was, and by solve: a line that names the file and field."""
-    folder, store = laid(exported, places)
+    """By the import, which leaves the store as it was, and by solve, with the file and field."""
+    folder, store = fresh(exported, places)
     rewrite(folder / "model.json", change)
     refused = check(folder, store)
     assert "model.json" in refused
-    assert said in refused
+    assert fault in refused
     (places / "monday.csv").write_text("customer,demand\n1,2\n2,3\n")
     arguments = ["--capacity", "9", "--samples", "2", "--no-hgs", "--model", str(folder)]
     capsys.readouterr()
     assert run(["solve", str(places / "monday.csv"), *arguments, "--out", str(places / "routes")]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert fault in line
     assert not (places / "routes").exists()
 
 
-def _raw(header: bytes, data: bytes = b"") -> bytes:
-    return len(header).to_bytes(8, "little") + header + data
+_BF16 = b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'
 
 
 def _weights(change: Callable[[dict[str, Any]], object], raw: bytes | None = None) -> Callable[[Path], None]:
-    def spoil(folder: Path) -> None:
+    def corrupt(folder: Path) -> None:
         arrays = load((folder / "model.safetensors").read_bytes())
         change(arrays)
         data = save(arrays) if raw is None else raw
@@ -234,53 +210,44 @@ def _weights(change: Callable[[dict[str, Any]], object], raw: bytes | None = Non
         sha = hashlib.sha256(data).hexdigest()
         rewrite(folder / "model.json", lambda card: card.update(weights_sha256=sha, weights_bytes=len(data)))
 
-    return spoil
+    return corrupt
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("corrupt", "fault"),
     [
         (_weights(lambda arrays: arrays.update(extra=np.zeros(0, np.float32))), "extra"),
         (_weights(lambda arrays: arrays.pop("output.weight")), "parameters"),
         (_weights(lambda arrays: arrays.update({OUT: arrays[OUT].T.copy()})), OUT),
         (_weights(lambda arrays: arrays.update({OUT: arrays[OUT].astype(np.int32)})), OUT),
         (_weights(lambda arrays: arrays[OUT].fill(math.nan)), OUT),
-        (
-            lambda folder: rewrite(folder / "model.json", lambda card: card.update(weights_bytes=1)),
-            "weights_bytes",
-        ),
+        (lambda folder: rewrite(folder / "model.json", lambda c: c.update(weights_bytes=1)), "weights_bytes"),
         (_weights(print, b"1"), "is not a safetensors file"),
         (_weights(print, b"\xff" * 100), "is not a safetensors file"),
-        (
-            _weights(print, _raw(b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}', b"12")),
-            "is not a safetensors file",
-        ),
+        (_weights(print, len(_BF16).to_bytes(8, "little") + _BF16 + b"12"), "is not a safetensors file"),
     ],
 )
 def test_weights_that_are_not_the_network_s_are_refused(
-    exported: Path, places: Path, spoil: Callable[[Path], None], said: str
+    exported: Path, places: Path, corrupt: Callable[[Path], None], fault: str
 ) -> None:
-    """Though the card vouches for their checksum: by name, shape, type, and for not being numbers."""
-    folder, store = laid(exported, places)
-    spoil(folder)
-    assert said in check(folder, store)
+    """Though the card has their checksum: by name, shape, type, and for not being numbers."""
+    folder, store = fresh(exported, places)
+    corrupt(folder)
+    assert fault in check(folder, store)
 
 
 @pytest.mark.parametrize("name", ["../../x", "a" * 200, "a/b"])
 def test_a_name_that_cannot_be_a_folder_s_leaves_nothing(exported: Path, places: Path, name: str) -> None:
-    """The name of the imported model is validated before the city is written."""
-    folder, store = laid(exported, places)
+    folder, store = fresh(exported, places)
     before = content(store)
-    assert "is not a valid name for a model" in refusal(
-        lambda: import_folder(open_folder(folder), store, name)
-    )
+    refused = refusal(lambda: import_folder(open_folder(folder), store, name))
+    assert "is not a valid name for a model" in refused
     assert content(store) == before
 
 
 @pytest.mark.parametrize("file", ["champion.json", "challenger.json", "0001/model.json"])
 def test_a_model_that_cannot_be_read_leaves_no_city(exported: Path, places: Path, file: str) -> None:
-    """An invalid document of the model in the store is reported before anything is written."""
-    folder, store = laid(exported, places)
+    folder, store = fresh(exported, places)
     save_city(store, "theirs", one_way_city())
     put_model(store, "small", one_way_city())
     put_model(store, "small", one_way_city(), version=2)

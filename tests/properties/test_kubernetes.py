@@ -30,7 +30,6 @@ NODES = [RAY["headGroupSpec"], *RAY["workerGroupSpecs"]]
 
 
 def everything(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield each mapping in ``value``, at any depth."""
     if isinstance(value, dict):
         yield value
     for below in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -38,31 +37,27 @@ def everything(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_page_names_each_file() -> None:
-    """And no others."""
     assert set(re.findall(r"`docker/kubernetes/([\w-]+\.yaml)` \|", PAGE)) == set(FILES)
     assert "Not yet tested on a cluster" in PAGE
 
 
 def test_the_cluster_is_of_the_ray_that_is_installed() -> None:
-    """KubeRay checks versions from 2.53 by HTTP, and older ones with wget, which the image does not have."""
+    """KubeRay checks versions from 2.53 by HTTP, older ones with wget, which the image does not have."""
     (pinned,) = re.findall(r"^ray==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert RAY["rayVersion"] == pinned
 
 
 def images(files: Any) -> list[str]:
-    """Return the images of ``files``, as Kubernetes or a chart's values name them."""
     mappings = list(everything(files))
     images = [mapping["image"] for mapping in mappings if isinstance(mapping.get("image"), str)]
     return images + [f"{m['repository']}:{m['prefectTag']}" for m in mappings if "repository" in m]
 
 
 def test_images_are_those_of_the_compose_file() -> None:
-    """With their version, so that a cluster runs what was tested."""
     assert set(images(list(FILES.values()))) <= {service["image"] for service in SERVICES.values()}
 
 
 def test_variables_are_those_of_the_compose_file() -> None:
-    """A misspelt name would have no effect."""
     variables = {name for service in SERVICES.values() for name in service.get("environment", ())}
     assert SHARED.keys() <= variables
     for mapping in everything(list(FILES.values())):
@@ -71,7 +66,6 @@ def test_variables_are_those_of_the_compose_file() -> None:
 
 
 def test_addresses_are_those_of_services() -> None:
-    """Of the chart's Prefect server, and of KubeRay's head."""
     head = f"{FILES['ray.yaml']['metadata']['name']}-head-svc"
     (address,) = (entry["value"] for entry in WORKER["extraEnvVars"] if entry["name"] == "RAY_ADDRESS")
     assert address == f"{head}:6379"
@@ -80,7 +74,6 @@ def test_addresses_are_those_of_services() -> None:
 
 
 def test_commands_exist() -> None:
-    """Modules that can be imported, a preset that is included, the pool of the deployments."""
     (store,), (register,) = JOB["initContainers"], JOB["containers"]
     for command in (store["command"], register["command"], WORKER["command"][2:]):
         assert command[:2] == ["python", "-m"]
@@ -91,7 +84,6 @@ def test_commands_exist() -> None:
 
 
 def test_no_secret_is_written_down() -> None:
-    """Each is a key of the Secret that the page creates, and the page creates no others."""
     used = {"auth_token"}  # KubeRay's own, by authOptions.secretName
     for mapping in everything(list(FILES.values())):
         name = str(mapping.get("name", ""))
@@ -111,7 +103,6 @@ def test_no_secret_is_written_down() -> None:
 
 
 def test_a_pod_has_no_privileges() -> None:
-    """It runs as the user of the images, who is not root, without capabilities."""
     user, group = map(int, SERVICES["worker"]["user"].split(":"))
     none = {"drop": ["ALL"]}
     for pod in [JOB, *(node["template"]["spec"] for node in NODES)]:
@@ -121,20 +112,17 @@ def test_a_pod_has_no_privileges() -> None:
         for part in [*pod.get("initContainers", ()), *pod["containers"]]:
             assert part["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": none}
     for values in (SERVER["server"], WORKER):  # the others are set by the charts
+        assert values["command"][:2] == ["tini", "--"]  # it reaps processes
         assert values["podSecurityContext"] == {"runAsUser": user, "fsGroup": group}
         assert values["containerSecurityContext"] == {"runAsUser": user, "capabilities": none}
 
 
-def test_the_first_process_of_a_pod_reaps() -> None:
-    """As with `init: true` in the compose file; the program is part of the images."""
+def test_the_program_that_reaps_is_in_the_images() -> None:
     dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
-    for values in (SERVER["server"], WORKER):
-        assert values["command"][:2] == ["tini", "--"]
     assert re.search(r"^FROM \$\{BASE\} AS base\n(#.*\n)*RUN .*\binstall\b.* tini ", dockerfile, re.MULTILINE)
 
 
 def test_the_page_has_the_schedule_of_nights() -> None:
-    """That of prefect.yaml."""
     entries = yaml.safe_load(prefect_yaml().read_text())["deployments"]
     (night,) = (entry for entry in entries if entry["name"] == "nightly")
     (schedule,) = night["schedules"]
@@ -144,7 +132,6 @@ def test_the_page_has_the_schedule_of_nights() -> None:
 
 
 def test_the_command_of_the_page_adds_a_registry_to_each_image(tmp_path: Path) -> None:
-    """In every file with an image."""
     (line,) = re.findall(r"^ {4}(sed -i .*)$", PAGE, re.MULTILINE)
     for path in FOLDER.glob("*.yaml"):
         shutil.copy(path, tmp_path)

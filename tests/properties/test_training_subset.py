@@ -1,4 +1,4 @@
-"""T_i^trunc: the random subset of a size that phase I trains on, reproducible from the data alone."""
+"""T_i^trunc: the random subset of a size for phase I, reproducible from the data alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ SIZE, ROWS, KEPT = 20, 60, 16
 
 
 def curriculum(store: Store, dataset: str) -> Curriculum:
-    """The curriculum of a phase that truncates every size to `KEPT` rows of this dataset."""
     phase = {"name": "I", "first": SIZE, "last": SIZE, "trunc": KEPT, "trains": "encoder", "lr": 0.01}
     network = {"dim": 8, "heads": 1, "encoder_layers": 1, "decoder_layers": 1, "ff": 8}
     spec = TrainSpec.model_validate(
@@ -25,32 +24,21 @@ def curriculum(store: Store, dataset: str) -> Curriculum:
     return spec.curriculum("I", [ROWS], Dataset.open(store, dataset).fingerprint())
 
 
-def test_the_subset_does_not_depend_on_the_files(tmp_path: Path) -> None:
-    """The same labels in files of 7 rows and in one: the same rows, and the same instances in them."""
+def test_the_subset_depends_on_the_labels_alone(tmp_path: Path) -> None:
+    """Not on the size of files; and it is not the first rows."""
     store = Store.open(tmp_path)
-    chosen = []
-    for dataset, shard_rows in (("a", 7), ("b", 1000)):
-        make_dataset(store, label_spec(dataset=dataset, largest=SIZE, count=ROWS, shard_rows=shard_rows))
-        rows = curriculum(store, dataset).subset(SIZE)
-        chosen.append((rows, load_labels(store, dataset, SIZE).ids[rows]))
-    (rows, ids), (other_rows, other_ids) = chosen
-    assert rows.tolist() == other_rows.tolist()
-    assert np.array_equal(ids, other_ids)
-    assert len(set(rows.tolist())) == KEPT
-
-
-def test_other_labels_have_another_subset(tmp_path: Path) -> None:
-    """The rows are drawn separately for each dataset, and are not the first ones."""
-    store = Store.open(tmp_path)
-    for dataset, seed in (("a", 1), ("b", 2)):
-        make_dataset(store, label_spec(dataset=dataset, largest=SIZE, count=ROWS, seed=seed))
-    subsets = [curriculum(store, dataset).subset(SIZE).tolist() for dataset in ("a", "b")]
-    assert subsets[0] != subsets[1]
-    assert list(range(KEPT)) not in subsets
+    for dataset, rows, seed in (("a", 7, 1), ("b", 1000, 1), ("other", 1000, 2)):
+        changes = {"dataset": dataset, "shard_rows": rows, "seed": seed}
+        make_dataset(store, label_spec(largest=SIZE, count=ROWS, **changes))
+    a, b, other = (curriculum(store, dataset).subset(SIZE) for dataset in ("a", "b", "other"))
+    assert a.tolist() == b.tolist()
+    assert np.array_equal(load_labels(store, "a", SIZE).ids[a], load_labels(store, "b", SIZE).ids[b])
+    assert len(set(a.tolist())) == KEPT
+    assert a.tolist() != other.tolist()
+    assert list(range(KEPT)) not in (a.tolist(), other.tolist())
 
 
 def test_every_row_is_as_likely() -> None:
-    """Over many datasets each row is in as many subsets as chance would have it."""
     counts = np.zeros(ROWS)
     tries = 600
     for k in range(tries):

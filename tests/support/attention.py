@@ -26,7 +26,6 @@ def small_model(seed: int = 0, config: AttentionConfig = SMALL) -> AttentionMode
 
 
 def rows_of(instances: list[Instance]) -> InstanceRows:
-    """Return instances of one size as rows."""
     return InstanceRows(
         np.stack([i.nodes for i in instances]),
         np.stack([np.array([0, *i.demands]) for i in instances]).astype(np.float32),
@@ -35,52 +34,42 @@ def rows_of(instances: list[Instance]) -> InstanceRows:
 
 
 def orders_of(city: City, instances: list[Instance]) -> Orders:
-    """Return instances of one size as the network takes them."""
     return Orders.of(CityTable.of(city), rows_of(instances))
 
 
 def slow_probabilities(
     model: AttentionModel, city: City, instance: Instance, path: list[int]
 ) -> list[NDArray[np.float64]]:
-    """Return the probabilities of the nodes after each token of ``path`` but the last, as Kool et al. say.
-
-    Their equations one by one, a head and a node at a time; network in evaluation mode.
-    """
+    """Return the probabilities of the nodes after each token of ``path`` but the last (Kool et al.)."""
     w = {name: t.detach().double().numpy() for name, t in model.state_dict().items()}
-    heads, width = model.config.heads, model.config.dim // model.config.heads
-    xy = city.unit_xy[instance.nodes]
+    dim, width = model.config.dim, model.config.dim // model.config.heads
+    parts = [slice(head * width, (head + 1) * width) for head in range(model.config.heads)]
     demand = np.array([0, *instance.demands], dtype=float)
-    h = [w["depot.weight"] @ xy[0] + w["depot.bias"]]
-    for node in range(1, instance.n + 1):
-        h.append(w["customer.weight"] @ [*xy[node], demand[node] / instance.capacity] + w["customer.bias"])
+    inputs = np.column_stack([city.unit_xy[instance.nodes], demand / instance.capacity])
+    depot = inputs[:1, :2] @ w["depot.weight"].T + w["depot.bias"]
+    h = np.concatenate([depot, inputs[1:] @ w["customer.weight"].T + w["customer.bias"]])
 
     def norm(x: NDArray[np.float64], name: str) -> NDArray[np.float64]:
         scaled = (x - w[f"{name}.running_mean"]) / np.sqrt(w[f"{name}.running_var"] + 1e-5)
         return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
 
-    def softmax(x: list[float]) -> NDArray[np.float64]:
-        e = np.exp(np.array(x) - max(x))
-        return e / e.sum()
+    def softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    def attend(q: NDArray[np.float64], k: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+        heads = [softmax(q[..., part] @ k[:, part].T / np.sqrt(width)) @ v[:, part] for part in parts]
+        return np.concatenate(heads, -1)
 
     for layer in range(model.config.layers):
         name = f"layers.{layer}"
-        q, k, v = np.split(w[f"{name}.projections.weight"], 3)
-        after = []
-        for i in range(len(h)):
-            mixed = np.zeros(model.config.dim)
-            for head in range(heads):
-                part = slice(head * width, (head + 1) * width)
-                weights = softmax([(q @ h[i])[part] @ (k @ x)[part] / np.sqrt(width) for x in h])
-                mixed[part] = sum(a * (v @ x)[part] for a, x in zip(weights, h, strict=True))
-            x = norm(h[i] + w[f"{name}.out.weight"] @ mixed, f"{name}.norms.0")
-            inner = np.maximum(w[f"{name}.ff.0.weight"] @ x + w[f"{name}.ff.0.bias"], 0)
-            after.append(
-                norm(x + w[f"{name}.ff.2.weight"] @ inner + w[f"{name}.ff.2.bias"], f"{name}.norms.1")
-            )
-        h = after
+        q, k, v = (h @ matrix.T for matrix in np.split(w[f"{name}.projections.weight"], 3))
+        x = norm(h + attend(q, k, v) @ w[f"{name}.out.weight"].T, f"{name}.norms.0")
+        inner = np.maximum(x @ w[f"{name}.ff.0.weight"].T + w[f"{name}.ff.0.bias"], 0)
+        h = norm(x + inner @ w[f"{name}.ff.2.weight"].T + w[f"{name}.ff.2.bias"], f"{name}.norms.1")
 
-    k1, v1, k2 = np.split(w["nodes.weight"], 3)
-    found, served, room = [], {0}, float(instance.capacity)
+    k1, v1, k2 = (h @ matrix.T for matrix in np.split(w["nodes.weight"], 3))
+    probabilities, served, room = [], {0}, float(instance.capacity)
     for last in path[:-1]:
         served.add(last)
         room = float(instance.capacity) if last == 0 else room - demand[last]
@@ -88,15 +77,9 @@ def slow_probabilities(
         if last != 0 or len(served) == len(h):
             allowed.insert(0, 0)
         step = w["step.weight"] @ np.append(h[last], room / instance.capacity)
-        query = w["graph.weight"] @ np.mean(h, axis=0) + step
-        glimpse = np.zeros(model.config.dim)
-        for head in range(heads):
-            part = slice(head * width, (head + 1) * width)
-            weights = softmax([query[part] @ (k1 @ h[j])[part] / np.sqrt(width) for j in allowed])
-            glimpse[part] = sum(a * (v1 @ h[j])[part] for a, j in zip(weights, allowed, strict=True))
-        final = w["glimpse.weight"] @ glimpse
-        scores = [10 * np.tanh(final @ (k2 @ h[j]) / np.sqrt(model.config.dim)) for j in allowed]
+        query = w["graph.weight"] @ h.mean(axis=0) + step
+        final = w["glimpse.weight"] @ attend(query, k1[allowed], v1[allowed])
         probability = np.zeros(len(h))
-        probability[allowed] = softmax(scores)
-        found.append(probability)
-    return found
+        probability[allowed] = softmax(10 * np.tanh(k2[allowed] @ final / np.sqrt(dim)))
+        probabilities.append(probability)
+    return probabilities

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from mcvrp.model.features import Batch
-from mcvrp.model.problem import Instance, Solution
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Instance, Solution
+from tests.support.sweep import sweep
 
 
 def batch_of(pairs: list[tuple[Instance, Solution]], angle: float | None = None) -> Batch:
@@ -29,3 +33,12 @@ def batch_of(pairs: list[tuple[Instance, Solution]], angle: float | None = None)
         torch.tensor([len(solution.path) for _, solution in pairs]),
         None if angle is None else torch.full((len(pairs),), angle),
     )
+
+
+def sweep_batch(city: City, sizes: list[int], rotated: bool = False) -> Batch:
+    """Return instances of ``sizes`` customers with sweep routes, turned by angles if ``rotated``."""
+    stream = InstanceStream(city, 1, "train")
+    instances = [stream(n, i) for i, n in enumerate(sizes)]
+    batch = batch_of([(instance, sweep(city, instance)) for instance in instances])
+    angle = torch.linspace(0.1, 6.0, len(sizes)) if rotated else None
+    return replace(batch, angle=angle, padded=min(sizes) < max(sizes))

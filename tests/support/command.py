@@ -38,12 +38,11 @@ class Workplace:
 
     @classmethod
     def new(cls, folder: Path) -> Workplace:
-        """Return a workplace with an empty store and an empty history."""
         shutil.copytree(made_once("prefect", _make_tables), folder / "prefect")  # slower to make than a test
         return cls(folder)
 
     def set_traps(self, names: Sequence[str] = TRAPS) -> None:
-        """Write modules ``names`` that end whoever imports them, to where commands run."""
+        """Write modules ``names``, which end the process that imports them, to the folder of commands."""
         for name in names:
             (self.folder / f"{name}.py").write_text(f"raise SystemExit({SPRUNG!r})\n")
 
@@ -56,7 +55,7 @@ class Workplace:
         return self.folder / "prefect"
 
     def environment(self, **changes: str) -> dict[str, str]:
-        """Return the environment of a command: nothing of Prefect's and Ray's from outside."""
+        """Return the environment of a command, without outer variables of Prefect and Ray."""
         cache = self.folder / "cache"
         places = {"PREFECT_HOME": self.prefect, "MCVRP_STORE": self.store, "MCVRP_CACHE": cache}
         # Ray's workers run at niceness 15: beside another test they would hardly run at all.
@@ -64,7 +63,6 @@ class Workplace:
         return _environment(**{name: str(place) for name, place in places.items()}) | awake | changes
 
     def python(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        """Run Python in the folder to its end."""
         return subprocess.run(
             [sys.executable, *arguments],
             cwd=self.folder,
@@ -75,11 +73,9 @@ class Workplace:
         )
 
     def mcvrp(self, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
-        """Run the command to its end."""
         return self.python("-m", "mcvrp.flows.cli.main", *arguments, **changes)
 
     def recorded(self, table: str) -> Counter[tuple[str, str]]:
-        """Return name and final state of each "flow_run" or "task_run", read past Prefect."""
         with sqlite3.connect(self.prefect / "prefect.db") as database:
             return Counter(database.execute(f"SELECT name, state_type FROM {table}").fetchall())
 
@@ -89,13 +85,12 @@ class Workplace:
             return database.execute("SELECT name, level, message FROM log ORDER BY timestamp").fetchall()
 
     def processes(self) -> list[int]:
-        """Return the processes that commands of this workplace have left running."""
         mark = f"PREFECT_HOME={self.prefect}".encode()
-        found = []
+        running = []
         for environ in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if mark in environ.read_bytes().split(b"\0"):
-                    found.append(int(environ.parent.name))
+                    running.append(int(environ.parent.name))
             except OSError:  # ended meanwhile, or not ours
                 continue
-        return found
+        return running

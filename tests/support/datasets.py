@@ -24,11 +24,10 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec, Source
-from tests.support.labels import CITY, label_of
+from tests.support.labels import CITY as CITY, label_of
 
 
 def label_spec(**changes: Any) -> LabelSpec:
-    """Return the spec of two sizes with ten labels each, in shards of six."""
     base = {"dataset": "d", "smallest": 20, "largest": 21, "count": 10, "iterations": 5, "shard_rows": 6}
     return LabelSpec.model_validate({**base, **changes})
 
@@ -55,7 +54,6 @@ def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
 
 
 def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Return a counter of reads of each label file's footer from now on."""
     counts, read = Counter[str](), label_files.read_footer
 
     def counted(store: Store, path: str) -> Footer:
@@ -89,18 +87,15 @@ def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> 
 
 
 def in_row(row: int, change: Callable[[Label], Label]) -> Callable[[list[Label]], Sequence[Label]]:
-    """Return what applies ``change`` to one row of many."""
     return lambda labels: [change(label) if k == row else label for k, label in enumerate(labels)]
 
 
 def other_routes(label: Label, routes: Sequence[Sequence[int]]) -> Label:
-    """Return ``label`` with ``routes`` at what they cost."""
     solution = Solution.of(routes)
     return dataclasses.replace(label, solution=solution, cost=cost(CITY, solution))
 
 
 def routes(label: Label) -> list[list[int]]:
-    """Return the routes of ``label`` as lists."""
     return [list(route) for route in label.solution.routes]
 
 
@@ -117,7 +112,6 @@ def swapped_customers(label: Label) -> Label:
 
 
 def wrong_demand(label: Label) -> Label:
-    """Return ``label`` with a customer who wants something else."""
     demands = label.instance.demands.copy()
     demands[3] = demands[3] % 9 + 1
     instance = dataclasses.replace(label.instance, demands=demands)
@@ -125,5 +119,4 @@ def wrong_demand(label: Label) -> Label:
 
 
 def everything(store: Store) -> dict[str, bytes]:
-    """Return all files of ``store`` by their paths."""
     return {path: store.get(path) for path in store.list("")}

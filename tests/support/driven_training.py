@@ -1,12 +1,11 @@
-"""A training run as its users start it, in a process of its own, and the ways to kill parts of it.
+"""A training run as its users start it, in a process of its own, and parts of it killed.
 
-Run as `python -m tests.support.driven_training STORE CACHE SPEC` it trains the phase "only" of the JSON
-document SPEC, and prints a line whenever ranks are launched, and one a step.
+`python -m tests.support.driven_training STORE CACHE SPEC` trains the phase "only" of the JSON document SPEC.
+It prints a line whenever ranks are launched, and one line per step.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -20,20 +19,20 @@ from typing import Literal
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.phases import train_phase
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.spec import TrainSpec
+from tests.support.faults import Family, start_family
+from tests.support.shared import until
 
 Part = Literal["rank", "driver", "everything"]
-_ROOT = Path(__file__).parents[2]
 _LAUNCHED = "launched"
 _GONE_SECONDS = 20.0  # until what a killed driver has started must have ended
 
 
-class _Telling(Progress):
+class _PrintedProgress(Progress):
     def update(self, done: int, note: str | None = None) -> None:
         print(f"step {done}", flush=True)
         super().update(done, note)
@@ -41,12 +40,11 @@ class _Telling(Progress):
 
 def _launch(job: RankJob, progress: Progress) -> None:
     print(_LAUNCHED, flush=True)
-    one_thread_a_rank = replace(job, cores=job.ranks)
-    run_local(one_thread_a_rank, _Telling(progress.label, progress.total, progress.unit, progress.done))
+    printed = _PrintedProgress(progress.label, progress.total, progress.unit, progress.done)
+    run_local(replace(job, cores=job.ranks), printed)  # one thread per rank
 
 
 def main() -> int:
-    """Train as the arguments say; return the exit code."""
     store, city = Store.open(sys.argv[1]), City.uniform(60, seed=3)
     try:
         spec = TrainSpec.model_validate_json(sys.argv[3])
@@ -66,92 +64,61 @@ class DrivenRun:
     cache: Path
     spec: TrainSpec
     chance: random.Random
-    said: list[str] = field(default_factory=list)  # to stderr, line by line
-    _process: subprocess.Popen[str] | None = None
+    logs: list[Path] = field(default_factory=list)
+    _running: tuple[subprocess.Popen[str], Family] | None = None
+
+    @property
+    def output(self) -> list[str]:
+        return [line for log in self.logs for line in log.read_text().splitlines()]
 
     def kill(self, part: Part) -> bool:
-        """Let it train for some steps, then kill ``part`` of it; False when it has finished before."""
-        process = self._process or self._start()
-        for _ in range(self.chance.randint(1, 9)):
-            if not self._line():
-                return False
+        """Let it train for some steps, then kill ``part`` of it; False if it has finished before."""
+        process, family = self._running or self._start()
+        if not self._prints("step", self.chance.randint(1, 9)):
+            return False
         time.sleep(self.chance.uniform(0.0, 0.1))  # some steps, or a checkpoint
-        family = descendants(process.pid)
-        chosen = self._chosen(part, process.pid, family)
-        for pid in chosen:
-            with contextlib.suppress(ProcessLookupError):
+        if part == "rank":
+            ranks = [
+                pid for pid, title in family.members().items() if "mcvrp.tasks.train.ranks.rank" in title
+            ]
+            for pid in self.chance.sample(ranks, min(len(ranks), 1)):
                 os.kill(pid, signal.SIGKILL)
-        if process.pid in chosen:
-            self._end()
-            _await_end_of(family)
+            return self._prints(_LAUNCHED, 1)
+        if part == "driver":
+            process.kill()
         else:
-            while (line := self._line()) and line != _LAUNCHED:  # printed before the kill
-                pass
-        return bool(chosen)
+            family.kill()
+        process.wait()
+        until("the end of the ranks", _GONE_SECONDS, lambda: not family.members(), 0.05)
+        self._running = None
+        return True
 
     def finish(self) -> int:
-        """Let it train to its end and return its exit code."""
-        process = self._process or self._start()
-        assert process.stdout is not None
-        process.stdout.read()
-        return self._end()
+        process, _ = self._running or self._start()
+        return process.wait()
 
     def close(self) -> None:
-        """Kill what is left of it."""
-        if self._process is not None:
-            for pid in [*descendants(self._process.pid), self._process.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self._end()
+        if self._running is not None:
+            process, family = self._running
+            family.kill()
+            process.wait()
 
-    def _line(self) -> str:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def _chosen(self, part: Part, driver: int, family: list[int]) -> list[int]:
-        ranks = [pid for pid in family if _runs(pid, "mcvrp.tasks.train.ranks.rank")]
-        if part == "rank":
-            return [self.chance.choice(ranks)] if ranks else []
-        return [driver] if part == "driver" else [driver, *family]
-
-    def _start(self) -> subprocess.Popen[str]:
-        """Start the driver and return it once it launches ranks."""
+    def _start(self) -> tuple[subprocess.Popen[str], Family]:
         arguments = (self.store.uri, str(self.cache), self.spec.model_dump_json())
-        log = self.cache.with_name("stderr")
-        with log.open("a") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.driven_training", *arguments],
-                cwd=_ROOT,
-                env={**os.environ, "TMPDIR": str(self.cache.parent)},
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-            )
-        self._line()
-        return self._process
+        program = [sys.executable, "-m", "tests.support.driven_training", *arguments]
+        self.logs.append(self.cache.with_name(f"log-{len(self.logs)}"))
+        self._running = start_family(program, self.logs[-1], TMPDIR=str(self.cache.parent))
+        return self._running
 
-    def _end(self) -> int:
-        assert self._process is not None
-        code = self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
-        self.said = self.cache.with_name("stderr").read_text().splitlines()
-        return code
+    def _prints(self, word: str, count: int) -> bool:
+        """Wait for ``count`` more lines that begin with ``word``; False if the run ends before."""
+        assert self._running is not None
+        process, wanted = self._running[0], self._printed(word) + count
+        until(word, 300.0, lambda: self._printed(word) >= wanted or process.poll() is not None, 0.02)
+        return self._printed(word) >= wanted
 
-
-def _runs(pid: int, program: str) -> bool:
-    with contextlib.suppress(OSError):
-        return program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
-
-
-def _await_end_of(family: list[int]) -> None:
-    deadline = time.monotonic() + _GONE_SECONDS
-    while left := [pid for pid in family if _runs(pid, "train")]:
-        assert time.monotonic() < deadline, f"processes {left} outlive their driver"
-        time.sleep(0.05)
+    def _printed(self, word: str) -> int:
+        return sum(line.startswith(word) for line in self.output)
 
 
 if __name__ == "__main__":

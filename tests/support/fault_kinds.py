@@ -9,7 +9,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +21,12 @@ from mcvrp.storage.store.store import Store
 from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
 from tests.support.hosts import Host
 from tests.support.poison import poison
+from tests.support.shared import unavailable, until
 
 FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
 
 
 def seeds(count: int) -> list[ParameterSet]:
-    """Return ``count`` seeds, from MCVRP_FAULT_SEED on."""
     return [pytest.param(seed, id=f"seed-{seed}") for seed in range(FIRST, FIRST + count)]
 
 
@@ -35,11 +34,10 @@ def seeds(count: int) -> list[ParameterSet]:
 
 
 def strike(kind: str, site: Site, driver: LabelCommand, rng: random.Random) -> bool:
-    """Do ``kind`` to a running command; False when it was too late for it."""
     if kind == "worker killed":
         workers = site.solving(driver)
-        if workers:
-            with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):
+            if workers:
                 os.kill(rng.choice(workers), signal.SIGKILL)
                 return True
         return False
@@ -57,7 +55,7 @@ def strike(kind: str, site: Site, driver: LabelCommand, rng: random.Random) -> b
 def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
     """Label while the faults of ``plan`` happen one after another at random moments; then finish.
 
-    Where the command is through before its fault, a shard is lost, and it has to work again.
+    If the command ends before its fault, shards are lost, and it has to work again.
     """
     driver = site.start()
     for kind in plan:
@@ -66,7 +64,7 @@ def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
             site.await_moment(driver, rng, at_work=kind in ("worker killed", "node killed"))
             struck = strike(kind, site, driver, rng)
             if not struck and not driver.running:
-                assert driver.wait() == 0, driver.said
+                assert driver.wait() == 0, driver.output
                 lose_shards(site.observer, rng)
                 driver = site.start()
         if kind.startswith("driver"):
@@ -97,7 +95,6 @@ CORRUPTIONS = (*_CORRUPTIONS, "file deleted")
 
 
 def corrupt_file(store: Store, path: str, kind: str, rng: random.Random) -> None:
-    """Do ``kind`` to the file at ``path``."""
     if kind == "file deleted":
         store.delete(path)
     else:
@@ -109,7 +106,7 @@ def corrupt_file(store: Store, path: str, kind: str, rng: random.Random) -> None
 
 
 def corruptible(store: Store) -> list[str]:
-    """Return the files of the dataset that the command must do without: all but its spec."""
+    """Return the files of the dataset without its spec, which the command cannot restore."""
     paths = store.list(layout.label_dir(NAME))
     return [path for path in paths if path != layout.label_spec(NAME) and "/_corrupt/" not in path]
 
@@ -126,14 +123,12 @@ def lose_shards(store: Store, rng: random.Random) -> None:
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """Mount a disk of ``size`` bytes at ``folder``; skip where that is not allowed, but not in CI."""
+    """Mount a disk of ``size`` bytes at ``folder``; skip if that is not allowed, but not in CI."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, capture_output=True, text=True)
     if mounted.returncode:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(
-            f"no small disk here: {mounted.stderr.strip()}"
-        )
+        unavailable(f"no small disk here: {mounted.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -142,7 +137,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def filled(disk: Path, left: int) -> Iterator[None]:
-    """Fill the disk but for ``left`` bytes."""
+    """Fill the disk up to ``left`` bytes."""
     ballast = disk / "ballast"
     free = os.statvfs(disk)
     ballast.write_bytes(bytes(max(0, free.f_bavail * free.f_bsize - left)))
@@ -177,7 +172,6 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead a command to it."""
         return {"RAY_ADDRESS": self._address, **self._authority}
 
     @property
@@ -189,12 +183,10 @@ class Cluster:
         return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
 
     def start(self, name: str) -> None:
-        """Start the node ``name``, "head" or another, and wait for it."""
-        where = [f"--address={self._address}"]
+        inside: tuple[str, ...] = ()
+        where, own = [f"--address={self._address}"], {"RAY_TMPDIR": str(self.folder)}
         if name == "head":
             where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
-        inside: tuple[str, ...] = ()
-        own = {"RAY_TMPDIR": str(self.folder)}
         if self.places:  # a host has a folder of its own
             inside, own = self.places[name].inside, {}
             where.append(f"--node-ip-address={self.places[name].address}")
@@ -214,13 +206,13 @@ class Cluster:
         process, self.nodes[name] = start_family(
             [*command, "--num-gpus=0", "--object-store-memory=100000000"], log, **changes
         )
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while "Ray runtime started" not in log.read_text():
+
+        def started() -> bool:
             assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+            return "Ray runtime started" in log.read_text()
+
+        until(f"Ray ({log})", TIMEOUT_SECONDS, started, 0.1)
 
     def stop(self) -> None:
-        """End all nodes."""
         for family in self.nodes.values():
             family.kill()

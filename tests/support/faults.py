@@ -1,6 +1,6 @@
-"""Labelling of a dataset under faults: the command in separate processes, and the invariants.
+"""Labelling of a dataset under faults: the command in separate processes, and the invariants of its result.
 
-`Site` runs the command and checks what it made; the faults themselves are in `tests.support.fault_kinds`.
+The faults themselves are in `tests.support.fault_kinds`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.processes import start_group
-from tests.support.shared import made_once
+from tests.support.shared import made_once, until
 
 CITY = City.uniform(60, seed=3)
 CITY_NAME = "c"
@@ -62,7 +62,7 @@ except McvrpError as error:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Return whether it is at work: neither gone, nor dead and not yet buried, nor another of its number."""
+    """Return whether it is running: neither gone, nor a zombie, nor another process of its number."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -77,21 +77,20 @@ class Family:
     mark: str
 
     def members(self) -> dict[int, str]:
-        """Return those that live, by id, with their titles."""
-        found, mark = {}, f"{MARK}={self.mark}".encode()
+        """Return the living processes, by id, with their titles."""
+        alive, mark = {}, f"{MARK}={self.mark}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # ended meanwhile
                 state, _, _, session = (folder / "stat").read_text().rsplit(")", 1)[1].split()[:4]
                 ours = int(session) == self.leader or mark in (folder / "environ").read_bytes().split(b"\0")
                 if ours and state != "Z":
                     title = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                    found[int(folder.name)] = title.decode(errors="replace").strip()
-        return found
+                    alive[int(folder.name)] = title.decode(errors="replace").strip()
+        return alive
 
     def solving(self) -> list[int]:
-        """Return the processes that currently label or merge."""
         idle = ("ray::IDLE", *RAY_AGENTS)
-        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.isolated")
+        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.solving")
         return [
             pid
             for pid, title in self.members().items()
@@ -99,11 +98,10 @@ class Family:
         ]
 
     def without_agents(self) -> dict[int, str]:
-        """Return the members but for those two that Ray allows a minute to notice that it is dead."""
+        """Return the members without two of Ray, which notice its end within a minute."""
         return {pid: title for pid, title in self.members().items() if not title.startswith(RAY_AGENTS)}
 
     def kill(self) -> None:
-        """SIGKILL all of them, those too that begin meanwhile."""
         while members := self.members():
             for pid in members:
                 with contextlib.suppress(ProcessLookupError):
@@ -112,7 +110,7 @@ class Family:
 
 
 def start_family(command: Sequence[str], log: Path, **changes: str) -> tuple[subprocess.Popen[str], Family]:
-    """Start ``command`` with nothing of Ray's from outside and what it writes in ``log``."""
+    """Start ``command`` without Ray's environment; its output goes to ``log``."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MCVRP_"))}
     env = {**kept, "OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0", MARK: str(log), **changes}
     with log.open("w") as stream:
@@ -122,8 +120,6 @@ def start_family(command: Sequence[str], log: Path, **changes: str) -> tuple[sub
 
 @dataclass
 class LabelCommand:
-    """The command at work."""
-
     process: subprocess.Popen[str]
     family: Family
     log: Path
@@ -133,69 +129,43 @@ class LabelCommand:
         return self.process.poll() is None
 
     @property
-    def said(self) -> str:
-        """Everything that it has written."""
+    def output(self) -> str:
         return self.log.read_text(errors="replace")
 
     @property
     def last_line(self) -> str:
-        return (self.said.strip().splitlines() or [""])[-1]
+        return (self.output.strip().splitlines() or [""])[-1]
 
     def wait(self) -> int:
-        """Return its exit code; an error is one sentence on its last line."""
         try:
             code = self.process.wait(TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the command does not end; it said:\n{self.said}") from None
-        assert code in (0, -signal.SIGKILL) or self.last_line.startswith("error: "), self.said
+            raise AssertionError(f"the command does not end; its output:\n{self.output}") from None
+        assert code in (0, -signal.SIGKILL) or self.last_line.startswith("error: "), self.output
         return code
 
 
 @dataclass
 class Site:
-    """A store with a city and one dataset, and the command that labels it.
+    """A store with a city and one dataset, and the command that labels it."""
 
-    Parameters
-    ----------
-    uri
-        The store as the command sees it.
-    folder
-        Where its logs go.
-    observer
-        The same store past every fault.
-    changes
-        Environment variables of the command.
-    nodes
-        The nodes of the cluster by name, if RAY_ADDRESS names one.
-    inside
-        What the command begins with to run on another host.
-    """
-
-    uri: str
-    folder: Path
-    observer: Store
-    changes: dict[str, str] = field(default_factory=dict)
-    nodes: dict[str, Family] = field(default_factory=dict)
-    inside: tuple[str, ...] = ()
+    uri: str  # as the command sees it
+    folder: Path  # of logs
+    observer: Store  # the same store past every fault
+    changes: dict[str, str] = field(default_factory=dict)  # of the environment of the command
+    nodes: dict[str, Family] = field(default_factory=dict)  # of the cluster in RAY_ADDRESS
+    inside: tuple[str, ...] = ()  # prefix of the command on another host
     drivers: list[LabelCommand] = field(default_factory=list)
 
     def start(self, **changes: str) -> LabelCommand:
-        """Start the command."""
         log = self.folder / f"command-{len(self.drivers)}.log"
-        command = [
-            *self.inside,
-            sys.executable,
-            "-c",
-            _COMMAND,
-            self.uri,
-            SPEC.model_dump_json(exclude_none=True),
-        ]
+        arguments = ("-c", _COMMAND, self.uri, SPEC.model_dump_json(exclude_none=True))
+        command = [*self.inside, sys.executable, *arguments]
         process, family = start_family(command, log, **{**self.changes, **changes})
         self.drivers.append(LabelCommand(process, family, log))
         return self.drivers[-1]
 
     def solving(self, driver: LabelCommand) -> list[int]:
-        """Return the processes that currently work for ``driver``."""
         return [pid for family in (driver.family, *self.nodes.values()) for pid in family.solving()]
 
     def labelled(self) -> int:
@@ -209,34 +179,31 @@ class Site:
         return min(count, TOTAL)
 
     def await_moment(self, driver: LabelCommand, rng: random.Random, *, at_work: bool = False) -> None:
-        """Wait for a random moment of what ``driver`` has left to do, or for its end.
+        """Wait for a random moment of the rest of ``driver``'s work, or for its end.
 
-        Unless it is to be ``at_work``, it may as well lie before the first label or after the last.
+        Unless it is to be ``at_work``, this may be before the first label or after the last.
         """
         kind = 0.5 if at_work else rng.random()
         if kind < 0.25:
             _wait(lambda: not driver.running, rng.uniform(0.5, 8.0))
             return
-        there = self.labelled()
-        wanted = TOTAL if kind > 0.85 else there + 1 + int(rng.uniform(0, 0.6) * (TOTAL - there))
+        labels = self.labelled()
+        wanted = TOTAL if kind > 0.85 else labels + 1 + int(rng.uniform(0, 0.6) * (TOTAL - labels))
         _wait(lambda: not driver.running or self.labelled() >= wanted, TIMEOUT_SECONDS)
         time.sleep(rng.uniform(0, 0.5))
 
     def finish(self, driver: LabelCommand | None = None, runs: int = 3) -> None:
-        """Give the same command until it says that all is done, and check that it is.
-
-        ``driver`` may be at it already.
-        """
+        """Repeat the command, of which ``driver`` may be the first, until it succeeds; check the result."""
         for _ in range(runs):
             driver = driver or self.start()
             if driver.wait() == 0:
                 break
             driver = None
-        assert driver, [driver.said for driver in self.drivers]
+        assert driver, [driver.output for driver in self.drivers]
         self.check()
 
     def check(self) -> None:
-        """The dataset is complete, right, and the undisturbed one; nothing is twice, nothing left over."""
+        """Require the dataset of an undisturbed run, complete and once, and no files or processes besides."""
         store = self.observer
         rows = []
         for shard in Dataset.open(store, NAME).shards():
@@ -253,31 +220,27 @@ class Site:
         report = verify_dataset(store, NAME)
         assert report.good, report
         assert not report.unchecked, report
-        for driver in self.drivers:
-            self._require_end(driver)
+        until("the end of all processes", TIMEOUT_SECONDS, lambda: not self._processes(), _POLL)
 
-    def _require_end(self, driver: LabelCommand) -> None:
-        _wait(lambda: not driver.family.without_agents(), TIMEOUT_SECONDS)
-        assert driver.family.without_agents() == {}, "processes are left"
-        _wait(lambda: not self.solving(driver), TIMEOUT_SECONDS)
-        assert self.solving(driver) == [], "workers continue after their driver has died"
+    def _processes(self) -> list[object]:
+        families = [driver.family.without_agents() for driver in self.drivers]
+        return [*filter(None, families), *filter(None, map(self.solving, self.drivers))]
 
     def clear(self) -> None:
-        """End what is left of all commands."""
         for driver in self.drivers:
             driver.family.kill()
             driver.process.wait()
 
 
 def undisturbed() -> Path:
-    """Return a folder with the city and the dataset as it becomes when nothing breaks."""
-    return made_once("undisturbed", _label_undisturbed)
+    """Return a folder with the city and the dataset of a run without faults."""
 
+    def label(folder: Path) -> None:
+        store = Store.open(folder)
+        save_city(store, CITY_NAME, CITY)
+        label_missing(store, CITY, SPEC)
 
-def _label_undisturbed(folder: Path) -> None:
-    store = Store.open(folder)
-    save_city(store, CITY_NAME, CITY)
-    label_missing(store, CITY, SPEC)
+    return made_once("undisturbed", label)
 
 
 def _wait(until: Callable[[], bool], seconds: float) -> None:
@@ -287,6 +250,5 @@ def _wait(until: Callable[[], bool], seconds: float) -> None:
 
 
 def site_at(folder: Path, scratch: Path) -> Site:
-    """Return a site whose store at ``folder`` has the city and no labels."""
     shutil.copytree(undisturbed() / "cities", folder / "cities")
     return Site(str(folder), scratch, Store.open(folder), {"RAY_TMPDIR": str(scratch)})

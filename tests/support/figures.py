@@ -1,4 +1,4 @@
-"""Pictures as arrays: whether something was drawn, and how large."""
+"""Pictures as arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from mcvrp.tasks.support.pictures import png
 
 
 def pixels(figure: Figure) -> np.ndarray:
-    """The picture as an array (height, width, 4); fails when it is no PNG."""
     return imread(io.BytesIO(png(figure)), format="png")
 
 

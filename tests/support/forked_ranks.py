@@ -1,7 +1,4 @@
-"""Ranks as copies of one warm process: for tests that start, and kill, many of them.
-
-A rank begins in a fraction of a second, for torch and DeepSpeed are imported once.
-"""
+"""Ranks as forks of one warm process, which has imported torch and DeepSpeed: for tests that start many."""
 
 from __future__ import annotations
 
@@ -17,20 +14,19 @@ from typing import Any
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.events import OF_ANY_RANK, RankEvent, Refused, Saved
-from mcvrp.tasks.train.job import RankJob, ranks_died
+from mcvrp.tasks.train.job import OF_ANY_RANK, RankEvent, RankJob, Refused, Saved, ranks_died
 from mcvrp.tasks.train.ranks.launch import group_environment
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.trainer", __name__])
 
 
-# Decides at a report of rank 0 which of so many ranks are killed now, if any.
+# Ranks, of so many, to kill at a report of rank 0.
 Fate = Callable[[RankEvent, int], list[int]]
 
 
 def forked(fate: Fate | None = None) -> Callable[[RankJob, Progress], None]:
-    """Return a launcher whose ranks are forks, of one thread each, and meet ``fate``."""
+    """Return a launcher whose ranks are forks, of one thread each, killed by ``fate``."""
 
     def launch(job: RankJob, progress: Progress) -> None:
         port = free_port()
@@ -88,12 +84,10 @@ def _rank(job: RankJob, rank: int, port: int, environment: dict[str, str], chann
 
 
 def meet_at(port: int, rank: int, ranks: int) -> None:
-    """Say in the environment that this process is one of so many ``ranks``, and where they meet."""
     os.environ |= group_environment(rank, ranks, port)
 
 
 def together(work: Callable[..., None], ranks: int, *arguments: object) -> None:
-    """Do ``work(rank, ranks, *arguments)`` in as many forks, of one thread each, as a group."""
     port = free_port()
     members = [
         _FORKS.Process(target=_member, args=(port, rank, ranks, work, *arguments), daemon=True)
@@ -115,7 +109,7 @@ def _member(port: int, rank: int, ranks: int, work: Callable[..., None], *argume
 
 
 class Killer:
-    """Kills ranks at random moments of steps and checkpoints, ``count`` times, then lets them be."""
+    """A fate: ranks are killed at random moments of steps and checkpoints, ``count`` times."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.left = count
@@ -123,7 +117,6 @@ class Killer:
         self._due = self._next()
 
     def __call__(self, event: RankEvent, ranks: int) -> list[int]:
-        """Return one rank or all of them, if the moment has come."""
         self._due -= isinstance(event, (StepMetrics, Saved))
         if not self.left or self._due > 0:
             return []

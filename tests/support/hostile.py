@@ -1,6 +1,6 @@
-"""Inputs that cost a reader its memory or its patience: what they are, and what is to be said of them.
+"""Inputs that cost a reader its memory or its patience, and workbooks that ask for gigabytes.
 
-None of them is read by anything but `test_hostile_inputs`; `malformed` has those that are merely wrong.
+`malformed` has inputs that are merely wrong.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, plan_city
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.solve.orders import checked_day, read_orders
-from mcvrp.tasks.train.phases import check_training
 from tests.support.malformed import NAMES, TOWN, TRIANGLE, npy, parquet
+from tests.support.workbook import Rows, edited, with_cell, with_state, xlsx
 
 MILLION = 10**6
 DIGITS = "9" * 5000
@@ -36,8 +36,6 @@ Act = Callable[[], object]
 
 @dataclass(frozen=True)
 class Place:
-    """A folder for what people bring, and a store."""
-
     folder: Path
 
     @property
@@ -45,12 +43,10 @@ class Place:
         return Store.open(self.folder / "store")
 
     def file(self, data: str | bytes, name: str = "table") -> str:
-        """Return the address of a new file."""
         (self.folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
         return str(self.folder / name)
 
     def pipe(self, name: str = "pipe") -> str:
-        """Return the path of a pipe without a writer."""
         os.mkfifo(self.folder / name)
         return str(self.folder / name)
 
@@ -67,14 +63,6 @@ class Place:
         save_city(self.store, "c", City.uniform(5, seed=1))
         self.store.put(path, document.encode())
         return lambda: ask(self.store)
-
-    def without_model(self) -> Act:
-        training = load_preset("smoke", ["train.base=missing@1"]).train
-        return lambda: check_training(self.store, City.uniform(50, seed=1), training)
-
-
-def _set(change: str) -> Callable[[Place], Act]:
-    return lambda place: lambda: load_preset("smoke", [change])
 
 
 def _repeated(rows: int, value: str) -> bytes:
@@ -106,79 +94,15 @@ def _label_spec(store: Store) -> object:
 CARD, SPEC = "cities/c/city.json", "labels/d/spec.json"
 NULL = {"city_id": "c", "schema_version": 2, "smallest": 20, "largest": 20, "count": None}
 
-# name: what lays it, and part of what is said
+# name: what lays it, and part of the message
 HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     "a pipe of orders": (lambda p: p.orders(p.pipe()), "it is a pipe"),
-    "a pipe of addresses": (lambda p: p.city(file=p.pipe()), "it is a pipe"),
-    "a pipe of costs": (lambda p: p.city(matrix=p.pipe()), "it is a pipe"),
-    "a pipe of past orders": (lambda p: p.city(history=p.pipe()), "it is a pipe"),
     "a pipe for a preset": (lambda p: lambda: load_preset(p.pipe("own.toml")), "it is a pipe"),
     "zeros without end": (lambda p: p.orders("/dev/zero"), "it is a pipe or a device"),
     "noise without end": (lambda p: p.city(matrix="/dev/urandom"), "it is a pipe or a device"),
-    "40 million rows in a few kB": (
-        lambda p: p.orders(p.file(_repeated(40 * MILLION, "C1"))),
-        "has 80,000,000 cells, more than 20,000,000",
-    ),
-    "50 GB of one text in 1 kB": (
-        lambda p: p.orders(p.file(_repeated(100_000, "x" * 500_000))),
-        "has 50,000,000,000 bytes when unpacked",
-    ),
-    "a list of 24 million": (lambda p: p.orders(p.file(_one_list(24 * MILLION))), "has 24,000,000 cells"),
-    "10,000 columns": (
-        lambda p: p.orders(p.file(",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100)),
-        "has 10,000 columns in row 1, over 1,000",
-    ),
-    "10,000 columns of Parquet": (
-        lambda p: p.orders(p.file(parquet(pd.DataFrame({f"c{k}": [1] for k in range(10_000)})))),
-        "has 10,000 columns",
-    ),
-    "a row of a million fields": (
-        lambda p: p.orders(p.file("customer,demand\nC1,1\n" + "1," * MILLION)),
-        "has 1,000,001 columns in row 3",
-    ),
-    "a million strangers": (
-        lambda p: p.orders(p.file("customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)))),
-        "row 2: 'x0' is not a customer of city 'town'",
-    ),
     "a matrix of 1e308": (
         lambda p: p.city(matrix=p.file(npy(np.full((3, 3), 1e308)))),
         "from 'a' to 'd' is 1e+308, not a number from 0 to 1e+12",
-    ),
-    "5,000 digits in a demand": (
-        lambda p: p.orders(p.file(f"customer,demand\nC1,{DIGITS}\n")),
-        "is not a whole number",
-    ),
-    "5,000 decimals in a demand": (
-        lambda p: p.orders(p.file(f"customer,demand\nC1,3.{'0' * 5000}1\n")),
-        "is not a whole number",
-    ),
-    "true in --set": (_set("label.count=true"), "label.count must be a whole number"),
-    "true in a list": (_set("benchmark.samples=[1, true]"), "must be a whole number"),
-    "true for a share": (_set("solve.p=true"), "solve.p must be a number"),
-    "5,000 digits in --set": (_set(f"label.count={DIGITS}"), "an integer of more than 64 bits"),
-    "5,000 hexadecimal digits": (_set(f"label.seed=0x{'f' * 5000}"), "more than 64 bits"),
-    "5,000 levels in --set": (_set(f"label.count={NESTED}"), "nested more than 100 levels deep"),
-    "300 levels in --set": (_set(f"label.count={'[' * 300}{']' * 300}"), "nested more than 100 levels deep"),
-    "a field of 5,000 names": (_set(f"{'a.' * 5000}b=1"), "no field has so many parts"),
-    "a field of 5,000 letters": (_set(f"{LONG}=1"), "there is no aaa"),
-    "a change of 5,000 letters": (_set(LONG), "write key=value"),
-    "a value of 5,000 letters": (_set(f"label.solver={LONG}"), "label.solver must be 'hgs'"),
-    "a place of other digits": (_set("train.phases.０.lr=1"), "with indices 0 to 2"),
-    "5,000 digits in a preset": (
-        lambda p: lambda: load_preset(p.file(f"x = {DIGITS}", "own.toml")),
-        "own.toml is not valid TOML: it has an integer of more than 64 bits",
-    ),
-    "5,000 levels in a preset": (
-        lambda p: lambda: load_preset(p.file(f"x = {NESTED}", "own.toml")),
-        "own.toml is not valid TOML: it is nested",
-    ),
-    "a section of 5,000 names": (
-        lambda p: lambda: load_preset(p.file(f"[{'a.' * 5000}a]", "own.toml")),
-        "it is nested more than 100 levels deep",
-    ),
-    "a preset of 2 MB": (
-        lambda p: lambda: load_preset(p.file("#" * 2 * MILLION, "own.toml")),
-        "own.toml cannot be read: it has 2,000,000 bytes, the limit is 1,048,576",
     ),
     "a preset's name of 5,000 letters": (lambda p: lambda: load_preset(LONG), "there is no preset 'aaa"),
     "a preset's path of 5,000 letters": (lambda p: lambda: load_preset(f"{LONG}/x.toml"), "too long"),
@@ -193,7 +117,6 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         lambda p: p.stored(CARD, f'{{"customers": {DIGITS}}}', _city_card),
         "city.json is not JSON (it has an integer of more than 64 bits",
     ),
-    "5,000 levels in a spec": (lambda p: p.stored(SPEC, NESTED, _label_spec), "spec.json is not JSON"),
     "null in a spec": (
         lambda p: p.stored(SPEC, json.dumps(NULL), _label_spec),
         "spec.json is not a spec of labels (count: Input should be a valid integer)",
@@ -204,23 +127,108 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
         ),
         "manifest.json is not a manifest (rows is None, expected an integer)",
     ),
-    "sizes up to 1e15": (_set("label.largest=1e15"), "label.largest must be at most 1000000"),
-    "a set of 10^12 customers": (_set(f"train.phases.0.last={10**12}"), "must be at most 1000000"),
-    "10^18 passes": (_set(f"train.phases.0.passes={10**18}"), "passes must be at most 10000"),
-    "10^18 samples": (_set(f"benchmark.samples=[1, {10**18}]"), "samples.1 must be at most 100000"),
-    "10^18 samples of a policy": (
-        _set(f"train.phases.2.policy.samples={10**18}"),
-        "samples must be at most 100000",
+}
+
+CHANGES = {  # of a preset, and part of the message
+    "label.count=true": "label.count must be a whole number",
+    "benchmark.samples=[1, true]": "must be a whole number",
+    "solve.p=true": "solve.p must be a number",
+    f"label.count={DIGITS}": "an integer of more than 64 bits",
+    f"label.seed=0x{'f' * 5000}": "more than 64 bits",
+    f"label.count={NESTED}": "nested more than 100 levels deep",
+    f"label.seed={'[' * 300}{']' * 300}": "nested more than 100 levels deep",
+    f"{'a.' * 5000}b=1": "no field has so many parts",
+    f"{LONG}=1": "there is no aaa",
+    LONG: "write key=value",
+    f"label.solver={LONG}": "label.solver must be 'hgs'",
+    "train.phases.０.lr=1": "with indices 0 to 2",
+    "label.largest=1e15": "label.largest must be at most 1000000",
+    f"train.phases.0.last={10**12}": "must be at most 1000000",
+    f"train.phases.0.passes={10**18}": "passes must be at most 10000",
+    f"benchmark.samples=[1, {10**18}]": "samples.1 must be at most 100000",
+    f"train.phases.2.policy.samples={10**18}": "samples must be at most 100000",
+    "train.phases.2.policy.steps=1000000000": "sets, 10,000,000 are the most: lower its passes or its steps",
+    f"train.batch={10**18}": "train.batch must be at most 4294967295",
+    "label.iterations=2147483648": "must be at most 2147483647",
+    "train.phases.0.lr=inf": "must be a finite number",
+}
+PRESETS = {  # content of a file
+    f"x = {DIGITS}": "own.toml is not valid TOML: it has an integer of more than 64 bits",
+    f"y = {NESTED}": "own.toml is not valid TOML: it is nested",
+    f"[{'a.' * 5000}a]": "it is nested more than 100 levels deep",
+    "#" * 2 * MILLION: "own.toml cannot be read: it has 2,000,000 bytes, the limit is 1,048,576",
+}
+TABLES: dict[str, tuple[Callable[[], str | bytes], str]] = {  # of orders
+    "40 million rows in a few kB": (lambda: _repeated(40 * MILLION, "C1"), "has 80,000,000 cells, more than"),
+    "50 GB of one text in 1 kB": (lambda: _repeated(100_000, "x" * 500_000), "has over 200,000,000 bytes"),
+    "a list of 24 million": (lambda: _one_list(24 * MILLION), "has 24,000,000 cells"),
+    "10,000 columns": (
+        lambda: ",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100,
+        "has 10,000 columns in row 1, over 1,000",
     ),
-    "10^9 steps of a policy": (
-        _set("train.phases.2.policy.steps=1000000000"),
-        "sets, 10,000,000 are the most: lower its passes or its steps",
+    "2,000 columns of Parquet": (
+        lambda: parquet(pd.DataFrame({f"c{k}": [1] for k in range(2000)})),
+        "has 2,000 columns",
     ),
-    "10^18 samples per step": (_set(f"train.batch={10**18}"), "train.batch must be at most 4294967295"),
-    "iterations that no solver counts": (_set("label.iterations=2147483648"), "must be at most 2147483647"),
-    "a learning rate without end": (_set("train.phases.0.lr=inf"), "must be a finite number"),
-    "a base that is not there": (
-        lambda p: p.without_model(),
-        "train.base = missing@1: there is no model 'missing'",
+    "a row of a million fields": (
+        lambda: "customer,demand\nC1,1\n" + "1," * MILLION,
+        "has 1,000,001 columns in row 3",
     ),
+    "a million strangers": (
+        lambda: "customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)),
+        "row 2: 'x0' is not a customer of city 'town'",
+    ),
+    "5,000 digits in a demand": (lambda: f"customer,demand\nC1,{DIGITS}\n", "is not a whole number"),
+}
+
+
+ROWS: Rows = [["customer", "demand"], ["C1", 1]]
+PLAIN = xlsx({"Orders": ROWS})
+MEMORY, CELLS, NO_WORKBOOK = "far from the table", "cells up to the last one", "not a valid spreadsheet"
+_SHEET = "xl/s1.xml"
+_ENCRYPTED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le")
+
+
+def _far(place: str) -> Callable[[], bytes]:
+    return lambda: with_cell(PLAIN, f'<c r="{place}"><v>1</v></c>')
+
+
+def _swapped(old: str, new: str) -> Callable[[], bytes]:
+    return lambda: edited(PLAIN, {_SHEET: lambda text: text.replace(old.encode(), new.encode())})
+
+
+def _with_far_sheet(number: int) -> bytes:
+    """Return a workbook with a sheet ``number`` whose cells are far from each other, hidden if the first."""
+    sheets: dict[str, Rows] = {"Orders": ROWS, "Far": [["a"], ["b"]]}
+    data = xlsx(dict(sorted(sheets.items(), reverse=number == 2)))
+    far = {f"xl/s{number}.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"')}
+    return with_state(edited(data, far), "Far", "hidden" if number == 1 else "visible")
+
+
+# name: the workbook as orders, and part of the message; None where it is read
+SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
+    "a cell in XFD1048576": (_far("XFD1048576"), MEMORY),
+    "a cell in J1048576": (_far("J1048576"), CELLS),
+    "far cells in a hidden sheet": (lambda: _with_far_sheet(1), None),
+    "far cells in a later sheet": (lambda: _with_far_sheet(2), None),
+    "3,000 empty sheets before": (lambda: xlsx({**{f"S{k}": [] for k in range(3000)}, "Orders": ROWS}), None),
+    "a formula with an error": (
+        _swapped('<c r="B2"><v>1</v>', '<c r="B2" t="e"><f>1/0</f><v>#DIV/0!</v>'),
+        "row 2: demand is missing",
+    ),
+    "a date of 1e300 days": (_swapped('<c r="B2"><v>1<', '<c r="B2" s="1"><v>1e300<'), "row 2: demand"),
+    "a sheet without a cell": (lambda: xlsx({"Orders": []}), "no visible sheet with content"),
+    "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "or unhide its sheet"),
+    "a workbook with a password": (lambda: _ENCRYPTED, "has a password"),
+}
+OPTIONS = {  # arguments of the command: Python reads "2_0" and the digits of all scripts as numbers
+    ("inspect", "d", "--draw", "2_0", "1"): "--draw: '2_0' is not an integer",
+    ("inspect", "d", "--draw", "２０", "1"): "--draw: '２０' is not an integer",
+    ("ui", "--port", DIGITS): "--port: '999",
+    ("solve", "o.csv", "--time-limit", "1_0"): "--time-limit: '1_0' is not a number",
+    ("solve", "o.csv", "--time-limit", "nan"): "--time-limit: 'nan' is not a number",
+    ("solve", "o.csv", "--model", ""): "--model: the value is empty",
+    ("city", "import", "a.csv", "--history", " "): "--history: the value is empty",
+    ("solve", ""): "ORDERS: the value is empty",
+    ("plan", f"--{LONG}"): "unrecognized arguments",
 }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pytest
+from tests.support.shared import unavailable
 
 _NETWORK = "10.213.77"
 # A namespace of its own: rules of the machine, as a container engine makes, are not there.
@@ -18,8 +17,6 @@ _TEMPORARY = "/media"  # a short name: paths of sockets are limited in length
 
 @dataclass(frozen=True)
 class Host:
-    """One of them: its namespace and its address."""
-
     name: str
     address: str
 
@@ -31,7 +28,6 @@ class Host:
         return ("ip", "netns", "exec", self.name, *unshare, "sh", "-c", own_files, "sh")
 
     def link(self, state: str) -> None:
-        """Set its link "up" or "down"."""
         _ip("-netns", self.name, "link", "set", "eth0", state)
         if state == "up":  # a route goes with its link
             _ip("-netns", self.name, "route", "replace", "default", "via", f"{_NETWORK}.254")
@@ -39,16 +35,14 @@ class Host:
 
 @contextlib.contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
-    """Make ``count`` hosts that reach each other alone; skip where that is not allowed, but not in CI."""
+    """Make ``count`` hosts that reach only each other; skip if that is not allowed, but not in CI."""
     made = [Host(f"mcvrp-host-{k}", f"{_NETWORK}.{k}") for k in range(1, count + 1)]
     try:
         try:
             _ip("netns", "add", _SWITCH)
             _ip("-netns", _SWITCH, "link", "add", "bridge", "type", "bridge")
         except subprocess.CalledProcessError as error:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(
-                f"no network of its own here: {error.stderr.strip()}"
-            )
+            unavailable(f"no network of its own here: {error.stderr.strip()}")
         _ip("-netns", _SWITCH, "address", "add", f"{_NETWORK}.254/24", "dev", "bridge")
         _ip("-netns", _SWITCH, "link", "set", "bridge", "up")
         for k, host in enumerate(made):

@@ -1,4 +1,4 @@
-"""A process that is killed amid one of its writes to a store, and everything that may be left then."""
+"""A process that is killed during one of its writes to a store, and the files that it may leave."""
 
 from __future__ import annotations
 
@@ -18,38 +18,32 @@ from mcvrp.storage.store.store import Store
 
 
 class Killed(BaseException):
-    """The process is no more: nothing catches this, and what runs on the way out reaches no store."""
+    """End of the process: nothing catches this, and no clean-up reaches the store."""
 
 
 def killed_at_each_write(
     store: Store, folder: Path, work: Callable[[Store], object], *, at_least: int
 ) -> Iterator[tuple[Store, bool]]:
-    """Yield a copy of ``store`` for each write of ``work``, which was killed amid it there.
+    """Yield a copy of ``store`` for each write of ``work``, which was killed during it there.
 
-    Writes are counted as they come, those of leases too; there have to be ``at_least`` so many. Amid a file,
-    its beginning lies aside; amid the deletion of a folder, some of its files are gone. After a write is
-    before the next: of the last copy alone, in which ``work`` was not disturbed, the second value is True.
+    Writes include those of leases; there have to be ``at_least`` so many. A file has been written in part to
+    its temporary name, a folder deleted in part. The second value is True for the last copy alone, which
+    was not disturbed.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)  # no power is cut here, and waiting takes half of the time
         for k in count(1):
             copy = Store(str(folder / str(k)))
             shutil.copytree(store.uri, copy.uri)
-            with _killed(k):
-                done = _survives(lambda there=copy: work(there))  # type: ignore[misc]
+            done = False
+            with contextlib.suppress(Killed), _killed(k):
+                work(copy)
+                done = True
             yield copy, done
             if done:
                 assert k > at_least
                 return
             shutil.rmtree(copy.uri)
-
-
-def _survives(work: Callable[[], object]) -> bool:
-    try:
-        work()
-    except Killed:
-        return False
-    return True
 
 
 @contextlib.contextmanager
@@ -68,7 +62,7 @@ def _killed(k: int) -> Iterator[None]:
             nonlocal left
             left -= 1
             if left == 0:
-                _amid(Path(self.root, path), name)
+                _leave_half(Path(self.root, path), name)
                 raise Killed
             return really(self, path, *arguments)
 
@@ -83,8 +77,7 @@ def _killed(k: int) -> Iterator[None]:
         yield
 
 
-def _amid(target: Path, kind: str) -> None:
-    """Leave what the write ``kind`` of ``target`` would have left half-way."""
+def _leave_half(target: Path, kind: str) -> None:
     if kind == "delete" and target.is_dir():
         files = sorted(path for path in target.rglob("*") if path.is_file())
         for file in files[: len(files) // 2]:

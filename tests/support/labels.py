@@ -16,14 +16,13 @@ def label_of(
     instance: Instance,
     i: int,
     solution: Solution | None = None,
-    *,
     seed: int = 0,
     seconds: float = 0,
 ) -> Label:
     """Return ``solution``, else that of the sweep, as the label of the ``i``-th instance."""
-    found = solution or sweep(city, instance)
-    price = cost(city, found)
-    return Label(i, instance, found, price, SOLVED, "sweep", "sweep 1", seed, "none", seconds, "abacus")
+    solution = solution or sweep(city, instance)
+    price = cost(city, solution)
+    return Label(i, instance, solution, price, SOLVED, "sweep", "sweep 1", seed, "none", seconds, "abacus")
 
 
 def some_label(i: int, n: int = N, runtime: float = 0.1) -> Label:

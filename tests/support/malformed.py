@@ -39,7 +39,6 @@ def sound(*changes: tuple[int, str]) -> str:
 
 
 def parquet(frame: pd.DataFrame) -> bytes:
-    """Return ``frame`` as the bytes of a Parquet file."""
     buffer = io.BytesIO()
     frame.to_parquet(buffer)
     return buffer.getvalue()
@@ -54,41 +53,32 @@ def npy(array: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Case:
-    """One malformed file, the options beside it, and the parts of what is to be said of it."""
+    """One malformed file, the options beside it, and the parts of its error message."""
 
     name: str
     data: Data
-    said: tuple[str, ...]
+    parts: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def case(name: str, data: Data, *said: str, **options: Any) -> Case:
-    """Return the case ``name``."""
-    return Case(name, data, said, options)
+def case(name: str, data: Data, *parts: str, **options: Any) -> Case:
+    return Case(name, data, parts, options)
 
 
 ADDRESSES = (
     case("nothing in it", "", "own.csv is empty"),
-    case("blank lines", "\n \n", "own.csv is empty"),
     case("a byte order mark alone", b"\xff\xfe", "own.csv is empty"),
     case("separators alone", ";;\n;;\n", "own.csv is empty"),
     case("a header alone", HEAD + "\n", "no rows", "id"),
     case("no id", sound((1, "name,lat,lon,depot")), "no column id", "name, lat, lon"),
     case("no lon", sound((1, "id,lat,north,depot")), "no columns lat and lon, or x and y"),
-    case("lat twice", sound((1, "id,lat,lat,depot")), "two columns named lat"),
     case("two words for lat", "id,lat,latitude,lon,depot\na,1,1,1,1\n", "lat and latitude mean the same"),
     case("degrees and metres", "id,lat,lon,x,y,depot\na,1,1,1,1,1\n", "both lat, lon and x, y"),
     case("an id missing", sound((3, ",45.77,4.85,0")), "row 3: id is missing"),
     case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is a duplicate of row 3"),
     case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "not printable"),
-    case(
-        "an id of 200 letters",
-        sound((3, f"{'a' * 200},45.7,4.8,0")),
-        "row 3: id",
-        "longer than 100",
-    ),
+    case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "longer than 100"),
     case("lat missing", sound((3, "a,,4.85,0")), "row 3: lat is missing"),
-    case("lon is NaN", sound((3, "a,45.77,nan,0")), "row 3: lon is 'nan', not a number"),
     case("lon is a word", sound((3, "a,45.77,east,0")), "row 3: lon is 'east', not a number"),
     case("lat is infinite", sound((3, "a,inf,4.85,0")), "row 3: lat is 'inf'"),
     case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat 95 is outside of -90 to 90"),
@@ -104,7 +94,6 @@ ADDRESSES = (
         "a region, no city", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"
     ),
     case("no depot marked", sound((2, "d,45.76,4.84,0")), "no row is the depot", "column depot"),
-    case("no column depot", "id,x,y\na,1,1\n", "no row is the depot", "--depot ID"),
     case("two depots", sound((3, "a,45.77,4.85,1")), "rows 2 and 3 are depots"),
     case("a depot perhaps", sound((3, "a,45.77,4.85,maybe")), "row 3: depot is 'maybe'"),
     case("a depot that is not there", sound(), "depot 'z' is not an id", depot="z"),
@@ -112,7 +101,6 @@ ADDRESSES = (
     case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),
     case("commas and points", "id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", "decimal commas", "row 2", "row 3"),
     case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a header"),
-    case("a form feed in a row", sound((3, "a\x0c,45.7,4.8,0,more")), "row 3", "column without a header"),
     case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is not valid CSV", "UTF-8"),
     case("a zero byte", sound().replace("a", "a\0"), "binary"),
     case("no encoding at all", sound().encode() + b"\x81\xff", "is not text", "UTF-8"),
@@ -142,12 +130,7 @@ MORE_ADDRESSES = (  # for a city of SOUND with one class to spare
     case("one too far", "id,lat,lon\ne,45.9,4.85\n", "row 2: 'e' is outside", "limit: 21 %"),
     case("another depot", "id,lat,lon,depot\ne,45.76,4.85,1\n", "row 2: the depot of city 'own' is 'd'"),
     case("metres beside degrees", "id,x,y\ne,45.76,4.85\n", "has x and y", "lat and lon"),
-    case(
-        "more than fit",
-        "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n",
-        "adds 2 addresses",
-        "1 spare output",
-    ),
+    case("more than fit", "id,lat,lon\ne,45.76,4.85\nf,45.76,4.85\n", "adds 2 addresses", "1 spare output"),
     case("with costs", "id,lat,lon\ne,45.76,4.85\n", "straight-line costs", matrix="m.npy"),
 )
 
@@ -182,19 +165,11 @@ HISTORIES = (
 )
 
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
-    case("nothing in it", "", "day.csv is empty"),
-    case("a header alone", "customer,demand\n", "no rows"),
     case("no demand", "customer,amount\nC1,3\n", "no column demand", "amount"),
     case("no customer", "name,demand\nC1,3\n", "no column customer (or id)", "name"),
-    case("no header", "C1,3\nC2,4\n", "no column customer"),
-    case("two customers", "customer,customer_id,demand\nC1,C1,3\n", "customer and customer_id mean the same"),
-    case("two demands", "customer,demand,Demand\nC1,3,4\n", "two columns", "demand"),
     case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand '2.5' is not a whole number"),
     case("a word", "customer,demand\nC1,2\nC2,x\n", "row 3: demand 'x'"),
-    case("NaN", "customer,demand\nC1,nan\n", "row 2: demand 'nan'"),
-    case("with an exponent", "customer,demand\nC1,1e3\n", "row 2: demand '1e3'"),
     case("zero", "customer,demand\nC1,0\n", "row 2: demand 0 is not positive"),
-    case("negative", "customer,demand\nC1,-4\n", "row 2: demand -4 is not positive"),
     case("demand missing", "customer,demand\nC1,\n", "row 2: demand is missing"),
     case("customer missing", "customer,demand\n,4\n", "row 2: customer is missing"),
     case("huge", "customer,demand\nC1,99999999999999999999\n", "row 2", "more than 65,535"),
@@ -223,9 +198,6 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case(
         "a deadline", "customer,demand,due\nC1,1,17\n", "due of day.csv asks for a time window", "remove it"
     ),
-    case("binary", b"customer,demand\nC1,\x00\x01\x02\n", "day.csv", "binary"),
-    case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet"),
-    case("a cut Parquet file", parquet(PLANE)[:200], "not a valid Parquet file"),
     case(
         "nothing in a row",
         parquet(pd.DataFrame({"customer": ["C1", None], "demand": [3, None]})),
@@ -235,39 +207,9 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
 
 LIMITS = (  # of a day of the same customers
     case(
-        "no polish",
-        "customer,demand\nC1,1\n",
-        *("--polish none does not support --fleet 3", "use --polish hgs or pyvrp"),
-        fleet=3,
-        polish="none",
-    ),
-    case(
-        "local search",
-        "customer,demand\nC1,1\n",
-        *(
-            "--polish local-search does not support --fleet 3 and --longest-route 1.5",
-            "use --polish hgs or pyvrp",
-        ),
-        fleet=3,
-        longest_route=1.5,
-        polish="local-search",
-    ),
-    case(
-        "too few vehicles",
-        "customer,demand\nC1,15\nC2,8\nC3,1\n",
-        *("--fleet 1 is too small", "total demand of 24", "capacity of 20", "at least 2 vehicles"),
-        fleet=1,
-    ),
-    case(
         "orders that do not share a vehicle",
         "customer,demand\nC1,11\nC2,11\nC3,11\n",
         *("--fleet 2 is too small", "at least 3 vehicles"),
         fleet=2,
-    ),
-    case(
-        "customers too far away",
-        "customer,demand\nC1,1\nC2,1\n",
-        *("(and 1 more) is too far for --longest-route 0.001", "the round trip is", "sides of the city"),
-        longest_route=0.001,
     ),
 )

@@ -23,12 +23,10 @@ def small_network(city: City, decoder_layers: int = 1) -> FmMcvrp:
 
 
 def small_solver(city: City, rotations: int = 3, p: float = 0.9) -> FmMcvrpSolver:
-    """Return nucleus sampling with a small network for ``city``."""
     return FmMcvrpSolver(small_network(city), Nucleus(p), rotations, version="m 1")
 
 
 def require_equal(some: Sequence[Decoded], others: Sequence[Decoded]) -> None:
-    """Require the same paths and costs, bit for bit."""
     for one, other in zip(some, others, strict=True):
         np.testing.assert_array_equal(one.paths, other.paths)
         np.testing.assert_array_equal(one.costs, other.costs)

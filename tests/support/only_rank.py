@@ -14,10 +14,7 @@ from mcvrp.tasks.train.ranks.launch import group_environment
 
 @pytest.fixture(scope="session")
 def only_rank() -> Iterator[tuple[dict[str, str], torch.device]]:
-    """Make this process the only rank of a group, once: DeepSpeed keeps the first group that it meets.
-
-    Every test that needs a group takes this one: no second can be made beside it.
-    """
+    """Make this process the only rank of a group, once: DeepSpeed keeps the first group that it meets."""
     from mcvrp.tasks.train.distributed import distributed
 
     environment = group_environment(0, 1, free_port())

@@ -14,10 +14,7 @@ SMALL = Rules(capacity=(12, 18))  # seven customers need two to five routes
 
 
 def best_cost(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> float:
-    """Return the optimum, by trying every set of customers as a route and every way to split them.
-
-    Infinite where no routes keep the limits.
-    """
+    """Return the optimum by trying every split into routes; infinite if no routes keep the limits."""
     legs = city.costs(instance.nodes)
     customers = range(1, instance.n + 1)
 
@@ -52,7 +49,7 @@ def best_cost(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> flo
 
 def every_path(demands: list[int], capacity: int) -> list[list[int]]:
     """Return every path that the mask allows, by brute force over orders and returns, padded alike."""
-    n, found = len(demands), []
+    n, paths = len(demands), []
     for order in itertools.permutations(range(1, n + 1)):
         for breaks in itertools.product([False, True], repeat=n - 1):
             path, load, good = [0], 0, True
@@ -64,5 +61,5 @@ def every_path(demands: list[int], capacity: int) -> list[list[int]]:
                 good &= load <= capacity
                 path.append(node)
             if good:
-                found.append([*path, 0] + [0] * (2 * n - len(path)))
-    return found
+                paths.append([*path, 0] + [0] * (2 * n - len(path)))
+    return paths

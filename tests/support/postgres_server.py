@@ -7,32 +7,29 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+from tests.support.shared import unavailable, until
 
 _SECONDS = 60.0
 _USER = "postgres"  # Debian's; Postgres refuses to run as root
 
 
 def require_programs() -> Path:
-    """Return the folder of Postgres' programs: on the PATH, or Debian's.
-
-    The test is skipped if they are not installed; in CI it fails.
-    """
-    found = shutil.which("initdb")
+    """Return the folder of Postgres' programs: on the PATH, or Debian's; skip without, in CI fail."""
+    initdb = shutil.which("initdb")
+    if initdb is not None:
+        return Path(initdb).resolve().parent
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-    if found is None and not versions:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Postgres: apt-get install postgresql")
-    return Path(found).resolve().parent if found else versions[-1]
+    return versions[-1] if versions else unavailable("no Postgres: apt-get install postgresql")
 
 
 def as_nobody_special(folder: Path) -> list[str]:
-    """Return what begins the command of a Postgres that has ``folder``: it refuses to run as root."""
+    """Return the prefix of the command of a Postgres in ``folder``: it refuses to run as root."""
     if os.geteuid() != 0:
         return []
     user = pwd.getpwnam(_USER)
@@ -42,7 +39,6 @@ def as_nobody_special(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of an empty database; skips where Postgres is not installed, fails in CI."""
     programs = require_programs()
     folder = Path(tempfile.mkdtemp(prefix="mcvrp-postgres-"))
     become = as_nobody_special(folder)
@@ -66,12 +62,13 @@ def postgres() -> Iterator[str]:
             stderr=log,
         )
     try:
-        until = time.monotonic() + _SECONDS
         ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
-        while subprocess.run(ready).returncode:
+
+        def serves() -> bool:
             assert server.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < until, "Postgres did not start"
-            time.sleep(0.1)
+            return not subprocess.run(ready).returncode
+
+        until("Postgres", _SECONDS, serves, 0.1)
         yield f"postgresql://prefect:secret@127.0.0.1:{port}/postgres"
     finally:
         stop_group(server)

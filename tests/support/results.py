@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import Solution
 from mcvrp.storage.benchmarks import PartRow
 
 ROW = PartRow(
@@ -53,3 +56,22 @@ def rows_of(
             "failure": [failure if cost is None else None for cost in costs],
         }
     )
+
+
+def routed_rows(stream: InstanceStream, costs: Mapping[str, Mapping[int, Sequence[float]]]) -> list[PartRow]:
+    """Return single answers with a route per customer, of the ``costs`` by method and size."""
+    return [
+        replace(
+            ROW,
+            method=method,
+            n=n,
+            index=index,
+            samples=(1,),
+            seconds=(1.0,),
+            costs=(cost,),
+            routes=Solution.of([i] for i in stream(n, index).ids.tolist()).routes,
+        )
+        for method, by_size in costs.items()
+        for n, of_instances in by_size.items()
+        for index, cost in enumerate(of_instances)
+    ]

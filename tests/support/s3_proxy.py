@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import math
 import socket
 import struct
 import threading
@@ -15,14 +16,15 @@ import pytest
 
 from tests.support.s3_server import S3Server
 
+METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
+
 
 class Proxy:
     """Proxy in front of the server with configurable faults.
 
-    Faults, by name: "403", "503", "409 OperationAborted", ... (an answer with that status, and with
-    that word in its body, if there is one), "hang" (no answer), "reset" (the connection breaks
-    before the request is read), "cut upload" (it breaks in the middle of the body), "cut download"
-    (half of the answer), "lose answer" (the request is carried out, the answer is lost).
+    Faults, by name: "403", "503", "409 OperationAborted", ... (an answer with that status, and that word in
+    its body), "hang" (no answer), "reset" (the connection breaks before the request), "cut upload" (in the
+    middle of the body), "cut download" (half of the answer), "lose answer" (the request is carried out).
     """
 
     def __init__(self, target: str) -> None:
@@ -31,38 +33,28 @@ class Proxy:
         self._target = urlsplit(target)
         self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
         self._turn = threading.Lock()
-        self._healed = threading.Event()
+        self.repaired = threading.Event()
         self._server = _Listener(("127.0.0.1", 0), _ProxyHandler)
         self._server.proxy = self
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def fail(
-        self,
-        fault: str,
-        *,
-        methods: tuple[str, ...] = ("GET", "HEAD", "PUT", "POST", "DELETE"),
-        times: float = float("inf"),
-    ) -> None:
+    def fail(self, fault: str, *, methods: tuple[str, ...] = METHODS, times: float = math.inf) -> None:
         """Inject ``fault`` into the next ``times`` requests with one of ``methods``."""
-        self._healed.clear()
+        self.repaired.clear()
         with self._turn:
             self._fault = (fault, methods, times)
 
     def repair(self) -> None:
-        """Stop all faults; hanging requests are released."""
-        with self._turn:
-            self._fault = ("", (), 0)
-        self._healed.set()
+        self.fail("", times=0)
+        self.repaired.set()
 
     def close(self) -> None:
-        """Stop listening."""
         self.repair()
         self._server.shutdown()
         self._server.server_close()
 
     def next_fault(self, method: str) -> str:
-        """Return the fault that this request meets, "" for none."""
         with self._turn:
             fault, methods, times = self._fault
             if method not in methods or times < 1:
@@ -73,12 +65,7 @@ class Proxy:
             self.served += fault == "lose answer"
             return fault
 
-    def hang(self) -> None:
-        """Wait for `repair`."""
-        self._healed.wait()
-
     def forward(self, handler: _ProxyHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Return the server's status, headers and body for the request of ``handler``."""
         connection = http.client.HTTPConnection(str(self._target.hostname), self._target.port, timeout=60)
         try:
             connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
@@ -97,7 +84,7 @@ class _Listener(ThreadingHTTPServer):
     proxy: Proxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Broken connections are what this is for."""
+        """Ignore broken connections."""
 
 
 class _ProxyHandler(BaseHTTPRequestHandler):
@@ -108,7 +95,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         proxy = self.server.proxy
         fault = proxy.next_fault(self.command)
         if fault == "hang":
-            proxy.hang()
+            proxy.repaired.wait()
         if fault in ("hang", "reset"):
             return self._break()
         length = int(self.headers.get("Content-Length", 0))
@@ -118,20 +105,20 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         if fault[:3].isdigit():
             status, _, word = fault.partition(" ")
-            said = f"<Error><Code>{word}</Code><Message>not now</Message></Error>".encode() if word else b""
-            return self._send(int(status), [], b"" if self.command == "HEAD" else said)
-        answered, headers, data = proxy.forward(self, body)
+            document = f"<Error><Code>{word}</Code><Message>not now</Message></Error>"
+            return self._send(int(status), [], document.encode() if word and self.command != "HEAD" else b"")
+        status_code, headers, data = proxy.forward(self, body)
         if fault == "lose answer":
             return self._break()
         if fault == "cut download":
-            self._send(answered, headers, data[: len(data) // 2])
+            self._send(status_code, headers, data[: len(data) // 2])
             return self._break()
-        return self._send(answered, headers, data)
+        return self._send(status_code, headers, data)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 
     def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
+        """Keep the output free of requests."""
 
     def _send(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
         self.send_response_only(status)
@@ -152,7 +139,6 @@ class _ProxyHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def proxy(s3: S3Server) -> Iterator[Proxy]:
-    """A proxy without faults."""
     proxy = Proxy(s3.endpoint)
     yield proxy
     proxy.close()

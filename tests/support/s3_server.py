@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
 import pytest
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
-from tests.support.shared import served_once
+from tests.support.shared import DIRECT, served_once, unavailable, until
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
 _START_SECONDS = 90.0
@@ -62,10 +59,7 @@ mon addr = v1:127.0.0.1:{mon}
 """
 
 
-@dataclass(frozen=True)
-class User:
-    """User of the server, with the keys to ask with."""
-
+class User(NamedTuple):
     name: str
     key: str
     secret: str
@@ -76,14 +70,13 @@ OWNER, GUEST = User("owner", "ownerkey", "ownersecret"), User("guest", "guestkey
 
 @dataclass(frozen=True)
 class S3Server:
-    """The server: its address, and who may use it. ``owner`` makes the buckets, ``guest`` has none."""
+    """The server; ``owner`` makes the buckets, ``guest`` has none."""
 
     endpoint: str
     owner: User = OWNER
     guest: User = GUEST
 
     def environment(self, user: User | None = None, endpoint: str | None = None) -> dict[str, str]:
-        """Return the standard environment that leads to the server, as its owner unless told."""
         user = user or self.owner
         return {
             "AWS_ENDPOINT_URL": endpoint or self.endpoint,
@@ -107,12 +100,9 @@ class S3Server:
             region_name="us-east-1",
         )
 
-    def bucket(self, policy: dict[str, Any] | None = None) -> str:
-        """Make a bucket with ``policy`` and return its name."""
+    def bucket(self) -> str:
         name = f"b-{uuid.uuid4().hex[:12]}"
         self.client().create_bucket(Bucket=name)
-        if policy is not None:
-            self.client().put_bucket_policy(Bucket=name, Policy=json.dumps(policy))
         return name
 
     def readable_bucket(self) -> str:
@@ -124,13 +114,12 @@ class S3Server:
             "Action": ["s3:ListBucket", "s3:GetObject"],
             "Resource": [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"],
         }
-        policy = {"Version": "2012-10-17", "Statement": [statement]}
-        self.client().put_bucket_policy(Bucket=name, Policy=json.dumps(policy))
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.client().put_bucket_policy(Bucket=name, Policy=policy)
         return name
 
 
 def missing_programs() -> str | None:
-    """Return which programs are missing, None if the server can run."""
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if not absent:
         return None
@@ -139,26 +128,22 @@ def missing_programs() -> str | None:
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    """The server, one for all test processes; where programs are missing, tests skip, and in CI they fail."""
-    reason = missing_programs()
-    if reason and os.environ.get("CI"):
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
+    if reason := missing_programs():
+        unavailable(reason)
     with served_once("s3", _serving) as endpoint:
         yield S3Server(endpoint)
 
 
 @contextlib.contextmanager
 def _serving() -> Iterator[str]:
-    for last in (False, False, False, False, True):  # another program may take a port before the server does
+    for tries_left in reversed(range(5)):  # another program may take a port before the server does
         folder, daemons = Path(tempfile.mkdtemp(prefix="mcvrp-s3-")), list[subprocess.Popen[str]]()
         try:
             endpoint = _start(folder, daemons)
             yield endpoint
             return
         except _NotStarted:
-            if last:
+            if not tries_left:
                 raise
         finally:
             for daemon in reversed(daemons):
@@ -167,7 +152,7 @@ def _serving() -> Iterator[str]:
 
 
 class _NotStarted(Exception):
-    """The server did not start; names the part of it that failed, with the ends of its logs."""
+    """A part of the server failed; with the ends of its logs."""
 
 
 def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
@@ -205,48 +190,40 @@ def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
     run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", "host=localhost")
     run("ceph-osd", "-i", "0", "--mkfs")
     daemon("ceph-osd", "-i", "0")
-    _await(lambda: "1 up" in run("ceph", "osd", "stat"), "its disk", folder)
+    _await("its disk", lambda: "1 up" in run("ceph", "osd", "stat"), folder)
     for user in (OWNER, GUEST):
         named = ("--uid", user.name, "--display-name", user.name)
         run("radosgw-admin", "user", "create", *named, "--access-key", user.key, "--secret-key", user.secret)
     daemon("radosgw", "-n", "client.rgw")
-    _await(lambda: _answers(endpoint), "its gateway", folder)
+    _await("its gateway", lambda: _responds(endpoint), folder)
     return endpoint
 
 
-def _await(ready: Callable[[], bool], what: str, folder: Path) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while not ready():
-        if time.monotonic() > deadline:
-            raise _NotStarted(f"the S3 server waits for {what}:\n{_logs(folder)}")
-        time.sleep(0.25)
+def _await(what: str, ready: Callable[[], bool], folder: Path) -> None:
+    try:
+        until(what, _START_SECONDS, ready)
+    except AssertionError as error:
+        raise _NotStarted(f"{error}\n{_logs(folder)}") from None
 
 
 def _logs(folder: Path) -> str:
     return "\n".join(path.read_text()[-500:] for path in (folder / "log").glob("*.out"))
 
 
-def _answers(endpoint: str) -> bool:
-    parts = urlsplit(endpoint)
-    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=2)
-    try:
-        connection.request("GET", "/")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
+def _responds(endpoint: str) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(DIRECT.open(endpoint, timeout=2).status == 200)
+    return False
 
 
 @pytest.fixture(scope="session")
 def s3_bucket(s3: S3Server) -> str:
-    """A bucket."""
     return s3.bucket()
 
 
 @pytest.fixture
 def s3_uri(s3: S3Server, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A prefix of a bucket, with nothing in it, and an environment that leads there."""
+    """An empty prefix of a bucket, with the server in the environment."""
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     return f"s3://{s3_bucket}/some/{uuid.uuid4().hex}"

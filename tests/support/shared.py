@@ -1,18 +1,36 @@
-"""Resources that are created or started once for all concurrent test processes."""
+"""Servers and folders that are made once for all concurrent test processes, and waiting for them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import pytest
 from filelock import FileLock
 
+T = TypeVar("T")
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is behind no proxy
 _place: list[Path] = []
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test for want of a program or a right; fail it in CI, which has them all."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+
+
+def until(what: str, seconds: float, look: Callable[[], T | None], pause: float = 0.5) -> T:
+    """Return what ``look`` returns as soon as it is true; fail after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not (result := look()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(pause)
+    return result
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,7 +43,7 @@ def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def made_once(name: str, make: Callable[[Path], object]) -> Path:
-    """Return the folder ``name``, which ``make`` has filled in the first process that asked."""
+    """Return the folder ``name``, which ``make`` fills in the first process."""
     folder = _place[0] / name
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
@@ -39,23 +57,23 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
 @contextlib.contextmanager
 def served_once(name: str, serve: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
     """Yield the address of a server that the first process starts with ``serve`` and stops last."""
-    told, users = _place[0] / name, _place[0] / f"{name}.users"
+    address, users = _place[0] / name, _place[0] / f"{name}.users"
     user = users / str(os.getpid())
     with ExitStack() as ours:
-        with FileLock(f"{told}.lock"):
+        with FileLock(f"{address}.lock"):
             users.mkdir(exist_ok=True)
             user.touch()
-            first = not told.exists()
+            first = not address.exists()
             if first:
-                told.write_text(ours.enter_context(serve()))
-            place = told.read_text()
+                address.write_text(ours.enter_context(serve()))
+            served = address.read_text()
         try:
-            yield place
+            yield served
         finally:
             user.unlink()
             if first:
-                with FileLock(f"{told}.lock"):
-                    told.unlink()  # who comes now starts another
+                with FileLock(f"{address}.lock"):
+                    address.unlink()  # who comes now starts another
                     left = [int(path.name) for path in users.iterdir()]
                 while any(Path(f"/proc/{process}").exists() for process in left):
                     time.sleep(0.2)

@@ -23,23 +23,14 @@ _REQUESTS = {"read", "read_tagged", "write", "write_new", "swap", "move", "delet
 
 @dataclass
 class Outage:
-    """Outage of stores in local folders; their requests are counted from 1.
+    """Outage of stores in local folders; their requests are counted from 1."""
 
-    Parameters
-    ----------
-    first, length
-        The requests that fail.
-    lost
-        Whether the first of them is carried out nevertheless.
-    """
-
-    first: float = math.inf
-    length: int = 2
-    lost: bool = False
+    first: float = math.inf  # request that fails
+    length: int = 2  # requests that fail
+    lost: bool = False  # whether the first of them is carried out nevertheless
     requests: int = 0
 
     def begin(self, first: float, *, length: int = 2, lost: bool = False) -> None:
-        """Reset the counter; fail from request ``first`` on."""
         self.first, self.length, self.lost, self.requests = first, length, lost, 0
 
     def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -52,7 +43,7 @@ class Outage:
 
 
 class _Silent:
-    """Something whose ``methods`` are requests."""
+    """Wrapper of a store or file whose ``methods`` are requests."""
 
     def __init__(self, inner: Any, outage: Outage, methods: set[str]) -> None:
         self._inner, self._outage, self._methods = inner, outage, methods
@@ -73,7 +64,6 @@ class _Silent:
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    """Outage of all local stores of this process, with short waits before retries."""
     outage = Outage()
     monkeypatch.setattr(
         connections, "_files", lambda uri, probing: _Silent(LocalFiles(uri), outage, _REQUESTS)
@@ -93,19 +83,11 @@ def check_outlasted(
     exact: str | tuple[str, ...] = "",
     most: int | None = None,
 ) -> None:
-    """Check that ``work`` ends the same whatever request of it falls into a silence, heard or not.
+    """Check that ``work`` ends the same whatever request of it falls into a silence, carried out or not.
 
-    It is done in copies of ``store`` in ``folder``: what it returns and the files that it leaves are those of
-    an undisturbed run.
-
-    Parameters
-    ----------
-    at_least
-        Requests that there have to be.
-    exact
-        Ends of the names of files that are the same byte for byte; others hold times.
-    most
-        Requests that are tried, evenly spread; None for all.
+    It is done in copies of ``store`` in ``folder``, and has to make ``at_least`` so many requests, of which
+    ``most`` are tried (None for all). Its result and files are those of an undisturbed run; files whose names
+    end with ``exact`` are the same byte for byte, others hold times.
     """
     names = count()
 
@@ -116,7 +98,7 @@ def check_outlasted(
         result = work(Store(str(copy)).outlasting())
         requests, outage.first = outage.requests, math.inf
         files = everything(Store(str(copy)))
-        # who gives a lease back does not wait for the store: it is left to expire
+        # a lease is given back without waiting for the store: it is left to expire
         files = {path: data for path, data in files.items() if not path.endswith("lease.json")}
         shutil.rmtree(copy)
         return result, files, requests
@@ -125,7 +107,9 @@ def check_outlasted(
     assert requests >= at_least
     for k in range(1, requests + 1, max(1, requests // most) if most else 1):
         for lost in (False, True) if most is None else (bool(k % 2),):
-            told, there, _ = left(k, lost=lost)
-            assert told == result, k
-            assert there.keys() == files.keys(), k
-            assert [path for path in files if path.endswith(exact) and there[path] != files[path]] == [], k
+            disturbed, remaining, _ = left(k, lost=lost)
+            assert disturbed == result, k
+            assert remaining.keys() == files.keys(), k
+            assert [
+                path for path in files if path.endswith(exact) and remaining[path] != files[path]
+            ] == [], k

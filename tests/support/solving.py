@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +14,17 @@ from safetensors.torch import save
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import save_city
+from mcvrp.storage.cities import save_city, stored_city
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import Planned, Solved, plan_day, solve_day
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 CITY = City.uniform(40, seed=5)
 
 
 def one_way_city() -> City:
-    """Return the city with costs that depend on the direction."""
     costs = CITY.costs(np.arange(len(CITY.xy)))
     costs = costs * np.random.default_rng(0).uniform(1, 1.5, costs.shape)
     return City(CITY.xy, matrix=costs, unit="min")
@@ -44,6 +47,31 @@ def put_model(store: Store, name: str, city: City, version: int = 1, *, alias: b
 
 
 def put_day(store: Store) -> None:
-    """Write the city and its model, both named "small"."""
     save_city(store, "small", CITY)
     put_model(store, "small", CITY)
+
+
+def day_plan(
+    store: Store,
+    demands: dict[int, int] | str,
+    capacity: int | None = 20,
+    *,
+    city: str | None = "small",
+    model: str = "small",
+    start: str | None = None,
+    **spec: Any,
+) -> Planned:
+    """Return the plan of a day: a file, or demands by the number of the customer in the city."""
+    if isinstance(demands, str):
+        orders: str | list[Order] = demands
+    else:
+        ids = stored_city(store, city or "").addresses.ids
+        orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
+    return plan_day(store, city, model, orders, capacity, SolveSpec.model_validate(spec), start=start)
+
+
+def solved_day(
+    store: Store, demands: dict[int, int] | str, capacity: int | None = 20, **options: Any
+) -> Solved:
+    """Return the routes of a day, with the arguments of `day_plan`."""
+    return solve_day(store, day_plan(store, demands, capacity, **options), time.monotonic())

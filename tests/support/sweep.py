@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcvrp.model.canonical_form import canonical
+from mcvrp.model.canonical_form import canonical, route_angles
 from mcvrp.model.problem import City, Instance, Solution
 
 
 def sweep(city: City, instance: Instance) -> Solution:
     """Return routes that pick customers by their angle until the vehicle is full: feasible, not good."""
-    order = np.argsort(city.angles[instance.ids.astype(np.int64)])
+    order = np.argsort(route_angles(city, instance.ids[:, None].tolist()))
     routes: list[list[int]] = []
     room = 0
     for k in order:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +15,9 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.layout import label_shard
+from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
@@ -22,13 +25,14 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 from tests.support.labels import label_of
 from tests.support.sweep import sweep
 
+CITY = City.uniform(60, seed=3)
+
 
 class StoppedHere(Exception):
-    """Stands for whatever ends a run early."""
+    """An end of a run before its time."""
 
 
 def alone(city: City, instance: Instance) -> Solution:
-    """Return the dearest routes: one a customer."""
     return canonical(city, Solution.of([[int(node)] for node in instance.ids]))
 
 
@@ -53,7 +57,6 @@ def write_dataset(
     name: str = "tiny",
     solve: Callable[[City, Instance], Solution] = sweep,
 ) -> None:
-    """Write ``count`` solutions of each size, one shard a size, those of the sweep unless told otherwise."""
     stream = InstanceStream(city, 1, "train")
     for n in sizes:
         instances = [stream(n, i) for i in range(count)]
@@ -61,8 +64,23 @@ def write_dataset(
         write_labels(store, label_shard(name, n, 0), city, "tests", labels)
 
 
+def rank_job(store: Store, phase: str, **changes: Any) -> RankJob:
+    """Return a job of the only rank for ``phase`` of `small_spec`, with ``changes``."""
+    values: dict[str, Any] = {
+        "city": CITY,
+        "spec": small_spec(),
+        "counts": (30, 30, 30),
+        "origin": Origin(CITY.city_id, "f" * 64, {}, {}, ""),
+        "start": None,
+        "ranks": 1,
+        "cores": 1,
+        "cache": Path(),
+        "lease": Lease(store, "lease.json", "the run is being trained", Holder.here(), ""),
+    }
+    return RankJob(store=store, phase=phase, **values | changes)
+
+
 def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
-    """Return the metrics of a phase but for the rate, one row per logged step."""
     metrics = [vars(row) for row in read_metrics(store, run, phase)]
     return np.array(
         [[value for name, value in row.items() if name != "tokens_per_second"] for row in metrics]
@@ -70,7 +88,6 @@ def metric_rows(store: Store, run: str, phase: str) -> np.ndarray:
 
 
 def small_spec(**changes: object) -> TrainSpec:
-    """Return a run of two phases on sizes 20 to 22, a few dozen steps of a tiny network."""
     values: dict[str, object] = {
         "run": "small",
         "dataset": "tiny",

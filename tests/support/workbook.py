@@ -1,14 +1,14 @@
-"""Workbooks written by hand, of Excel (today's and 97's) and OpenDocument: as few parts as are accepted."""
+"""Workbooks written by hand, of Excel: as few parts as are accepted."""
 
 from __future__ import annotations
 
 import io
-import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from xml.sax.saxutils import escape
 
-Rows = Sequence[Sequence[object]]
+Rows = Sequence[Any]
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
@@ -16,10 +16,7 @@ DAY = "day"  # in place of a number: the cell (DAY, 46053) is a date, days since
 
 
 def xlsx(sheets: Mapping[str, Rows]) -> bytes:
-    """Return a workbook with ``sheets``, the same bytes each time.
-
-    A cell is text, a number, a truth value, None or (DAY, number).
-    """
+    """Return a workbook with ``sheets``, the same bytes each time; (DAY, number) is a date."""
     titles = list(enumerate(sheets, start=1))
     entries = "".join(f'<sheet name="{escape(t)}" sheetId="{k}" r:id="r{k}"/>' for k, t in titles)
     links = "".join(
@@ -58,91 +55,15 @@ def edited(data: bytes, edits: Mapping[str, Callable[[bytes], bytes]]) -> bytes:
 
 def with_cell(data: bytes, cell: str) -> bytes:
     """Return the workbook ``data`` with the XML of one more ``cell`` in a last row of its first sheet."""
-    return edited(data, {"xl/s1.xml": lambda text: _before(text, b"</sheetData>", f"<row>{cell}</row>")})
-
-
-def with_strings(data: bytes, strings: str) -> bytes:
-    """Return the workbook ``data`` with the XML of shared strings; `<c t="s"><v>0</v></c>` is the first."""
-    link = f'<Relationship Id="strings" Type="{_LINKS}/sharedStrings" Target="sharedStrings.xml"/>'
-    return edited(
-        data,
-        {
-            "xl/_rels/workbook.xml.rels": lambda text: _before(text, b"</Relationships>", link),
-            "xl/sharedStrings.xml": lambda _: f'<sst xmlns="{_MAIN}">{strings}</sst>'.encode(),
-        },
-    )
+    row, end = f"<row>{cell}</row>".encode(), b"</sheetData>"
+    return edited(data, {"xl/s1.xml": lambda text: text.replace(end, row + end)})
 
 
 def with_state(data: bytes, title: str, state: str) -> bytes:
-    """Return the workbook ``data`` with the sheet ``title`` "hidden" or "veryHidden"."""
     name, state = f'name="{title}"', f' state="{state}"'
     return edited(
         data, {"xl/workbook.xml": lambda text: text.replace(name.encode(), (name + state).encode())}
     )
-
-
-def _before(text: bytes, end: bytes, more: str) -> bytes:
-    return text.replace(end, more.encode() + end)
-
-
-def ods(rows: str) -> bytes:
-    """Return a workbook of OpenDocument: a hidden sheet, and a second one with the rows ``rows`` of XML."""
-    space = "urn:oasis:names:tc:opendocument:xmlns:"
-    names = " ".join(f'xmlns:{name}="{space}{name}:1.0"' for name in ("office", "style", "table", "text"))
-    hidden = '<style:style style:name="h"><style:table-properties table:display="false"/></style:style>'
-    text = '<table:table-cell office:value-type="string"><text:p>secret</text:p></table:table-cell>'
-    content = (
-        f"<office:document-content {names}><office:automatic-styles>{hidden}</office:automatic-styles>"
-        "<office:body><office:spreadsheet>"
-        f'<table:table table:name="Secret" table:style-name="h"><table:table-row>{text}</table:table-row>'
-        f'</table:table><table:table table:name="Open">{rows}</table:table>'
-        "</office:spreadsheet></office:body></office:document-content>"
-    )
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        kind = "application/vnd.oasis.opendocument.spreadsheet"
-        archive.writestr(zipfile.ZipInfo("mimetype"), kind)
-        manifest = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
-        archive.writestr(
-            zipfile.ZipInfo("META-INF/manifest.xml"),
-            f'<m:manifest xmlns:m="{manifest}">'
-            f'<m:file-entry m:full-path="/" m:media-type="{kind}"/></m:manifest>',
-        )
-        archive.writestr(zipfile.ZipInfo("content.xml"), content)
-    return buffer.getvalue()
-
-
-def xls(cells: Mapping[tuple[int, int], float]) -> bytes:
-    """Return a workbook of Excel 97 with numbers by row and column, from 0 on, in its only sheet."""
-    start, end = struct.pack("<HHHHHHII", 0x809, 16, 0x600, 5, 0, 0, 0, 0), struct.pack("<HH", 10, 0)
-    place = len(start) + 4 + 9 + len(end)
-    sheet = struct.pack("<HHIBBBB1s", 0x85, 9, place, 0, 0, 1, 0, b"S")
-    numbers = b"".join(struct.pack("<HHHHHd", 0x203, 14, *at, 0, value) for at, value in cells.items())
-    book = start + sheet + end + struct.pack("<HHHHHHII", 0x809, 16, 0x600, 16, 0, 0, 0, 0) + numbers + end
-    return compound({"Workbook": book})
-
-
-def compound(streams: Mapping[str, bytes]) -> bytes:
-    """Return a compound file, the container of Excel 97 and of a workbook with a password."""
-    free, last, sectors, body, entries = 0xFFFFFFFF, 0xFFFFFFFE, list[int](), b"", b""
-    for name, data in streams.items():
-        size = max(8, -(-len(data) // 512))  # in sectors of 512 bytes: shorter streams are stored otherwise
-        entries += _entry(name, 2, 2 + len(sectors), 512 * size)
-        sectors += [*range(3 + len(sectors), 2 + len(sectors) + size), last]
-        body += data.ljust(512 * size, b"\0")
-    table = struct.pack("<128I", 0xFFFFFFFD, last, *sectors, *[free] * (126 - len(sectors)))
-    folder = (_entry("Root Entry", 5, last, 0) + entries).ljust(512, b"\0")
-    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16)
-    header += struct.pack("<HHHHH6xIIIIIIIII", 0x3E, 3, 0xFFFE, 9, 6, 0, 1, 1, 0, 4096, last, 0, last, 0)
-    header += struct.pack("<109I", 0, *[free] * 108)
-    return header + table + folder + body
-
-
-def _entry(name: str, kind: int, start: int, size: int) -> bytes:
-    text, none = (name + "\0").encode("utf-16-le"), 0xFFFFFFFF
-    child = 1 if kind == 5 else none
-    links = struct.pack("<HBBIII36xIQ", len(text), kind, 1, none, none, child, start, size)
-    return text.ljust(64, b"\0") + links
 
 
 def _sheet(rows: Rows) -> str:

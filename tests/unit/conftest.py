@@ -18,7 +18,6 @@ def city() -> City:
 
 @pytest.fixture(scope="session")
 def pairs(city: City) -> list[tuple[Instance, Solution]]:
-    """Six instances of three sizes, each with a random feasible solution."""
     stream = InstanceStream(city, 1, "train")
     instances = [stream(n, i) for n in (20, 23, 30) for i in range(2)]
     return [(instance, random_solution(instance, k)) for k, instance in enumerate(instances)]
@@ -26,7 +25,7 @@ def pairs(city: City) -> list[tuple[Instance, Solution]]:
 
 @pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Decisions to come, in place of those that the costs would give; True where the list is empty."""
+    """Decisions to come, instead of those that the costs would give; True if the list is empty."""
     coming: list[bool] = []
 
     def decide(pairs: object, **bounds: float) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -22,17 +22,12 @@ FACES = sorted(
 
 def declared(package: str) -> set[str]:
     """Return the names that the package gives to type checkers: what it imports as itself."""
-    path = import_module(package).__file__
-    assert path is not None
-    imports = (
-        node for node in ast.walk(ast.parse(Path(path).read_text())) if isinstance(node, ast.ImportFrom)
-    )
-    return {alias.name for node in imports for alias in node.names if alias.asname == alias.name}
+    path = Path(str(import_module(package).__file__))
+    return set(re.findall(r"\b(\w+) as \1\b", path.read_text()))
 
 
 @pytest.mark.parametrize("package", FACES)
 def test_a_face_is_what_it_says(package: str) -> None:
-    """It has a docstring and gives what it declares; any other name is an AttributeError."""
     face = import_module(package)
     assert face.__doc__
     names = declared(package)
@@ -43,8 +38,7 @@ def test_a_face_is_what_it_says(package: str) -> None:
 
 
 def test_the_package_is_imported_at_once() -> None:
-    """`import mcvrp` brings no torch, no Ray, no Prefect, no pyarrow."""
     heavy = "{'torch', 'ray', 'prefect', 'pyarrow', 'numpy', 'pandas'}"
     code = f"import sys, mcvrp, mcvrp.tasks.label, mcvrp.storage; print(sorted({heavy} & set(sys.modules)))"
-    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert asked.stdout.strip() == "[]"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"

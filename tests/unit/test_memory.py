@@ -18,17 +18,13 @@ GROUP = 10**9  # bytes of a real group
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 GiB are free on the machine."""
     free = psutil.virtual_memory()._replace(available=MACHINE)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
 
 
-def laid(root: Path, groups: str, files: dict[str, object]) -> Path:
-    """Write ``/proc/self/cgroup`` and the files below ``/sys/fs/cgroup``."""
-    for name, text in {
-        "proc/self/cgroup": groups,
-        **{f"sys/fs/cgroup/{k}": v for k, v in files.items()},
-    }.items():
+def written(root: Path, groups: str, files: dict[str, object]) -> Path:
+    below_root = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in {"proc/self/cgroup": groups, **below_root}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{text}\n")
     return root
@@ -36,6 +32,7 @@ def laid(root: Path, groups: str, files: dict[str, object]) -> Path:
 
 V2 = {"memory.max": 4 * GIB, "memory.current": 3 * GIB}
 V1 = {"memory.limit_in_bytes": 4 * GIB, "memory.usage_in_bytes": 3 * GIB}
+STAT = f"total_inactive_file {GIB}"
 NO_LIMIT = {"memory.limit_in_bytes": 2**63 - 4096, "memory.usage_in_bytes": GIB}
 
 
@@ -47,11 +44,7 @@ def below(folder: str, files: dict[str, int]) -> dict[str, object]:
     ("groups", "files", "available"),
     [
         ("0::/", V2, GIB),
-        (
-            "0::/",
-            {**V2, "memory.stat": f"anon 5\ninactive_file {GIB // 2}\nactive_file {GIB // 4}"},
-            GIB * 7 // 4,
-        ),
+        ("0::/", {**V2, "memory.stat": f"anon 5\ninactive_file {GIB // 2}\nactive_file 9"}, GIB * 3 // 2 + 9),
         ("0::/a/b", below("a", V2), GIB),  # a parent's limit
         ("0::/a/b", {**below("a", V2), "a/b/memory.max": "max", "a/b/memory.current": 0}, GIB),
         ("0::/elsewhere", V2, GIB),  # the group's name outside of the container
@@ -63,53 +56,33 @@ def below(folder: str, files: dict[str, int]) -> dict[str, object]:
         ("4:cpu,memory:/d", below("memory/d", V1), GIB),
         ("4:memory:/d", below("memory", V1), GIB),
         ("4:memory:/d", below("memory", NO_LIMIT), MACHINE),
-        (
-            "4:memory:/d\n0::/",
-            {**below("memory", V1), "memory/memory.stat": f"total_inactive_file {GIB}"},
-            2 * GIB,
-        ),
+        ("4:memory:/d\n0::/", {**below("memory", V1), "memory/memory.stat": STAT}, 2 * GIB),
     ],
 )
-def test_the_lowest_limit_counts(
-    tmp_path: Path, groups: str, files: dict[str, object], available: int
-) -> None:
-    """Less what is used, of the process's group and those above it, in both versions of control groups."""
-    assert available_memory(laid(tmp_path, groups, files)) == available
+def test_the_lowest_limit(tmp_path: Path, groups: str, files: dict[str, object], available: int) -> None:
+    """Less what is used, of the process's group and those above it, in both versions."""
+    assert available_memory(written(tmp_path, groups, files)) == available
 
 
 def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
-    """As on another system than Linux."""
     assert available_memory(tmp_path) == MACHINE
 
 
-CALLS = {
-    "the function": "from mcvrp.memory import available_memory; input(); print(available_memory())",
-    "a policy-gradient phase": """
+POLICY_GRADIENT_PHASE = """
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.train.policy_memory import require_memory
+from mcvrp.tasks.train.resources import require_memory
 spec = load_preset("smoke", ["train.phases.2.policy.samples=40000"]).train
 input()
 try:
     require_memory(City.uniform(50, seed=1), spec, 1)
 except McvrpError as error:
     print(float(str(error).split("a rank has ")[1].split()[0]) * 2**30)
-""",
-    "decoding": """
-from mcvrp.model.decoding import _COPIES, paths_at_once
-from mcvrp.model.network import FmMcvrp, NetworkConfig
-config = NetworkConfig(classes=1001, dim=64, heads=4, encoder_layers=1, decoder_layers=4, ff=64)
-model = FmMcvrp(config)
-path = 2 * config.decoder_layers * config.dim * (2 * 1000 + 1001) * 4 * _COPIES
-input()
-print(paths_at_once(model, 1000, 1) * path)
-""",
-}
+"""
 
 
-@pytest.mark.parametrize("code", CALLS.values(), ids=list(CALLS))
-def test_a_real_group_limits_its_processes(code: str) -> None:
+def test_a_real_group_limits_its_processes() -> None:
     """A process in a group of 1 GB plans with no more, whatever the machine has."""
     folder, limit = _own_group()
     folder = folder / f"mcvrp-test-{os.getpid()}"
@@ -120,9 +93,8 @@ def test_a_real_group_limits_its_processes(code: str) -> None:
         if folder.exists():
             folder.rmdir()
         pytest.skip(f"no control group can be made here: {error}")
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    program = [sys.executable, "-c", POLICY_GRADIENT_PHASE]
+    child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         (folder / "cgroup.procs").write_text(str(child.pid))
         out, _ = child.communicate("\n", timeout=300)

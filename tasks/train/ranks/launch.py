@@ -20,8 +20,8 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.scratch import scratch_folder
-from mcvrp.tasks.train.events import Preparing, RankEvent, Refused, Started, Warned, decode
-from mcvrp.tasks.train.job import RankJob, ranks_died
+from mcvrp.tasks.train.job import Preparing, RankEvent, RankJob, Refused, Started, Warned, decode, ranks_died
+from mcvrp.tasks.train.resources import require_cores
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +29,9 @@ logger = logging.getLogger(__name__)
 def run_local(job: RankJob, progress: Progress) -> None:
     """Train the phase of ``job`` with ``job.ranks`` processes of this machine.
 
-    The ranks end with this process, and when one of them fails.
-
-    Raises
-    ------
-    McvrpError
-        If there are fewer cores than ranks, or a rank ended with an error for the user.
-    RanksDiedError
-        If a rank failed or was killed; names the last checkpoint and the log.
+    The ranks end with this process, and when one of them fails. McvrpError if there are fewer cores than
+    ranks, or a rank ended with an error for the user; RanksDiedError, with the last checkpoint and the log,
+    if a rank failed or was killed.
     """
     require_cores(job.ranks, job.cores)
     with scratch_folder("train") as folder:
@@ -53,31 +48,24 @@ def run_local(job: RankJob, progress: Progress) -> None:
             with os.fdopen(descriptor, "w") as log_file:
                 log_file.writelines(f"rank {rank}:\n{text}\n" for rank, text in enumerate(texts))
             rank, code = deaths[0]  # the others failed because of it
-            raise ranks_died(job, _reason(rank, code, texts[rank]), log_path)
-
-
-def require_cores(ranks: int, cores: int) -> None:
-    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``."""
-    if ranks > cores:
-        raise McvrpError(
-            f"train.ranks = {ranks}, but this machine has {cores} cores: request {cores} or fewer"
-        )
+            if code < 0:
+                reason = f"rank {rank} was killed by {signal.Signals(-code).name}"
+            else:
+                reason = last_error(texts[rank]) or f"exit code {code} of rank {rank}"
+            raise ranks_died(job, reason, log_path)
 
 
 def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the variables with which torch.distributed makes a process ``rank`` of ``ranks``."""
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
-    values = {name: str(value) for name, value in (names | {"MASTER_PORT": port}).items()}
-    return values | {"MASTER_ADDR": "127.0.0.1"}
+    own, all_ranks = str(rank), str(ranks)
+    group = {"RANK": own, "LOCAL_RANK": own, "WORLD_SIZE": all_ranks, "LOCAL_WORLD_SIZE": all_ranks}
+    return group | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpError | None:
     """Show one event of a rank; return the error if it is a refusal.
 
-    Raises
-    ------
-    LeaseLost
-        If another process has taken over the run: one on a machine that slept or was cut off stops.
+    LeaseLost if another process has taken over the run: one on a machine that slept or was cut off stops.
     """
     # Checked here rather than by the ranks: the heartbeat that renews the lease is in this process.
     job.lease.check()
@@ -139,18 +127,12 @@ def _command(job_file: Path) -> list[str]:
 
 
 def _environment(job: RankJob) -> dict[str, str]:
-    threads = str(max(1, job.cores // job.ranks))  # the default is one thread per core in each rank
     return {
         **os.environ,
         # `-m` puts the working directory first on the path: a user's json.py would hide Python's.
         "PYTHONSAFEPATH": "1",
-        # Threads that spin while waiting take the cores from each other on a busy machine.
-        "OMP_NUM_THREADS": threads,
+        # Each rank has its share of the cores, not all. Threads that spin while waiting take the cores from
+        # each other on a busy machine.
+        "OMP_NUM_THREADS": str(max(1, job.cores // job.ranks)),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
-
-
-def _reason(rank: int, code: int, log: str) -> str:
-    if code < 0:
-        return f"rank {rank} was killed by {signal.Signals(-code).name}"
-    return last_error(log) or f"exit code {code} of rank {rank}"

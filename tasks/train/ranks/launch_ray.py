@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psutil
@@ -17,8 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.scratch import scratch_folder
-from mcvrp.tasks.train.events import RankEvent
-from mcvrp.tasks.train.job import RankJob, ranks_died
+from mcvrp.tasks.train.job import RankEvent, RankJob, ranks_died
 from mcvrp.tasks.train.ranks.launch import follow_event
 
 _POLL_SECONDS = 0.5
@@ -27,12 +27,8 @@ _POLL_SECONDS = 0.5
 def run_cluster(job: RankJob, progress: Progress) -> None:
     """Train the phase of ``job`` with ``job.ranks`` Ray workers, on GPUs if the cluster has any.
 
-    Raises
-    ------
-    McvrpError
-        If a rank ended with an error for the user, or the cluster has fewer cores (or GPUs) than ranks.
-    RanksDiedError
-        If a rank failed or its node was lost; names the last checkpoint.
+    McvrpError if a rank ended with an error for the user, or the cluster has fewer cores (or GPUs) than
+    ranks; RanksDiedError, with the last checkpoint, if a rank failed or its node was lost.
     """
     with ray_session(job.ranks), scratch_folder("train") as folder:
         gpus = _on_gpus(job.ranks, int(ray.cluster_resources().get("GPU", 0)))
@@ -45,20 +41,26 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
             # Ray Train requires a folder for checkpoints; ours go to the store.
             run_config=RunConfig(name=f"{job.spec.run}-{job.phase}", storage_path=folder),
         )
-        follower = _Follower(job, reports, progress)
+        over, failure = threading.Event(), None
+        context = contextvars.copy_context()  # listeners of the caller's progress are a context variable
         try:
-            trainer.fit()
-        except Exception as error:  # the worker's error, wrapped by Ray Train
-            refused_by = follower.stop()
-            if refused_by:
-                raise refused_by from error
-            reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), "no reason")
-            raise ranks_died(job, reason.strip()) from error
+            with ThreadPoolExecutor(1) as pool:  # Ray Train blocks this thread
+                following = pool.submit(context.run, _follow, job, reports, progress, over)
+                try:
+                    trainer.fit()
+                except Exception as error:  # the worker's error, wrapped by Ray Train
+                    failure = error
+                finally:
+                    over.set()
         finally:
-            refused_by = follower.stop()
             reports.shutdown(force=True)
-        if refused_by:
-            raise refused_by
+        # The queue may be lost together with the ranks.
+        refusal = None if following.exception() else following.result()
+        if refusal:
+            raise refusal from failure
+        if failure:
+            reason = next((line for line in reversed(str(failure).splitlines()) if line.strip()), "no reason")
+            raise ranks_died(job, reason.strip()) from failure
 
 
 def _on_gpus(ranks: int, gpus: int) -> bool:
@@ -77,8 +79,6 @@ class _NodeAddressBackend(TorchConfig().backend_cls):  # type: ignore[misc]
 
 
 class _NodeAddressConfig(TorchConfig):  # type: ignore[misc]  # Ray has no types here
-    """Configuration of `_NodeAddressBackend`."""
-
     @property
     def backend_cls(self) -> type[_NodeAddressBackend]:
         return _NodeAddressBackend
@@ -101,35 +101,19 @@ def _worker(config: dict[str, Any]) -> None:
         raise error
 
 
-class _Follower:
-    """Thread that follows the events of the ranks, while Ray Train blocks the caller's thread."""
-
-    def __init__(self, job: RankJob, reports: Queue, progress: Progress) -> None:
-        self._job, self._reports, self._progress = job, reports, progress
-        self._refusal: McvrpError | None = None
-        self._over = threading.Event()
-        context = contextvars.copy_context()  # listeners of the caller's progress are a context variable
-        self._thread = threading.Thread(target=context.run, args=(self._follow,), daemon=True)
-        self._thread.start()
-
-    def stop(self) -> McvrpError | None:
-        """Follow the events that are left, and return the refusal, if there was one."""
-        self._over.set()
-        self._thread.join()
-        return self._refusal
-
-    def _follow(self) -> None:
-        while True:
-            over = self._over.is_set()
-            try:
-                event: RankEvent = self._reports.get(timeout=_POLL_SECONDS)
-            except Empty:
-                if over:
-                    return
-                continue
-            try:
-                self._refusal = follow_event(self._job, event, self._progress) or self._refusal
-            except McvrpError as error:  # another process has taken over
-                self._refusal = error
-                self._reports.shutdown(force=True)  # the next report fails, and its rank with it
-                return
+def _follow(job: RankJob, reports: Queue, progress: Progress, over: threading.Event) -> McvrpError | None:
+    """Follow the events of the ranks to the last one after ``over``; return the refusal, if there was one."""
+    refusal: McvrpError | None = None
+    while True:
+        ended = over.is_set()
+        try:
+            event: RankEvent = reports.get(timeout=_POLL_SECONDS)
+        except Empty:
+            if ended:
+                return refusal
+            continue
+        try:
+            refusal = follow_event(job, event, progress) or refusal
+        except McvrpError as error:  # another process has taken over
+            reports.shutdown(force=True)  # the next report fails, and its rank with it
+            return error

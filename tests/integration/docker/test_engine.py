@@ -7,7 +7,6 @@ address of its own.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -17,12 +16,12 @@ import shutil
 import signal
 import subprocess
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from mcvrp.flows.config.preset import load_preset
@@ -31,7 +30,9 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
+from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.driving import drive
+from tests.support.ui import until
 
 ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
@@ -39,14 +40,8 @@ PROJECT, HOST = "mcvrp-test", "127.0.0.2"
 MODE = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
 SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "worker"]
 VOLUMES = {"s3": 8, "postgres": 1, "cache": 1}  # GB at most
-FAULTS = [
-    *(f"{service} killed" for service in SERVICES),
-    "ray-worker cut off",
-    "s3 cut off",
-    "ray-worker paused",
-    "s3 paused",
-    *(f"{volume} full" for volume in VOLUMES),
-]
+FAULTS = [*(f"{service} killed" for service in SERVICES), "ray-worker cut off", "s3 cut off"]
+FAULTS += ["ray-worker paused", "s3 paused", *(f"{volume} full" for volume in VOLUMES)]
 _FAULT_SECONDS = 45.0  # that a service is cut off or paused, or a volume is full
 _UP_SECONDS, _RUN_SECONDS = 900, 1800
 _ATTEMPTS = 3  # of the same command, which some faults end
@@ -67,26 +62,18 @@ class Stack:
     volumes: dict[str, Path]
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command line of `docker compose` with ``arguments``."""
         files = ["--env-file", str(self.secrets_file), "-f", str(ROOT / "docker" / "compose.yaml")]
         if self.volumes:
             files += ["-f", str(self.secrets_file.with_name("volumes.yaml"))]
         return ["docker", "compose", "-p", PROJECT, *files, *arguments]
 
     def compose(self, *arguments: str, seconds: float = _UP_SECONDS) -> str:
-        """Return the output of `docker compose` with ``arguments``."""
-        done = subprocess.run(
-            self.command(*arguments),
-            env=os.environ | {"MCVRP_HOST": HOST},
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-        )
+        command, env = self.command(*arguments), os.environ | {"MCVRP_HOST": HOST}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds)
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
         return done.stdout
 
     def up(self) -> None:
-        """Start all services, and wait until they are healthy."""
         self.compose("up", "--detach", "--wait", "--wait-timeout", str(_UP_SECONDS))
 
     def cut_off(self, service: str) -> None:
@@ -97,25 +84,17 @@ class Stack:
         subprocess.run(["docker", "network", "connect", "--alias", service, network, container], check=True)
 
     def pause(self, service: str) -> None:
-        """Stop every process of the service for a while; not every kernel supports `docker pause`."""
         container = self.compose("ps", "--quiet", service).strip()
-        top = subprocess.run(
-            ["docker", "top", container, "-o", "pid"], check=True, capture_output=True, text=True
-        )
-        processes = [int(pid) for pid in top.stdout.split()[1:]]
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for pid in processes:
+        top = subprocess.check_output(["docker", "top", container, "-o", "pid"], text=True)
+        for number, seconds in ((signal.SIGSTOP, _FAULT_SECONDS), (signal.SIGCONT, 0.0)):
+            for pid in map(int, top.split()[1:]):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
-            if number == signal.SIGSTOP:
-                time.sleep(_FAULT_SECONDS)
+            time.sleep(seconds)
 
     def fill(self, volume: str) -> None:
-        """Fill the volume for a while."""
         if not self.volumes:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(
-                "only root can create a volume of limited size"
-            )
+            skip_or_fail("only root can create a volume of limited size")
         ballast = self.volumes[volume] / "ballast"
         with ballast.open("wb") as file:
             for size in (2**30, 2**20, 2**12):
@@ -127,32 +106,32 @@ class Stack:
         ballast.unlink()
 
     def start_smoke(self, store: str, log: Path) -> subprocess.Popen[bytes]:
-        """Start the preset smoke in a container, with its own store in the bucket."""
         command = self.command("run", "--rm", "-T", "mcvrp", "run", "--preset", "smoke", "--store", store)
         with log.open("wb") as output:
             environment = os.environ | {"MCVRP_HOST": HOST}
             return subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
     def ask(self, path: str, document: Any = None) -> Any:
-        """Return the response of Prefect's API."""
-        login = base64.b64encode(f"mcvrp:{self.values['PREFECT_PASSWORD']}".encode()).decode()
-        headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
-        body = None if document is None else json.dumps(document).encode()
-        request = urllib.request.Request(f"http://{HOST}:4200/api/{path}", body, headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read())
+        url, login = f"http://{HOST}:4200/api/{path}", ("mcvrp", self.values["PREFECT_PASSWORD"])
+        method = "GET" if document is None else "POST"
+        answer = httpx.request(method, url, json=document, auth=login, timeout=60, trust_env=False)
+        return answer.raise_for_status().json()
+
+    def ended(self, state: Callable[[], dict[str, Any] | None]) -> None:
+        """Wait until the run whose state is returned by ``state`` is completed."""
+        ends = ("COMPLETED", "FAILED", "CRASHED")
+        until("its end", _RUN_SECONDS, lambda: (found := state()) and found["type"] in ends)
+        assert (state() or {})["type"] == "COMPLETED", state()
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The built and healthy stack, removed with its volumes at the end."""
     probes = ["docker", "compose", "version"], ["docker", "info"]
-    if shutil.which("docker") is None or any(
+    if not shutil.which("docker") or any(
         subprocess.run(probe, capture_output=True).returncode for probe in probes
     ):
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(
-            "no container engine: start dockerd, and install docker compose 2"
-        )
+        skip_or_fail("no container engine: start dockerd, and install docker compose 2")
     values = {name: secrets.token_hex(24) for name in SECRETS}
     file = tmp_path_factory.mktemp("stack") / "env"
     file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
@@ -175,19 +154,12 @@ def limited_volumes(folder: Path | None) -> Iterator[dict[str, Path]]:
     disks = {name: folder / name for name in VOLUMES}
     with contextlib.ExitStack() as stack:
         for name, disk in disks.items():
-            image = folder / f"{name}.ext4"
-            with image.open("wb") as file:
-                file.truncate(VOLUMES[name] * 2**30)  # sparse
-            disk.mkdir()
-            for command in (f"mkfs.ext4 -q -m 0 {image}", f"mount -o loop {image} {disk}"):
-                subprocess.run(command.split(), check=True)
+            mount_disk(disk, VOLUMES[name])
             stack.callback(subprocess.run, ["umount", str(disk)], check=True)
             (disk / "lost+found").rmdir()
             os.chown(disk, 1000, 1000)  # the user of all containers
-        options = {
-            name: {"driver_opts": {"type": "none", "o": "bind", "device": str(disk)}}
-            for name, disk in disks.items()
-        }
+        bind = {"type": "none", "o": "bind"}
+        options = {name: {"driver_opts": bind | {"device": str(disk)}} for name, disk in disks.items()}
         (folder / "volumes.yaml").write_text(json.dumps({"volumes": options}))
         yield disks
 
@@ -196,7 +168,6 @@ in_full = pytest.mark.skipif(MODE != "all", reason="`make test-stack-full` runs 
 
 
 def first_values_of(name: str) -> dict[str, Any]:
-    """Return the initial parameters of the deployment ``name``, for the preset smoke."""
     (entry,) = (each for each in deployments() if each.name == name)
     return first_values(entry.flow(), load_preset("smoke"))
 
@@ -231,52 +202,35 @@ def outcome(uri: str) -> dict[str, object]:
 def undisturbed(
     stack: Stack, environment: None, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, object]:
-    """Results of the preset smoke without a fault."""
     log = tmp_path_factory.mktemp("log") / "log"
     assert stack.start_smoke("s3://mcvrp/undisturbed", log).wait(_RUN_SECONDS) == 0, log.read_text()[-2000:]
     return outcome("s3://mcvrp/undisturbed")
 
 
 def test_prefect_serves_its_page(stack: Stack) -> None:
-    """Without a password; the API requires it."""
-    with urllib.request.urlopen(f"http://{HOST}:4200/", timeout=60) as page:
-        assert b"<html" in page.read()
+    assert "<html" in httpx.get(f"http://{HOST}:4200/", timeout=60, trust_env=False).text
 
 
 @pytest.mark.parametrize("name", ["city", pytest.param("pipeline", marks=in_full)])
 def test_a_deployment_runs_in_the_worker(stack: Stack, request: pytest.FixtureRequest, name: str) -> None:
-    """As from the UI; the results of a pipeline are those of the command."""
     deployment = stack.ask(f"deployments/name/{name}/{name}")["id"]
     body = {"parameters": first_values_of(name)} if name == "pipeline" else {}
     run = stack.ask(f"deployments/{deployment}/create_flow_run", body)["id"]
-    deadline = time.monotonic() + _RUN_SECONDS
-    while (state := stack.ask(f"flow_runs/{run}")["state"])["type"] not in ("COMPLETED", "FAILED", "CRASHED"):
-        assert time.monotonic() < deadline, state
-        time.sleep(2)
-    assert state["type"] == "COMPLETED", state
+    stack.ended(lambda: stack.ask(f"flow_runs/{run}")["state"])
     if name == "pipeline":
         assert outcome("s3://mcvrp/store") == request.getfixturevalue("undisturbed")
 
 
 @in_full
 def test_a_night_is_scheduled(stack: Stack, environment: None) -> None:
-    """It ingests routes, trains on the cluster's worker, and stores its decision."""
     store = Store.open("s3://mcvrp/store")
     drive(store, load_city(store, "smoke"), days=12)
     deployment = stack.ask("deployments/name/nightly/nightly")["id"]
     schedule = {"cron": "* * * * *", "timezone": "UTC"}
     entry = {"schedule": schedule, "active": True, "parameters": first_values_of("nightly")}
     stack.ask(f"deployments/{deployment}/schedules", [entry])
-    wanted = {"deployments": {"id": {"any_": [deployment]}}}
-    deadline = time.monotonic() + _RUN_SECONDS
-    while True:
-        runs = stack.ask("flow_runs/filter", wanted)
-        if ended := [run for run in runs if run["state_type"] in ("COMPLETED", "FAILED")]:
-            break
-        assert time.monotonic() < deadline
-        time.sleep(2)
-    assert ended[0]["auto_scheduled"]
-    assert ended[0]["state_type"] == "COMPLETED", ended[0]["state"]
+    wanted = {"deployments": {"id": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
+    stack.ended(lambda: next((run["state"] for run in stack.ask("flow_runs/filter", wanted)), None))
     assert [path for path in store.list("nights/smoke") if path.endswith("README.md")]
 
 
@@ -284,26 +238,17 @@ def test_a_night_is_scheduled(stack: Stack, environment: None) -> None:
 def test_a_fault_does_not_change_the_results(
     stack: Stack, undisturbed: dict[str, object], tmp_path: Path, fault: str
 ) -> None:
-    """Of the same command, which is run again if the fault ended it."""
     service, _, what = fault.partition(" ")
     folder = fault.replace(" ", "-")
     uri = f"s3://mcvrp/{folder}"
     run = stack.start_smoke(uri, tmp_path / "0")
-    deadline = time.monotonic() + _RUN_SECONDS
     store = Store.open("s3://mcvrp", writable=False)
-    while not store.list(f"{folder}/labels"):  # the first file of labelling
-        assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    match what:
-        case "killed":
-            stack.compose("kill", service)
-        case "cut off":
-            stack.cut_off(service)
-        case "paused":
-            stack.pause(service)
-        case "full":
-            stack.fill(service)
+    until("labels", _RUN_SECONDS, lambda: run.poll() is not None or store.list(f"{folder}/labels"))
+    assert run.poll() is None, (tmp_path / "0").read_text()[-2000:]
+    if what == "killed":
+        stack.compose("kill", service)
+    else:
+        {"cut off": stack.cut_off, "paused": stack.pause, "full": stack.fill}[what](service)
     stack.up()
     for k in range(1, _ATTEMPTS):
         if run.wait(_RUN_SECONDS) == 0:
@@ -317,7 +262,6 @@ def test_a_fault_does_not_change_the_results(
 
 
 def test_data_survive_a_restart(stack: Stack, undisturbed: dict[str, object]) -> None:
-    """Records and store are in volumes."""
     before = stack.ask("flow_runs/count", {})
     stack.compose("down", "--timeout", "10")
     stack.up()

@@ -1,25 +1,19 @@
-"""Tests of the stack's services as processes of this machine, started by the commands of the compose file.
-
-Host names become the loopback address, ports free ones, and Prefect uses SQLite.
-"""
+"""Services of the stack as processes of this machine, by the commands of the compose file."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import os
 import re
 import secrets
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from ray.util import get_node_ip_address
@@ -27,9 +21,8 @@ from ray.util import get_node_ip_address
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
 
 ROOT = Path(__file__).parents[3]
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())[
-    "services"
-]
+COMPOSE = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PASSWORD, TOKEN = secrets.token_hex(24), secrets.token_hex(24)
 VALUES = {"PREFECT_PASSWORD": PASSWORD, "RAY_AUTH_TOKEN": TOKEN}
 _SECONDS = 600.0
@@ -49,12 +42,9 @@ class Stack:
 
     def environment(self, name: str, **more: str) -> dict[str, str]:
         """Return the environment of the service ``name``, adapted to this machine."""
-        service = {
-            key: self.local(str(value)) for key, value in SERVICES[name].get("environment", {}).items()
-        }
-        inherited = {
-            k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "RAY_", "AWS_", "MCVRP_"))
-        }
+        service = {k: self.local(str(v)) for k, v in SERVICES[name].get("environment", {}).items()}
+        theirs = ("PREFECT_", "RAY_", "AWS_", "MCVRP_")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(theirs)}
         ours = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PREFECT_HOME": str(self.folder / "prefect"),
@@ -72,41 +62,22 @@ class Stack:
         return text.replace("ray-head:6379", self.head)
 
     def start(self, name: str, *more: str, **environment: str) -> None:
-        """Start the service by its command, with additional arguments for this machine."""
         command = [self.local(part) for part in SERVICES[name]["command"]]
+        env = self.environment(name, **environment)
         with (self.folder / f"{name}.log").open("w") as log:
-            process = start_group(
-                [*command, *more],
-                env=self.environment(name, **environment),
-                cwd=ROOT,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        self.running.append(process)
+            output: dict[str, Any] = {"stdout": log, "stderr": subprocess.STDOUT}
+            self.running.append(start_group([*command, *more], env=env, cwd=ROOT, **output))
 
     def is_healthy(self, name: str) -> bool:
-        """Run the health check of the service."""
         kind, *command = SERVICES[name]["healthcheck"]["test"]
         assert kind == "CMD"
-        ports = {
-            "4200": self.prefect,
-            "8080": self.health,
-            "8265": self.dashboard,
-            "52365": self.agents.get(name),
-        }
-        command = [
-            re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda port: str(ports[port[0]]), part) for part in command
-        ]
-        done = subprocess.run(
-            command,
-            env=self.environment(name, RAY_ADDRESS=self.head),
-            capture_output=True,
-            timeout=60,
-        )
-        return done.returncode == 0
+        ports = {"4200": self.prefect, "8080": self.health, "8265": self.dashboard}
+        ports["52365"] = self.agents.get(name, 0)
+        port, env = re.compile(r"(?<=127\.0\.0\.1:)\d+"), self.environment(name, RAY_ADDRESS=self.head)
+        command = [port.sub(lambda match: str(ports[match[0]]), part) for part in command]
+        return subprocess.run(command, env=env, capture_output=True, timeout=60).returncode == 0
 
     def wait(self, ready: Callable[[], bool], name: str) -> None:
-        """Wait until a service is ``ready``; errors have its log."""
         deadline = time.monotonic() + _SECONDS
         while not ready():
             log = (self.folder / f"{name}.log").read_text()[-2000:]
@@ -115,18 +86,9 @@ class Stack:
             time.sleep(1.0)
 
     def ask(self, path: str, password: str | None) -> Any:
-        """Return the response of Prefect's API, or the status of an error."""
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.prefect}/api/{path}", b"{}", {"Content-Type": "application/json"}
-        )
-        if password is not None:
-            login = base64.b64encode(f"mcvrp:{password}".encode()).decode()
-            request.add_header("Authorization", f"Basic {login}")
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code
+        url, login = f"http://127.0.0.1:{self.prefect}/api/{path}", password and ("mcvrp", password)
+        answer = httpx.post(url, json={}, auth=login or None, timeout=30, trust_env=False)
+        return answer.status_code if answer.is_error else answer.json()
 
 
 @pytest.fixture
@@ -138,7 +100,6 @@ def stack(scratch: Path) -> Iterator[Stack]:
 
 
 def test_prefect_requires_its_password_which_the_worker_has(stack: Stack) -> None:
-    """Server and worker become healthy and register the deployments; other clients get status 401."""
     stack.start("prefect", "--port", str(stack.prefect))
     stack.wait(lambda: stack.is_healthy("prefect"), "prefect")
     for password in (None, "", "wrong", PASSWORD[:-1]):
@@ -159,19 +120,15 @@ def test_prefect_requires_its_password_which_the_worker_has(stack: Stack) -> Non
 
 
 def nodes(stack: Stack, token: str) -> int:
-    """Return the number of nodes for a client with ``token``; 0 if it is rejected."""
     program = f"import ray; ray.init('{stack.head}', log_to_driver=False); print(len(ray.nodes()))"
     environment = stack.environment("mcvrp", RAY_AUTH_TOKEN=token)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120
-        )
-        return int(done.stdout.split()[-1]) if done.returncode == 0 else 0
+    command = [sys.executable, "-c", program]
+    with contextlib.suppress(subprocess.SubprocessError):
+        return int(subprocess.check_output(command, env=environment, text=True, timeout=120).split()[-1])
     return 0
 
 
 def test_rays_nodes_form_a_cluster_by_their_token(stack: Stack) -> None:
-    """Head and worker become healthy and form one cluster, which rejects clients with another token."""
     alone = ["--num-cpus=1", "--object-store-memory=100000000"]
     head = [
         *alone,

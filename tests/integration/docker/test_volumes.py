@@ -21,8 +21,10 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
+from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.postgres_server import as_nobody_special, require_programs
 from tests.support.s3_server import missing_programs
+from tests.support.ui import until
 
 IMAGES = Path(__file__).parents[3] / "docker"
 _SECONDS = 600.0
@@ -32,14 +34,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.fixture
 def volume() -> Iterator[Path]:
-    """A folder instead of the volume, with a short name for the sockets in it."""
     folder = Path(tempfile.mkdtemp(prefix="mcvrp-volume-"))
     yield folder
     shutil.rmtree(folder)
 
 
 def replaced(text: str, changes: Mapping[str, str]) -> str:
-    """Return ``text`` with all ``changes`` at once."""
     return re.sub("|".join(map(re.escape, changes)), lambda match: changes[match[0]], text)
 
 
@@ -47,16 +47,14 @@ def replaced(text: str, changes: Mapping[str, str]) -> str:
 def served(
     name: str, volume: Path, changes: Mapping[str, str], become: list[str], environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the script of an image, with ``changes`` of paths and ports for this machine."""
     for file in ("serve", "ceph.conf"):
         if (IMAGES / name / file).exists():
             text = (IMAGES / name / file).read_text()
             (volume / file).write_text(replaced(text, {"/data": f"{volume}/data", **changes}))
             (volume / file).chmod(0o755)
+    command = [*become, str(volume / "serve")]
     with (volume / "log").open("w") as log:
-        process = start_group(
-            [*become, str(volume / "serve")], env=environment, cwd="/", stdout=log, stderr=log
-        )
+        process = start_group(command, env=environment, cwd="/", stdout=log, stderr=log)
     try:
         yield process
     finally:
@@ -64,16 +62,13 @@ def served(
 
 
 def test_the_database_opens_with_another_password(volume: Path) -> None:
-    """The records exist, and the previous password is rejected."""
     programs, port = require_programs(), free_port()
     become = as_nobody_special(volume)
     (volume / "data").mkdir()
     as_nobody_special(volume / "data")
 
     async def records(password: str) -> int:
-        database = await asyncpg.connect(
-            host="127.0.0.1", port=port, user="prefect", password=password, database="prefect"
-        )
+        database = await asyncpg.connect(f"postgresql://prefect:{password}@127.0.0.1:{port}/prefect")
         try:
             await database.execute("CREATE TABLE IF NOT EXISTS kept (k int); INSERT INTO kept VALUES (1)")
             return int(await database.fetchval("SELECT count(*) FROM kept"))
@@ -82,20 +77,10 @@ def test_the_database_opens_with_another_password(volume: Path) -> None:
 
     previous = "none"
     for k, password in enumerate(("f" * 48, "0" * 48), 1):
-        environment = os.environ | {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "PGPORT": str(port),
-            "POSTGRES_PASSWORD": password,
-        }
+        path = f"{programs}:{os.environ['PATH']}"
+        environment = os.environ | {"PATH": path, "PGPORT": str(port), "POSTGRES_PASSWORD": password}
         with served("postgres", volume, {}, become, environment) as process:
-            deadline = time.monotonic() + _SECONDS
-            while True:
-                with contextlib.suppress(OSError, asyncpg.CannotConnectNowError):
-                    assert asyncio.run(records(password)) == k
-                    break
-                assert process.poll() is None, (volume / "log").read_text()[-2000:]
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+            assert answered(process, volume, lambda: asyncio.run(records(password))) == k  # noqa: B023
             with pytest.raises(asyncpg.InvalidPasswordError):
                 asyncio.run(records(previous))
         previous = password
@@ -103,9 +88,8 @@ def test_the_database_opens_with_another_password(volume: Path) -> None:
 
 @pytest.fixture
 def store_changes(volume: Path) -> dict[str, str]:
-    """Paths and ports of the store's script in a container, with those for this machine."""
     if reason := missing_programs():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        skip_or_fail(reason)
     return {
         "/opt/store": str(volume),
         "/tmp": str(volume),  # noqa: S108  # of the container
@@ -115,7 +99,6 @@ def store_changes(volume: Path) -> dict[str, str]:
 
 
 def client(port: str, key: int) -> Any:
-    """Return a client with the keys ``key``."""
     return boto3.client(
         "s3",
         endpoint_url=f"http://127.0.0.1:{port}",
@@ -126,15 +109,13 @@ def client(port: str, key: int) -> Any:
 
 
 def keys(number: int) -> dict[str, str]:
-    """Return the environment with the keys ``number``."""
     return os.environ | {"S3_ACCESS_KEY": f"key{number}", "S3_SECRET_KEY": f"secret{number}"}
 
 
 def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., Any], **values: str) -> Any:
-    """Return the result of ``ask`` once the store responds."""
     deadline = time.monotonic() + _SECONDS
     while True:
-        with contextlib.suppress(BotoCoreError):
+        with contextlib.suppress(BotoCoreError, OSError, asyncpg.CannotConnectNowError):
             return ask(**values)
         assert process.poll() is None, (volume / "log").read_text()[-2000:]
         assert time.monotonic() < deadline
@@ -142,7 +123,6 @@ def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., An
 
 
 def test_the_store_opens_with_other_keys(volume: Path, store_changes: dict[str, str]) -> None:
-    """The objects exist, and the previous keys are rejected."""
     (volume / "data").mkdir()
     port = store_changes["8333"]
     for k in (1, 2):
@@ -158,15 +138,10 @@ def test_the_store_opens_with_other_keys(volume: Path, store_changes: dict[str, 
 
 
 def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str]) -> None:
-    """Before it is full: objects can be read and deleted, and written again once there is space."""
     if os.geteuid() != 0:
         pytest.skip("only root can create a volume of limited size")
-    image, data, port = volume / "ext4", volume / "data", store_changes["8333"]
-    with image.open("wb") as file:
-        file.truncate(2 * 2**30)
-    data.mkdir()
-    for command in (f"mkfs.ext4 -q -m 0 {image}", f"mount -o loop {image} {data}"):
-        subprocess.run(command.split(), check=True)
+    data, port = volume / "data", store_changes["8333"]
+    mount_disk(data, 2)
     try:
         environment = keys(1) | {"RESERVE_MB": "200"}
         with served("store", volume, store_changes, [], environment) as process:
@@ -178,21 +153,20 @@ def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str])
             with (data / "ballast").open("wb") as ballast:
                 free = shutil.disk_usage(data).free
                 os.posix_fallocate(ballast.fileno(), 0, free - 50 * 2**20)
-            until(lambda: not is_written(put, "late"))
+            until("a full store", _SECONDS, lambda: not is_written(put, "late"))
             assert len(s3.get_object(Bucket="bucket", Key="kept")["Body"].read()) == 2**20
             s3.delete_object(Bucket="bucket", Key="deleted")
             (data / "ballast").unlink()
-            until(lambda: is_written(put, "again"))
+            until("space", _SECONDS, lambda: is_written(put, "again"))
         with served("store", volume, store_changes, [], environment) as process:
             answer = answered(process, volume, s3.get_object, Bucket="bucket", Key="again")
             assert len(answer["Body"].read()) == 2**20
     finally:
         # a daemon that was stopped may hold the volume a little longer
-        until(lambda: subprocess.run(["umount", str(data)], check=False).returncode == 0)
+        until("its end", _SECONDS, lambda: subprocess.run(["umount", str(data)]).returncode == 0)
 
 
 def is_written(put: Callable[..., Any], key: str) -> bool:
-    """Write an object and return whether there was space."""
     try:
         put(Key=key)
     except ClientError as error:
@@ -200,11 +174,3 @@ def is_written(put: Callable[..., Any], key: str) -> bool:
             raise
         return False
     return True
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until ``holds`` returns true."""
-    deadline = time.monotonic() + _SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace
 from tests.support.s3_server import S3Server, User
+from tests.support.ui import until
 
 CANARY = "c4n4ryc4n4ry"
 SECRETS = {
@@ -57,12 +57,8 @@ def watched() -> Iterator[Watcher]:
 def files_with_a_canary(folder: Path) -> list[str]:
     """Return the files below ``folder`` that contain a secret, in plain text or base64."""
     patterns = [CANARY.encode(), b"YWRtaW46YzRuNHJ5"]  # the second is "admin:c4n4ry" in base64
-    found = []
-    for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            data = path.read_bytes()
-            found += [str(path)] if any(pattern in data for pattern in patterns) else []
-    return found
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return [str(path) for path in files if any(pattern in path.read_bytes() for pattern in patterns)]
 
 
 def bring_work(place: Workplace) -> Path:
@@ -88,7 +84,6 @@ def check(place: Workplace, ray: Path, output: str, watcher: Watcher) -> None:
 
 
 def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: Watcher) -> None:
-    """All stages, a night, a round and a solve: store, Prefect's database, logs, output, `ps`."""
     place = Workplace.new(tmp_path)
     few = ("--set", 'benchmark.methods=["hgs", "fm-gs"]')
     run = ("run", "--preset", "smoke", "--verbose", *few)
@@ -97,9 +92,8 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
     output = done.stdout + done.stderr
     orders = bring_work(place)
     for command in ("nightly", "improve", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
-        done = place.mcvrp(
-            *command.split(), "--preset", "smoke", "--verbose", RAY_TMPDIR=str(scratch), **SECRETS
-        )
+        options = (*command.split(), "--preset", "smoke", "--verbose")
+        done = place.mcvrp(*options, RAY_TMPDIR=str(scratch), **SECRETS)
         assert done.returncode == 0, done.stderr[-3000:]
         output += done.stdout + done.stderr
     assert {"nights", "rounds"} <= set(Store.open(place.store).folders(""))
@@ -111,7 +105,6 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
 def test_a_failed_run_in_a_bucket_leaves_no_secret_behind(
     s3: S3Server, tmp_path: Path, scratch: Path, watched: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server refuses the secret key during a run: neither the message nor the records contain it."""
     place = Workplace.new(tmp_path)
     wrong = s3.environment(User("owner", s3.owner.key, f"{CANARY}-wrong"))
     wrong |= {name: value for name, value in SECRETS.items() if not name.startswith("AWS_")}
@@ -127,8 +120,6 @@ def test_a_failed_run_in_a_bucket_leaves_no_secret_behind(
     )
     failed = place.python("-c", program, RAY_TMPDIR=str(scratch), **wrong)
     assert failed.returncode != 0
-    began = time.monotonic()
-    while place.processes() and time.monotonic() - began < 30:
-        time.sleep(0.5)
+    until("the end of all processes", 30, lambda: not place.processes())
     check(place, scratch, failed.stdout + failed.stderr, watched)
     assert os.environ.get("AWS_SECRET_ACCESS_KEY") != wrong["AWS_SECRET_ACCESS_KEY"]

@@ -30,48 +30,16 @@ from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.phases import check_training, train
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 
-OWN = """
-[city]
-name = "own"
-source = "imported"
-
-[label]
-dataset = "own"
-smallest = 12
-largest = 13
-count = 24
-iterations = 20
-
-[train]
-run = "own"
-dataset = "own"
-model = "own"
-smallest = 12
-batch = 16
-ranks = 1
-
-[train.network]
-dim = 16
-heads = 2
-encoder_layers = 1
-decoder_layers = 1
-ff = 32
-
-[[train.phases]]
-name = "II"
-first = 13
-last = 13
-lr = 0.003
-rotation = true
-
-[benchmark]
-run = "own"
-sizes = [12]
-instances = 4
-samples = [1, 2]
-methods = ["hgs", "fm-gs", "fm-ns"]
-hgs_iterations = 20
-"""
+# Changes of the preset smoke: an imported city, orders below 20 customers, one phase.
+OWN = [
+    *("city.name=own", "city.source=imported", "label.dataset=own", "label.smallest=12", "label.largest=13"),
+    *("label.count=24", "label.held_out=0", "label.iterations=20", "train.run=own", "train.dataset=own"),
+    *("train.model=own", "train.smallest=12", "train.ranks=1", "train.held_out=", "benchmark.run=own"),
+    "train.network={dim = 16, heads = 2, encoder_layers = 1, decoder_layers = 1, ff = 32}",
+    "train.phases=[{name = 'II', first = 13, last = 13, lr = 0.003, rotation = true}]",
+    *("benchmark.sizes=[12]", "benchmark.instances=4", "benchmark.samples=[1, 2]"),
+    *("benchmark.methods=['hgs', 'fm-gs', 'fm-ns']", "benchmark.hgs_iterations=20"),
+]
 
 
 @dataclass(frozen=True)
@@ -88,8 +56,7 @@ class OwnCity:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
     """Import, labels, training, benchmark and report, in one Ray session."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "own.toml").write_text(OWN)
-    spec, store = load_preset(str(folder / "own.toml")), Store.open(folder / "store")
+    spec, store = load_preset("smoke", OWN), Store.open(folder / "store")
     file = AddressFile(file=str(CITY), demand=(2, 12), capacity=(25, 35))
     city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
     with ray_session(1):
@@ -101,7 +68,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
 
 
 def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
-    """Demand and capacity of labels and test instances, below 20 customers too."""
     for n in place.spec.label.sizes:
         table = load_labels(place.store, "own", n)
         assert set(np.unique(table.demands)) <= set(range(2, 13))
@@ -111,7 +77,6 @@ def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
 
 
 def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
-    """The cost of a label is the length of its routes in metres; the report has the same unit."""
     for shard in Dataset.open(place.store, "own").shards(12):
         for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
             assert infeasibility(label.instance, label.solution) is None
@@ -123,18 +88,9 @@ def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
     assert frame["cost"].between(10_000, 300_000).all()
 
 
-def test_the_network_has_the_classes_that_the_city_reserves(place: OwnCity) -> None:
-    """More output classes than nodes, in every later stage."""
-    model, card = load_model(place.store, "own")
-    assert model.config.classes == place.city.classes == CUSTOMERS + 51
-    assert card.city_id == place.city.city_id
-
-
 def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
-    """README, map and card; `inspect` prints the README."""
-    assert {"README.md", "city.json", "city.parquet", "map.png"} == {
-        path.split("/")[-1] for path in place.store.list("cities/own")
-    }
+    names = [path.split("/")[-1] for path in place.store.list("cities/own")]
+    assert set(names) == {"README.md", "city.json", "city.parquet", "map.png"}
     shown = inspect(place.store, "cities/own")
     assert shown.document["city_id"] == place.city.city_id
     for text in ("City `own`", "300 customers", "10.83 km by", "2 to 12", "47.3127° N"):
@@ -162,26 +118,19 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_pat
 
 
 def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> None:
-    """Without reserved classes a new model has to be trained."""
     file = AddressFile(file=str(MORE), extends="own", spare=40)
     child = make_city(place.store, CitySpec(name="own-3", source="imported", addresses=file)).city
     assert child.classes == CUSTOMERS + ADDED + 41
     with pytest.raises(McvrpError, match="classes"):
         check_training(place.store, child, place.spec.train)
-    grown = City(
-        np.vstack([child.xy, np.tile(child.xy[:1], (30, 1))]),
-        None,
-        child.origin,
-        child.scale,
-        "m",
-        (CUSTOMERS, CUSTOMERS + ADDED),
-    )
+    xy, sizes = np.vstack([child.xy, np.tile(child.xy[:1], (30, 1))]), (CUSTOMERS, CUSTOMERS + ADDED)
+    grown = City(xy, None, child.origin, child.scale, "m", sizes)
+    assert load_model(place.store, "own")[0].config.classes == place.city.classes == CUSTOMERS + 51
     with pytest.raises(McvrpError, match=r"has 351 output classes, city \w+ needs 356: train a new model"):
         place.card.require_city(grown)
 
 
 def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
-    """The number of customers of an imported city is known once it is loaded."""
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
         require_sizes(spec, place.city)
@@ -196,11 +145,8 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
     (tmp_path / "own.csv").write_text("\n".join(["id,x,y,depot", *rows]) + "\n")
     minutes = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) * rng.uniform(1, 1.5, (31, 31))
     np.save(tmp_path / "minutes.npy", minutes)
-    (tmp_path / "own.toml").write_text(OWN)
     methods = "benchmark.methods=['hgs','pyvrp','fm-gs','fm-ns']"
-    spec = load_preset(
-        str(tmp_path / "own.toml"), ["label.solver=pyvrp", methods, "benchmark.pyvrp_iterations=20"]
-    )
+    spec = load_preset("smoke", [*OWN, "label.solver=pyvrp", methods])
     store = Store.open(tmp_path / "store")
     file = AddressFile(
         file=str(tmp_path / "own.csv"), matrix=str(tmp_path / "minutes.npy"), unit="min", capacity=(25, 35)

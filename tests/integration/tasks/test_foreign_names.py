@@ -27,7 +27,7 @@ CITY = City.uniform(60, seed=3)
 LABEL = """
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.isolated import run_isolated
+from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.work import Unit
@@ -36,7 +36,7 @@ store = Store.open("store")
 city = load_city(store, "small")
 spec = LabelSpec(dataset="d", smallest=20, largest=20, count=12, iterations=5, workers=1)
 assert label_missing(store, city, spec).rows == 12
-with run_isolated(city, spec.recipe(city), Unit(20, 0, 1, isolated=True)) as solve:
+with solving(city, spec.recipe(city), Unit(20, 0, 1, isolated=True)) as solve:
     assert solve(0).index == 0
 """
 

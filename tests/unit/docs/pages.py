@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -21,22 +21,18 @@ _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
 def name(page: Path) -> str:
-    """Return the path of ``page`` in the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
 def examples(page: Path, language: str) -> list[str]:
-    """Return the fenced blocks of ``page`` in ``language``, in order."""
     return [block for fenced, block in _FENCE.findall(page.read_text()) if fenced == language]
 
 
 def links(page: Path) -> list[str]:
-    """Return the targets of the links and pictures of ``page``."""
     return _LINK.findall(_FENCE.sub("", page.read_text()))
 
 
 def anchors(page: Path) -> list[str]:
-    """Return the anchors of the headings of ``page``, as GitHub makes them."""
     slugs: list[str] = []
     for heading in _HEADING.findall(_FENCE.sub("", page.read_text())):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
@@ -47,7 +43,6 @@ def anchors(page: Path) -> list[str]:
 
 
 def section(page: Path, heading: str) -> str:
-    """Return the text below ``heading``, up to the next one of its depth."""
     depth = heading.split()[0]
     text = f"\n{page.read_text()}"
     assert f"\n{heading}\n" in text, f"{name(page)} has no heading {heading!r}"
@@ -56,23 +51,13 @@ def section(page: Path, heading: str) -> str:
 
 def rows(text: str, first: str) -> list[list[str]]:
     """Return the cells of the table in ``text`` whose first heading is ``first``."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        if line.startswith(f"| {first} |"):
-            next(lines)  # the rule below the headings
-            return list(_cells(lines))
-    raise AssertionError(f"there is no table that begins with {first!r}")
-
-
-def _cells(lines: Iterator[str]) -> Iterator[list[str]]:
-    for line in lines:
-        if not line.startswith("|"):
-            return
-        yield [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+    lines = text.splitlines()
+    start = next(k for k, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    table = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in table]
 
 
 def code(text: str) -> list[str]:
-    """Return the code spans of ``text``."""
     return re.findall(r"`([^`\n]+)`", text)
 
 

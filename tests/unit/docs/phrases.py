@@ -7,10 +7,9 @@ import re
 import subprocess
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[3]
 _COUNTED = (
@@ -57,14 +56,10 @@ HABITS = {  # regular expression of a phrase: what to write instead
 }
 _OPENINGS = r"(?:What|Who|Whose|Of|That|How|Where|Which)\b"
 _PYTHON = ("flows", "tasks", "storage", "model", "src", "docker", "tests")
-_PENDING = ("tests/",)
-_OWN = Path(__file__).name
+_OWN = ("phrases.py", "test_pages.py")  # they contain the list, and examples of it
 
 
-@dataclass(frozen=True)
-class Hit:
-    """A phrase of the list in a file."""
-
+class Hit(NamedTuple):
     where: str  # path and line
     phrase: str
     instead: str
@@ -74,11 +69,10 @@ class Hit:
 
 
 def hits(root: Path = ROOT) -> Iterator[Hit]:
-    """Yield each listed phrase in the tracked text files below ``root``."""
     listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
         path = root / name
-        if path.is_symlink() or not path.is_file() or path.name == _OWN:
+        if path.is_symlink() or not path.is_file() or path.name in _OWN:
             continue
         if path.suffix in (".md", ".j2", ".yaml", ".toml") or path.name == "Makefile":
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -94,7 +88,6 @@ def _in_text(where: str, text: str) -> Iterator[Hit]:
 
 
 def _in_python(name: str, source: str) -> Iterator[Hit]:
-    """Yield the phrases in the comments and string literals of ``source``, docstrings included."""
     for token in tokenize.generate_tokens(iter(source.splitlines(keepends=True)).__next__):
         if token.type == tokenize.COMMENT:
             yield from _in_text(f"{name}:{token.start[0]}", token.string)
@@ -109,25 +102,9 @@ def _in_python(name: str, source: str) -> Iterator[Hit]:
 
 
 def main(folders: tuple[str, ...] = ()) -> int:
-    """Print all hits in files whose paths begin with one of ``folders``; return 1 if there are any."""
-    found = [hit for hit in hits() if hit.where.startswith(folders or "")]
-    pending = Counter() if folders else Counter(_package(hit) for hit in found if _pending(hit))
-    failed = [hit for hit in found if folders or not _pending(hit)]
-    for hit in failed:
-        print(hit)
-    for package, count in sorted(pending.items()):
-        print(
-            f"{package}: {count} phrases to replace; python -m tests.unit.docs.phrases {package} lists them"
-        )
-    return int(bool(failed))
-
-
-def _pending(hit: Hit) -> bool:
-    return hit.where.startswith(_PENDING)
-
-
-def _package(hit: Hit) -> str:
-    return "/".join(hit.where.split(":")[0].split("/")[:2])
+    selected = [hit for hit in hits() if hit.where.startswith(folders or "")]
+    print(*selected, sep="\n", end="\n" if selected else "")
+    return int(bool(selected))
 
 
 if __name__ == "__main__":

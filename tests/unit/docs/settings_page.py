@@ -21,12 +21,10 @@ Generated from the specs by `python -m tests.unit.docs.settings_page`; a test co
 """
 _NAMES = {str: "text", bool: "true or false", int: "whole number", float: "number"}
 
-
 _SHARED = 8  # identical rows from which on a section refers to an earlier one
 
 
 def page() -> str:
-    """Return the page as Markdown, a section for each section of a preset."""
     parts, written = [_HEAD], dict[str, dict[str, str]]()
     for name, field in PipelineSpec.model_fields.items():
         parts += _sections(name, field, written)
@@ -64,14 +62,12 @@ def _row(key: str, field: FieldInfo) -> str:
 
 
 def spec_of(kind: Any) -> type[BaseModel] | None:
-    """Return the spec in the annotation ``kind``: itself, of a list or of an optional."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind
     return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
 def _takes(kind: Any, *metadata: object) -> str:
-    """Return the type ``kind`` of a field in words."""
     for choice in metadata:
         if isinstance(choice, OneOf):
             return ", ".join(f"`{name}`" for name in choice.names())

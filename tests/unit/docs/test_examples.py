@@ -1,23 +1,33 @@
-"""The examples of the page of labels run as they stand."""
+"""The Python examples of docs/labels.md, docs/python.md and docs/city.md run as they are printed."""
 
 from __future__ import annotations
 
-import re
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.importer import import_city
+from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.label.card import write_card
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.labels import CITY
+from tests.unit.docs.pages import DOCS, examples
 
-PAGE = Path(__file__).parents[3] / "docs" / "labels.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+PLACES = [(45.0 + k / 1000, 4.0 + (k * k % 61) / 1000) for k in range(61)]  # more than a block
+CUT_OFF = 45.06  # a latitude without a road, if ``cut_off``
+EXAMPLES = examples(DOCS / "labels.md", "python")
 READERS = {
     "pandas": lambda labels: labels,
     "pyarrow.dataset": lambda labels: labels.to_table().to_pandas(),
@@ -28,14 +38,12 @@ READERS = {
 
 
 def test_there_is_an_example_for_each_reader() -> None:
-    """An import, and one line that reads."""
     lines = [[line for line in example.splitlines() if line] for example in EXAMPLES]
     assert [first for first, _ in lines] == [f"import {reader}" for reader in READERS]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store that has a dataset with its card, and beside the labels all else that can be."""
     folder = tmp_path_factory.mktemp("readers")
     store = Store.open(folder / "store")
     make_dataset(store, label_spec(dataset="laptop"))
@@ -52,7 +60,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_reader_gets_exactly_the_labels(
     folder: Path, reader: str, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All rows of all sizes and no others, with the costs and routes that we read ourselves."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HF_HOME", str(folder / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -71,12 +78,10 @@ def test_each_reader_gets_exactly_the_labels(
 
 
 def plain_routes(labels: pd.DataFrame) -> list[list[list[int]]]:
-    """Return the routes of ``labels`` as lists, whatever kind of array a reader makes of them."""
     return [[list(map(int, route)) for route in routes] for routes in labels["routes"]]
 
 
-def test_the_card_tells_the_hub_what_it_asks_for(folder: Path) -> None:
-    """Its own library reads the card: which files, which split, how many rows; a licence is not made up."""
+def test_the_card_is_read_by_the_hub(folder: Path) -> None:
     from huggingface_hub import DatasetCard
 
     data = DatasetCard.load(folder / "store/labels/laptop/README.md").data.to_dict()
@@ -86,3 +91,72 @@ def test_the_card_tells_the_hub_what_it_asks_for(folder: Path) -> None:
     assert data["task_categories"]
     assert "vehicle-routing" in data["tags"]
     assert "license" not in data
+
+
+def test_orders_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two routes there and back cost 1.632; tests/e2e/test_pipeline.py runs the first example."""
+    of_the_store, of_arrays = examples(DOCS / "python.md", "python")
+    assert 'Store.open("store")' in of_the_store
+    assert '"smoke"' in of_the_store
+    exec(of_arrays, {})
+    assert capsys.readouterr().out.startswith("1.632")
+
+
+# The recipe of docs/city.md, against a server that answers as OSRM does
+
+
+class Table(BaseHTTPRequestHandler):
+    cut_off = False
+
+    def do_GET(self) -> None:
+        """Answer one request; a server of OSRM takes 100 places."""
+        url = urlsplit(self.path)
+        points = [tuple(map(float, point.split(","))) for point in url.path.rsplit("/", 1)[-1].split(";")]
+        query = parse_qs(url.query)
+        sources, destinations = (
+            [points[int(k)] for k in query[name][0].split(";")] for name in ("sources", "destinations")
+        )
+        assert len(points) <= 100
+        rows = [[self.seconds(a, b) for b in destinations] for a in sources]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"code": "Ok", "durations": rows}).encode())
+
+    @classmethod
+    def seconds(cls, a: tuple[float, ...], b: tuple[float, ...]) -> float | None:
+        if cls.cut_off and b[1] == CUT_OFF and a != b:
+            return None
+        north = b[1] - a[1]
+        return round(1e4 * (abs(b[0] - a[0]) + max(north, -north / 2)), 1)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the output of the tests free of requests."""
+
+
+def test_the_recipe_makes_a_matrix_of_driving_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are put together in the order of rows; what no road joins is named by the import."""
+    (code,) = (text for text in examples(DOCS / "city.md", "python") if text.startswith("# table.py"))
+    rows = "".join(f"p{k},{lat:.6f},{lon:.6f},{int(k == 0)}\n" for k, (lat, lon) in enumerate(PLACES))
+    addresses, out = tmp_path / "addresses.csv", tmp_path / "matrix.npy"
+    addresses.write_text("id,lat,lon,depot\n" + rows)
+    server = HTTPServer(("127.0.0.1", 0), Table)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    spec = AddressFile(file=str(addresses), matrix=str(out), unit="s")
+    monkeypatch.setattr(
+        sys, "argv", ["table.py", f"http://127.0.0.1:{server.server_port}", str(addresses), str(out)]
+    )
+    try:
+        exec(code, {})
+        city = import_city(Store.open(tmp_path), spec).city
+        points = [(lon, lat) for lat, lon in PLACES]
+        expected = np.array([[Table.seconds(a, b) for b in points] for a in points], dtype=float)
+        assert city.matrix is not None
+        np.testing.assert_allclose(city.matrix, expected, atol=0.11)
+        assert not city.symmetric
+        monkeypatch.setattr(Table, "cut_off", True)
+        exec(code, {})
+        with pytest.raises(McvrpError, match="the cost from 'p0' to 'p60' is nan"):
+            import_city(Store.open(tmp_path), spec)
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel
 
 import mcvrp
-from mcvrp.flows.cli.main import parser
+from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED
@@ -47,7 +47,6 @@ def test_the_floors() -> None:
 
 
 def test_the_columns_of_a_label() -> None:
-    """docs/labels.md has each column in order, with type and the description of the card."""
     table = rows((DOCS / "labels.md").read_text(), "Column")
     assert table == [[f"`{f.name}`", _type_text(f.type), COLUMNS[f.name]] for f in SCHEMA]
 
@@ -58,44 +57,52 @@ def _type_text(kind: Any) -> str:
     return {"double": "float64"}.get(str(kind), str(kind))
 
 
-def test_the_methods_of_a_benchmark() -> None:
-    """docs/benchmark.md has each method with its name in tables."""
+def _deployments() -> list[str]:
+    return [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
+
+
+FIRST_COLUMNS: list[tuple[str, str, Callable[[], Iterable[object]]]] = [
+    ("benchmark", "method", all_methods),
+    ("labels", "`label.solver`", lambda: SOLVERS),
+    ("command", "command", lambda: [f"mcvrp {command}" for command, _ in _leaves()]),
+    ("command", "preset", preset_names),
+    ("command", "code", lambda: [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]),
+    ("ui", "deployment", _deployments),
+]
+
+
+@pytest.mark.parametrize(("page", "heading", "names"), FIRST_COLUMNS)
+def test_a_table_has_one_row_for_each(page: str, heading: str, names: Callable[[], Iterable[object]]) -> None:
+    table = rows((DOCS / f"{page}.md").read_text(), heading)
+    assert sorted(row[0].strip("`") for row in table) == sorted(map(str, names()))
+
+
+def test_the_methods_of_a_benchmark_have_their_names() -> None:
     table = rows((DOCS / "benchmark.md").read_text(), "method")
-    assert [row[:2] for row in table] == [
-        [f"`{name}`", method.label] for name, method in all_methods().items()
-    ]
+    assert [row[1] for row in table] == [method.label for method in all_methods().values()]
 
 
-def test_the_solvers_of_labels() -> None:
-    """docs/labels.md has one row per solver."""
-    table = rows((DOCS / "labels.md").read_text(), "`label.solver`")
-    assert [row[0] for row in table] == [f"`{solver}`" for solver in SOLVERS]
+def test_the_names_of_the_package() -> None:
+    table = rows((DOCS / "python.md").read_text(), "name")
+    assert {text.split("(")[0] for row in table for text in code(row[0])} == _public()
 
 
 def test_the_strategies_of_decoding() -> None:
     """docs/decoding.md has each strategy of `mcvrp.model`; all are public, each kind is registered."""
     table = rows((DOCS / "decoding.md").read_text(), "strategy")
     named = {re.sub(r"\W.*", "", row[0].strip("`")) for row in table}
-    made = {thing for _, thing in inspect.getmembers(strategies, _is_strategy)}
+    made = {strategy for _, strategy in inspect.getmembers(strategies, _is_strategy)}
     assert named == {strategy.__name__ for strategy in made}
     assert named <= _public()
     assert {strategy.kind for strategy in made} == {entry.kind for entry in STRATEGIES.values()}
 
 
-def _is_strategy(thing: object) -> bool:
-    ours = inspect.isclass(thing) and thing.__module__ == strategies.__name__
-    return ours and isinstance(getattr(thing, "kind", None), str)  # of the protocol it is a property
-
-
-def test_the_names_of_the_package() -> None:
-    """docs/python.md describes exactly the public names."""
-    table = rows((DOCS / "python.md").read_text(), "name")
-    named = {text.split("(")[0] for row in table for text in code(row[0])}
-    assert named == _public()
+def _is_strategy(member: object) -> bool:
+    ours = inspect.isclass(member) and member.__module__ == strategies.__name__
+    return ours and isinstance(getattr(member, "kind", None), str)  # of the protocol it is a property
 
 
 def _public() -> set[str]:
-    """Return the public names of the package, without its subpackages and helpers."""
     public_names = {public for public in dir(mcvrp) if not public.startswith("_")} - {"TYPE_CHECKING", "lazy"}
     return {public for public in public_names if not inspect.ismodule(getattr(mcvrp, public))}
 
@@ -106,7 +113,6 @@ def _subparsers(parent: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def _leaves() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield each command that can be run, "city import" for one, with its parser."""
     for command, below in _subparsers(parser()).items():
         inner = _subparsers(below)
         if inner:
@@ -120,16 +126,12 @@ def _options(leaf: argparse.ArgumentParser) -> set[str]:
     return {text for action in shown for text in action.option_strings} - {"-h", "--help"}
 
 
-def test_the_commands() -> None:
-    """docs/command.md has one row per command; the README names the first word of each."""
-    named = {row[0].strip("`").removeprefix("mcvrp ") for row in rows(COMMAND.read_text(), "command")}
-    assert named == {command for command, _ in _leaves()}
+def test_the_commands_of_the_readme() -> None:
     listed = section(ROOT / "README.md", "## Command line").split("\n\n")[0]
     assert set(re.findall(r"mcvrp (\w+)", listed)) == set(_subparsers(parser()))
 
 
 def test_the_options() -> None:
-    """docs/command.md has each option of each command, and no other."""
     common = _named(section(COMMAND, "## Options of all commands"))
     leaves = dict(_leaves())
     assert set.intersection(*map(_options, leaves.values())) == common
@@ -143,7 +145,6 @@ def test_the_options() -> None:
 
 @pytest.mark.parametrize(("page", "command"), [("solve", "solve"), ("city", "city import"), ("ui", "ui")])
 def test_the_page_of_a_command_names_its_options(page: str, command: str) -> None:
-    """Options that docs/command.md only lists are described on its own page."""
     common = _named(section(COMMAND, "## Options of all commands"))
     options = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
     assert options <= _named((DOCS / f"{page}.md").read_text())
@@ -153,27 +154,9 @@ def _named(text: str) -> set[str]:
     return {option for span in code(text) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
 
 
-def test_the_presets() -> None:
-    """docs/command.md has a row for each that comes with the application."""
-    assert sorted(row[0].strip("`") for row in rows(COMMAND.read_text(), "preset")) == preset_names()
-
-
-def test_the_exit_codes() -> None:
-    """docs/command.md has those of the code."""
-    codes = [int(row[0]) for row in rows(COMMAND.read_text(), "code")]
-    assert codes == [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]
-
-
 def test_the_package_has_the_deployments_of_the_root() -> None:
     """`prefect deploy` reads prefect.yaml in the root, `mcvrp ui` the copy in the package."""
     assert (ROOT / "flows" / "prefect.yaml").read_bytes() == (ROOT / "prefect.yaml").read_bytes()
-
-
-def test_the_deployments() -> None:
-    """docs/ui.md has a row for each of prefect.yaml, in its order."""
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    table = rows((DOCS / "ui.md").read_text(), "deployment")
-    assert [row[0].strip("`") for row in table] == [deployment["name"] for deployment in deployments]
 
 
 def test_the_page_of_settings() -> None:
@@ -182,7 +165,6 @@ def test_the_page_of_settings() -> None:
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    """`section.field` on any page is a field of the pipeline's spec."""
     sections = "|".join(PipelineSpec.model_fields)
     field = re.compile(rf"(?:--set )?\"?((?:{sections})(?:\.[a-z_0-9]+)+)(?:=.*)?")
     files = ("json", "md", "parquet", "py", "png", "csv")  # city.json is a file
@@ -202,7 +184,6 @@ def _has_field(spec: Any, path: list[str]) -> bool:
 
 
 def test_the_preset_of_a_city_of_your_own() -> None:
-    """The lines of docs/city.md are a section of a preset."""
     (lines,) = examples(DOCS / "city.md", "toml")
     city = tomllib.loads(lines.replace("# addresses", "addresses"))["city"]
     spec = settings_page.spec_of(PipelineSpec.model_fields["city"].annotation)
@@ -211,7 +192,6 @@ def test_the_preset_of_a_city_of_your_own() -> None:
 
 
 def test_the_tables_of_the_paper() -> None:
-    """docs/paper.md has the path of each table of the paper."""
     text = (DOCS / "paper.md").read_text()
     named = set(re.findall(r"`tables/([a-z0-9]+)`", text))
     assert named == {*(comparison.name for comparison in COMPARISONS), "significance"}

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli.main import run
-from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import extras
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.storage.store.store import Store
@@ -55,7 +54,6 @@ _PROGRAMS = ("mcvrp.flows.server.deployments", "mcvrp.flows.server.worker")
 
 
 def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> None:
-    """Nothing of the pipeline is imported; its commands say in a sentence which extra they need."""
     put_day(Store.open(tmp_path / "store"))
     (tmp_path / "monday.csv").write_text("customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9)))
     (tmp_path / "addresses.csv").write_text("id,x,y,depot\nd,0,0,1\na,1,0,0\nb,0,1,0\nc,1,1,0\n")
@@ -82,17 +80,13 @@ def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> No
 
 
 def test_no_command_is_forgotten() -> None:
-    """Each is one that the base has, or one that it refuses."""
     commands = {stage.command for stage in STAGES.values()} | {"verify", "ui"}
     assert {line.split()[0] for line in _PIPELINE} == commands - {"", "city create"}
-    usage = parser().format_help()
-    assert all(command in usage for command in ("verify", "ui"))
 
 
 def test_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One package of the extra that is gone is enough, and nothing has begun."""
     monkeypatch.setattr(extras, "_is_installed", lambda name: name != "deepspeed")
     assert run(["train"]) == 2
     assert "mcvrp train needs the extra 'pipeline', but deepspeed is not" in capsys.readouterr().err

@@ -1,37 +1,28 @@
-"""Tests of the key figures of stages and their formats."""
+"""Tests of the key figures of stages and their formats, and of the jobs of a phase."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 
-from mcvrp.flows.cli.output import aligned, markdown_text, plain
+from mcvrp.flows import train as flow
+from mcvrp.flows.cli.output import markdown_text, plain
 from mcvrp.flows.figures import label_figures, label_lacks, phase_figures, phase_table
+from mcvrp.model.problem import City
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.train.phases import PhaseSummary
+from tests.support.training import small_spec
 
 
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
-    """Columns are aligned, numbers to the right; other text is unchanged."""
     markdown = "**T**\n\n| N | Method |\n|--:|---|\n| 20 | A |\n| 5 | Long |\n\n- note | with a bar"
     assert markdown_text(markdown) == "T\n\n N  Method\n--  ------\n20  A\n 5  Long\n\n- note | with a bar"
-
-
-def test_a_table_without_headings_has_none() -> None:
-    """Key figures are aligned, without a line above."""
     assert markdown_text("| | |\n|---|---|\n| a | 1 |\n| long | 2 |") == "a     1\nlong  2"
-
-
-def test_text_without_a_table_stays_as_it_is() -> None:
-    """Nothing is aligned or changed."""
-    assert markdown_text("no table\n\n- a note") == "no table\n\n- a note"
-
-
-def test_figures_are_aligned() -> None:
-    """Values start in the same column."""
-    assert aligned({"a": "1", "long": "2"}) == "a     1\nlong  2"
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,6 @@ class Inner:
 
 
 def test_plain_is_json_whatever_is_inside() -> None:
-    """Dataclasses, arrays, NumPy numbers and infinities become valid JSON."""
     document = {20: Inner((1.0, float("inf")), np.arange(2)), "n": np.int64(3)}
     assert json.loads(json.dumps(plain(document))) == {
         "20": {"values": [1.0, None], "array": [0, 1]},
@@ -50,23 +40,21 @@ def test_plain_is_json_whatever_is_inside() -> None:
 
 
 def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
-    """Speed is new labels over solver time, and absent if nothing was solved."""
     assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
     assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
 
 
 def test_missing_labels_are_listed_held_out_ones_too() -> None:
-    """One sentence per dataset; none if all labels exist."""
     whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
     held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
     assert label_lacks(whole) == ""
+    assert label_figures(replace(whole, held_out=held_out))["held out"] == "10 labels, dataset d-held-out"
     assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
     both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
     assert label_lacks(both) == "the first lacks two: why; the second lacks one"
 
 
 def test_a_phase_has_its_step_and_its_gap() -> None:
-    """The step of an unfinished phase; the held-out gap if it was measured."""
     figures = phase_figures(PhaseSummary("II", 10, 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
     assert figures["steps"] == "10 of 30"
     assert figures["greedy gap, held out"] == "7.50 %"
@@ -74,7 +62,6 @@ def test_a_phase_has_its_step_and_its_gap() -> None:
 
 
 def test_phases_are_columns() -> None:
-    """Cells are empty if a phase has no such figure; notes follow the table."""
     kept = PhaseSummary("III", 9, 9, 90, 0, 1.0, {"greedy_gap": 7.5, "kept_step": 4})
     table, note = phase_table([PhaseSummary("I", 30, 30, 300, 0, 1.0, {}), kept]).split("\n\n")
     rows = table.splitlines()
@@ -84,8 +71,18 @@ def test_phases_are_columns() -> None:
     assert note == f"- III: {phase_figures(kept)['note']}"
 
 
-def test_held_out_labels_are_a_figure() -> None:
-    """Their number and their dataset."""
-    held_out = LabelSummary("d-held-out", 8, 8, 1.0, 1.0, 2)
-    figures = label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2, held_out=held_out))
-    assert figures["held out"] == "8 labels, dataset d-held-out"
+def test_each_job_of_a_phase_is_a_task_run_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    titles = []
+
+    def job(store: Store, city: City, spec: object, phase: str, title: str) -> PhaseSummary:
+        titles.append(title)
+        done = len(titles)
+        return PhaseSummary(phase, 4 * done, 12, 144, 4 * (done - 1), 1.0, {})
+
+    assert flow.train_job.task_run_name == "train {title}"
+    monkeypatch.setattr(flow, "train_job", job)
+    summary = flow.train_one(Store(str(tmp_path)), City.uniform(30, seed=1), small_spec(), "II")
+    assert titles == ["II", "II, job 2", "II, job 3"]
+    assert summary == PhaseSummary("II", 12, 12, 144, 0, 3.0, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model import decoding, paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.feasibility import feasible_along
-from mcvrp.model.features import CityTable, problem_features, solution_features
+from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.loss import next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Independent
+from tests.support.batches import batch_of
 from tests.support.networks import require_equal
-from tests.support.optimum import every_path
 
 CITY = City.uniform(40, seed=3)
 _COSTS = np.random.default_rng(5).uniform(1.0, 2.0, (41, 41)) * (1 - np.eye(41))
@@ -47,60 +47,28 @@ MODEL, POINTED = network(), network(1)
 
 
 def run(
-    instances: Sequence[Instance],
-    strategy: Strategy = SAMPLING,
-    *,
-    model: FmMcvrp = MODEL,
-    **options: int,
+    instances: Sequence[Instance], strategy: Strategy = SAMPLING, model: FmMcvrp = MODEL, **options: Any
 ) -> list[Decoded]:
-    return decode(model, CITY, instances, strategy=strategy, **options)  # type: ignore[arg-type]
+    return decode(model, CITY, instances, strategy=strategy, **options)
 
 
-def full_scores(model: FmMcvrp, instance: Instance, path: list[int], angle: float = 0.0) -> torch.Tensor:
+def full_scores(model: FmMcvrp, instance: Instance, path: list[int]) -> torch.Tensor:
     """Masked scores after each token of ``path`` but the last, without any cache, (L, T)."""
-    ids = torch.from_numpy(instance.nodes)[None]
-    demands = torch.tensor([[0, *instance.demands.tolist()]], dtype=torch.float32)
-    capacity = torch.tensor([float(instance.capacity)])
-    position = torch.from_numpy(np.searchsorted(instance.nodes, path[:-1]))[None]
+    batch = batch_of([(instance, Solution(()))])
+    position = torch.from_numpy(np.searchsorted(instance.nodes, path))[None]
     with torch.inference_mode():
-        problem = problem_features(CityTable.of(CITY), ids, demands, capacity, torch.tensor([angle]))
-        solution = solution_features(problem, demands, capacity, position)
+        problem = problem_features(CityTable.of(CITY), batch.ids, batch.demands, batch.capacity)
         nodes = model.encode(problem)
-        scores = model.decode(solution, model.memory(nodes)) @ model.node_weights(ids, nodes).transpose(1, 2)
-        allowed = feasible_along(demands, capacity, torch.tensor([instance.n + 1]), position)
-        return scores.masked_fill(~allowed, -torch.inf)[0]
-
-
-def trimmed(instance: Instance, decoded: Decoded, sample: int) -> list[int]:
-    path: list[int] = decoded.solution(sample).path.tolist()
-    return path
+        return next_nodes(model, batch, problem, nodes, position, torch.tensor([len(path)]))[0][0]
 
 
 @pytest.mark.parametrize("model", [MODEL, POINTED], ids=["plain", "pointer"])
 def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step(model: FmMcvrp) -> None:
     """Cache, compaction, padding and batching change nothing: each node is the best of a plain forward."""
     for instance, decoded in zip(MIXED, run(MIXED, Greedy(), model=model), strict=True):
-        path = trimmed(instance, decoded, 0)
+        path = decoded.best.path.tolist()
         best = instance.nodes[full_scores(model, instance, path).argmax(-1).numpy()]
         assert path[1:] == best.tolist()
-
-
-@pytest.mark.parametrize("model", [MODEL, POINTED], ids=["plain", "pointer"])
-def test_scores_of_cached_steps_equal_the_full_forward_pass(model: FmMcvrp) -> None:
-    """Every step's masked scores agree with the uncached ones to 1e-5."""
-    seen: list[torch.Tensor] = []
-
-    class Spy(Greedy):
-        def choose(self, scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-            seen.append(scores[0, 0])
-            return super().choose(scores, uniforms)
-
-    instance = MIXED[1]
-    (decoded,) = run([instance], Spy(), model=model)
-    path = trimmed(instance, decoded, 0)
-    expected = full_scores(model, instance, path)
-    assert len(seen) == len(expected)
-    torch.testing.assert_close(torch.stack(seen), expected, atol=1e-5, rtol=0)
 
 
 @given(
@@ -127,14 +95,8 @@ def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
     stream = InstanceStream(CITY, seed, "test", Rules(capacity=(low, low + extra)))
     instances = [stream(n, i) for i, n in enumerate(sizes)]
     samples = rotations if isinstance(strategy, Greedy) else 3
-    answers = decode(
-        network(seed),
-        CITY,
-        instances,
-        strategy=strategy,
-        samples=samples,
-        rotations=rotations,
-        max_batch=batch,
+    answers = run(
+        instances, strategy, model=network(seed), samples=samples, rotations=rotations, max_batch=batch
     )
     for instance, decoded in zip(instances, answers, strict=True):
         assert decoded.costs.shape == (samples,)
@@ -147,25 +109,15 @@ def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
         assert cost(CITY, decoded.best) == pytest.approx(decoded.costs.min(), abs=1e-9)
 
 
-@pytest.mark.parametrize("rotations", [1, 3, 16])
-def test_fewer_samples_are_a_prefix_of_more(rotations: int) -> None:
-    """s = 1 and s = 4 are the first of 16 samples, however many rotations they share."""
-    many = decode(MODEL, CITY, MIXED, strategy=Nucleus(), samples=16, rotations=rotations)
-    for samples in (1, 4):
-        few = decode(MODEL, CITY, MIXED, strategy=Nucleus(), samples=samples, rotations=rotations)
-        for less, more in zip(few, many, strict=True):
-            np.testing.assert_array_equal(less.costs, more.costs[:samples])
-
-
 @pytest.mark.parametrize(
     ("strategy", "rotations"), [(Nucleus(), 1), (Nucleus(), 2), (Nucleus(), 5), (Beam(5), 1)]
 )
 def test_an_answer_does_not_depend_on_its_batch(strategy: Strategy, rotations: int) -> None:
     """Alone, in reverse order, or three paths at a time: the same samples of every instance."""
-    options = {"strategy": strategy, "samples": 5, "rotations": rotations}
-    together = decode(MODEL, CITY, MIXED, **options)  # type: ignore[arg-type]
-    backwards = decode(MODEL, CITY, MIXED[::-1], max_batch=3, **options)[::-1]  # type: ignore[arg-type]
-    alone = [decode(MODEL, CITY, [instance], **options)[0] for instance in MIXED]  # type: ignore[arg-type]
+    options = {"samples": 5, "rotations": rotations}
+    together = run(MIXED, strategy, **options)
+    backwards = run(MIXED[::-1], strategy, max_batch=3, **options)[::-1]
+    alone = [run([instance], strategy, **options)[0] for instance in MIXED]
     require_equal(together, alone)
     require_equal(backwards, alone)
 
@@ -186,6 +138,9 @@ def test_samples_that_share_a_rotation_share_its_frame_and_encoding(monkeypatch:
     (own,) = run([MIXED[1]], tiny, samples=12, rotations=12)
     for sample in range(12):
         assert shared.solution(sample) == own.solution(sample % 4)
+    require_equal(run([MIXED[1]], Greedy(), samples=12, rotations=12), [own])
+    (plain,) = run([MIXED[1]], Greedy())
+    assert own.solution(0) == plain.solution(0) != own.solution(1)
 
 
 def test_samples_differ_and_follow_the_seed() -> None:
@@ -198,119 +153,45 @@ def test_samples_differ_and_follow_the_seed() -> None:
     assert not np.array_equal(one.costs, other.costs)
 
 
-def test_the_first_sample_sees_the_city_as_it_is_and_the_others_their_own_turn() -> None:
-    """With rotation, sample 0 is the greedy answer of the plain city; others follow turned features."""
-    tiny = Nucleus(1e-9)  # as good as greedy, so a difference comes from the rotation alone
-    plain = decode(MODEL, CITY, MIXED, strategy=Greedy())
-    turned = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8, rotations=8)
-    greedy = decode(MODEL, CITY, MIXED, strategy=Greedy(), samples=8, rotations=8)
-    upright = decode(MODEL, CITY, MIXED, strategy=tiny, samples=8)
-    for a, b, c, d in zip(plain, turned, upright, greedy, strict=True):
-        assert a.solution(0) == b.solution(0)
-        assert {c.solution(k) for k in range(8)} == {a.solution(0)}
-        np.testing.assert_array_equal(b.paths, d.paths)
-    assert any(len({b.solution(k) for k in range(8)}) > 1 for b in turned)
-
-
-@pytest.mark.parametrize("strategy", [Nucleus(), Beam(3)])
-def test_a_cache_that_was_too_short_grows(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no room for the network's many depot visits at first, the answer is the same."""
-    expected = run(MIXED, strategy, samples=3)
-    monkeypatch.setattr(paths, "_SPARE_ROUTES", -3.0)
-    require_equal(run(MIXED, strategy, samples=3), expected)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.1])
+@pytest.mark.parametrize(("setting", "value"), [("_RETIRE", 0.0), ("_RETIRE", 1.1), ("_SPARE_ROUTES", -3.0)])
 @pytest.mark.parametrize("strategy", [Nucleus(), Beam(6)])
-def test_when_ended_paths_leave_changes_nothing(
-    strategy: Strategy, share: float, monkeypatch: pytest.MonkeyPatch
+def test_memory_of_a_batch_changes_nothing(
+    strategy: Strategy, setting: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Never, at once, or when a quarter has ended: the same paths."""
+    """Ended paths leave never or at once; the cache has no room for depot visits at first."""
     expected = run(MIXED, strategy, samples=6)
-    monkeypatch.setattr(paths, "_RETIRE", share)
+    monkeypatch.setattr(paths, setting, value)
     require_equal(run(MIXED, strategy, samples=6), expected)
 
 
 # --- beam search
 
 
-def log_probability(model: FmMcvrp, instance: Instance, path: list[int]) -> float:
-    """Return the log-probability of a whole path, by one full forward pass."""
-    following = torch.from_numpy(np.searchsorted(instance.nodes, path[1:]))
-    return float(
-        full_scores(model, instance, path).double().log_softmax(-1).gather(1, following[:, None]).sum()
-    )
-
-
-def test_a_beam_as_wide_as_there_are_paths_finds_all_in_order_of_probability() -> None:
-    """Against all paths of an instance, each with its probability by a full forward pass."""
-    instance = STREAM(3, 5)
-    positions = every_path(instance.demands.tolist(), instance.capacity)
-    paths = [Solution.from_path(instance.nodes[path]).path.tolist() for path in positions]
-    expected = sorted(((log_probability(MODEL, instance, path), path) for path in paths), reverse=True)
-    assert sum(np.exp(value) for value, _ in expected) == pytest.approx(1.0, abs=1e-5)
-    width = len(paths) + 3
-    (decoded,) = run([instance], Beam(width, dominance=False), samples=width)
-    beam = [trimmed(instance, decoded, k) for k in range(width)]
-    assert beam[:-3] == [path for _, path in expected]
-    assert beam[-3:] == [beam[0]] * 3  # padded with the most probable path
-
-
 def test_a_beam_of_width_1_is_greedy() -> None:
-    """Any sizes may meet in the batch."""
     require_equal(run(MIXED, Beam(1)), run(MIXED, Greedy()))
 
 
-@pytest.mark.parametrize("width", [2, 3, 8])
-def test_the_best_of_a_beam_is_never_less_probable_than_the_greedy_path(width: int) -> None:
-    """Even where a plain beam drops the greedy path on the way; and paths come in order."""
-    for seed in range(3):
-        model = network(seed)
-        greedy = run(MIXED, Greedy(), model=model)
-        beams = run(MIXED, Beam(width, dominance=False), model=model, samples=width)
-        for instance, path, beam in zip(MIXED, greedy, beams, strict=True):
-            found = [log_probability(model, instance, trimmed(instance, beam, k)) for k in range(width)]
-            assert found[0] >= log_probability(model, instance, trimmed(instance, path, 0)) - 1e-4
-            assert all(a >= b - 1e-4 for a, b in itertools.pairwise(found)) or instance.n == 1
-
-
-def test_a_beam_keeps_the_greedy_path_where_others_are_more_probable_on_the_way() -> None:
-    """The three best continuations without path 0's argmax still leave room for it."""
-    totals = torch.tensor([[-9.0, -1.0, -1.0]], dtype=torch.float64)
-    scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
-    parent, node, found = Beam(3).extend(scores, totals, torch.zeros(1, 3))
-    assert parent is not None
-    assert (parent[0, 0], node[0, 0]) == (0, 1)
-    assert found[0, 0] == pytest.approx(-9 - np.log1p(np.exp(-1)))
-    assert set(parent[0, 1:].tolist()) <= {1, 2}
-
-
-def test_where_the_greedy_path_is_gone_the_most_probable_one_is_first() -> None:
-    """Path 0 gave way to a cheaper one; the beam is as wide as before."""
-    totals = torch.tensor([[-torch.inf, -1.0, -2.0]], dtype=torch.float64)
-    scores = torch.tensor([[[-torch.inf, 2.0, 1.0], [0.0, 0.0, -torch.inf], [0.0, 1.0, -torch.inf]]])
-    parent, node, found = Beam(3).extend(scores, totals, torch.zeros(1, 3))
-    assert parent is not None
-    assert (parent[0, 0], node[0, 0]) == (1, 0)
-    assert found.isfinite().all()
-    assert set(parent[0].tolist()) == {1, 2}
-
-
-@pytest.mark.parametrize("width", [2, 5, 12])
-@pytest.mark.parametrize("city", [CITY, ASYMMETRIC], ids=["straight", "asymmetric"])
-def test_a_beam_drops_what_is_dearer_in_the_same_state(width: int, city: City) -> None:
+@pytest.mark.parametrize(
+    ("city", "width", "dominance"),
+    [(CITY, 2, True), (CITY, 12, True), (ASYMMETRIC, 5, True), (CITY, 2, False), (CITY, 5, False)],
+)
+def test_a_beam_drops_what_is_dearer_in_the_same_state(city: City, width: int, dominance: bool) -> None:
     """Against a beam by hand, path by path, with full forward passes; any sizes may meet in the batch."""
     instances = [Instance(city.city_id, i.ids, i.demands, i.capacity) for i in MIXED]
-    decoded = decode(MODEL, city, instances, strategy=Beam(width), samples=width)
+    decoded = decode(MODEL, city, instances, strategy=Beam(width, dominance), samples=width)
     for instance, beam in zip(instances, decoded, strict=True):
-        expected = beam_by_hand(city, instance, width)
+        expected = beam_by_hand(city, instance, width, dominance)
         expected += expected[:1] * (width - len(expected))
-        assert [trimmed(instance, beam, k) for k in range(width)] == expected
+        assert [beam.solution(k).path.tolist() for k in range(width)] == expected
 
 
-def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
-    """Return the paths of a beam with dominance, most probable first."""
-    everybody, demands = set(instance.ids.tolist()), dict(zip(instance.ids, instance.demands, strict=True))
+def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) -> list[list[int]]:
+    """Return the paths of a beam, most probable first."""
+    demands = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+
+    def ended(path: list[int]) -> bool:
+        return demands.keys() <= set(path) and path[-1] == 0
+
     beam: list[tuple[float, list[int]] | None] = [(0.0, [0])]
     while True:
         candidates: list[tuple[float, int, list[int]]] = []  # log-probability, parent, path
@@ -318,7 +199,7 @@ def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
             if entry is None:
                 continue
             total, path = entry
-            if everybody <= set(path) and path[-1] == 0:
+            if ended(path):
                 candidates.append((total, k, path))
                 continue
             following = full_scores(MODEL, instance, [*path, 0])[-1].double().log_softmax(-1).tolist()
@@ -330,15 +211,11 @@ def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
         of_first = [candidate for candidate in candidates if candidate[1] == 0]
         first = max(of_first or candidates)
         others = sorted((c for c in candidates if c is not first), reverse=True)[: width - 1]
-        beam, cheapest = [], {}
+        beam = []
+        cheapest: dict[Any, Any] = {}
         for total, _, path in [first, *others]:
-            state = (
-                frozenset(path),
-                path[-1],
-                sum(demands[c] for c in itertools.takewhile(bool, path[::-1])),
-            )
-            if everybody <= set(path) and path[-1] == 0:
-                state = tuple(path)  # type: ignore[assignment]  # an answer
+            load = sum(demands[c] for c in itertools.takewhile(bool, path[::-1]))
+            state = (frozenset(path), path[-1], load) if dominance and not ended(path) else tuple(path)
             price = sum(float(city.costs(np.array(leg))[0, 1]) for leg in itertools.pairwise(path))
             if state in cheapest and cheapest[state][0] <= price:
                 beam.append(None)
@@ -348,7 +225,7 @@ def beam_by_hand(city: City, instance: Instance, width: int) -> list[list[int]]:
             cheapest[state] = price, len(beam)
             beam.append((total, path))
         left = [entry for entry in beam if entry]
-        if all(everybody <= set(path) and path[-1] == 0 for _, path in left):
+        if all(ended(path) for _, path in left):
             return [path for _, path in sorted(left, reverse=True)]
 
 
@@ -376,25 +253,29 @@ def test_a_network_in_bf16_answers_feasibly() -> None:
             assert infeasibility(instance, decoded.solution(k)) is None
 
 
+@pytest.mark.parametrize(
+    ("strategy", "options", "message"),
+    [
+        (Greedy(), {"samples": 3, "rotations": 2}, "greedy"),
+        (Beam(2), {"samples": 3}, "width 2"),
+        (Beam(4), {"first": 2}, "cannot begin with sample 2"),
+        *((Nucleus(), {name: 0}, "at least one") for name in ("samples", "rotations", "max_batch")),
+    ],
+)
+def test_what_a_strategy_cannot_answer_is_refused(
+    strategy: Strategy, options: dict[str, int], message: str
+) -> None:
+    with pytest.raises(McvrpError, match=message):
+        run(MIXED, strategy, **options)
+    assert run([], strategy) == []
+
+
 def test_another_city_is_refused_by_name() -> None:
-    """A network or instance of another city, and several greedy samples, are errors in one sentence."""
     elsewhere = City.uniform(40, seed=4)
     with pytest.raises(McvrpError, match=elsewhere.city_id):
         run([InstanceStream(elsewhere, 1, "test", Rules(capacity=(12, 25)))(5, 0)])
     with pytest.raises(McvrpError, match="41 nodes"):
         decode(MODEL, City.uniform(50, seed=3), [], strategy=Greedy())
-    with pytest.raises(McvrpError, match="greedy"):
-        run(MIXED, Greedy(), samples=3, rotations=2)
-    with pytest.raises(McvrpError, match="width 2"):
-        run(MIXED, Beam(2), samples=3)
-
-
-@pytest.mark.parametrize("name", ["samples", "rotations", "max_batch"])
-def test_nothing_to_do_is_refused(name: str) -> None:
-    """No sample, rotation or path at once; no instances are no answers."""
-    with pytest.raises(McvrpError, match="at least one"):
-        run(MIXED, Nucleus(), **{name: 0})
-    assert run([], Nucleus()) == []
 
 
 @pytest.mark.parametrize("rotations", [1, 3, 100])
@@ -406,12 +287,6 @@ def test_samples_in_portions_are_the_samples_at_once(rotations: int) -> None:
     ]
     for whole, *parts in zip(together, *portions, strict=True):
         np.testing.assert_allclose(np.concatenate([part.costs for part in parts]), whole.costs, atol=1e-9)
-
-
-def test_a_beam_has_no_later_samples() -> None:
-    """Its paths come together or not at all."""
-    with pytest.raises(McvrpError, match="cannot begin with sample 2"):
-        run(MIXED, Beam(4), first=2)
 
 
 class InTheirOrder(Independent):
@@ -430,6 +305,6 @@ def test_nobody_is_left_out_however_much_is_asked_for() -> None:
     city = City.uniform(300, seed=1)
     model = FmMcvrp(NetworkConfig(301, dim=8, heads=1, encoder_layers=1, decoder_layers=1, ff=8)).eval()
     demands = np.array([65535] * 299 + [1])
-    instance = Instance(city.city_id, np.arange(1, 301), demands, 65535)
+    instance = Instance(city.city_id, np.arange(1, 301, dtype=np.uint32), demands, 65535)
     (decoded,) = decode(model, city, [instance], strategy=InTheirOrder())
     assert infeasibility(instance, decoded.best) is None

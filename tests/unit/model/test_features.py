@@ -60,18 +60,6 @@ def test_every_feature_equals_its_definition(city: City, pairs: Pairs, angle: fl
             np.testing.assert_allclose(solution[row, step], expected, atol=2e-6)
 
 
-def test_a_full_turn_changes_nothing(city: City, pairs: Pairs) -> None:
-    """Rotation by 2 pi is the identity; by any angle it keeps demand, type and distance."""
-    table = CityTable.of(city)
-
-    def features(angle: float | None) -> torch.Tensor:
-        batch = batch_of(pairs, angle)
-        return problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
-
-    torch.testing.assert_close(features(2 * math.pi), features(None), atol=3e-6, rtol=0)
-    torch.testing.assert_close(features(1.3)[..., 2:5], features(None)[..., 2:5])
-
-
 def test_what_a_node_looks_like_stays_when_its_city_is_extended() -> None:
     """Coordinates and kappa of old nodes are the same to the bit; a new node may have a kappa above 1."""
     parent = City(np.array([[0.2, 0.2], [1.0, 1.0], [0.0, 0.4], [0.5, 0.0]]))
@@ -102,17 +90,3 @@ def test_rolled_routes_are_canonical_in_the_rotated_city(city: City, pairs: Pair
     seen = turned(city, float(batch.angle[0]))
     expected = batch_of([(instance, canonical(seen, solution)) for instance, solution in labels])
     assert torch.equal(rolled, expected.path)
-
-
-def test_padding_and_other_rows_do_not_change_a_rolled_path(city: City, pairs: Pairs) -> None:
-    """A path is rolled equally alone and in a batch of longer ones; its padding stays at the end."""
-    labels = [(instance, canonical(city, solution)) for instance, solution in pairs]
-    table, whole = CityTable.of(city), batch_of(labels, 4.0)
-    assert whole.angle is not None
-    together = rolled_path(table, whole.ids, whole.path, whole.path_lengths, whole.angle)
-    for row, label in enumerate(labels):
-        alone = batch_of([label], 4.0)
-        assert alone.angle is not None
-        path = rolled_path(table, alone.ids, alone.path, alone.path_lengths, alone.angle)[0]
-        assert torch.equal(together[row, : len(path)], path)
-        assert not together[row, len(path) :].any()

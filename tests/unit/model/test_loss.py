@@ -62,26 +62,6 @@ def test_loss_equals_a_softmax_over_all_classes_with_mask_m(model: FmMcvrp, city
     assert int(result.solution.tokens) == sum(len(s.path) - 1 for _, s in pairs)
 
 
-def test_micro_batches_add_up_to_the_whole(model: FmMcvrp, city: City, pairs: Pairs) -> None:
-    """Sums and gradients of micro-batches equal those of the batch in one piece."""
-    table = CityTable.of(city)
-
-    def run(cuts: list[Pairs]) -> tuple[float, torch.Tensor]:
-        model.zero_grad()
-        total = 0.0
-        for cut in cuts:
-            part = losses(model, table, batch_of(cut))
-            assert part.solution is not None
-            loss = part.problem.loss_sum + part.solution.loss_sum
-            loss.backward()
-            total += float(loss.detach())
-        return total, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-    whole, parts = run([pairs]), run([pairs[:1], pairs[1:4], pairs[4:]])
-    assert parts[0] == pytest.approx(whole[0], rel=1e-5)
-    torch.testing.assert_close(parts[1], whole[1], atol=2e-3, rtol=1e-4)
-
-
 def test_phase_one_touches_no_decoder_parameter(model: FmMcvrp, city: City, pairs: Pairs) -> None:
     """With the encoder's loss alone, exactly `encoder_parameters` get a gradient."""
     model.zero_grad(set_to_none=True)
@@ -97,35 +77,28 @@ def alike(pairs: Pairs) -> Pairs:
     return [pair for pair in pairs if pair[0].n == pairs[0][0].n]
 
 
-def test_instances_of_one_size_need_no_mask(model: FmMcvrp, city: City, pairs: Pairs) -> None:
-    """The loss of an unpadded batch is that of the same batch called padded."""
+def test_instances_of_one_size_need_no_mask(
+    model: FmMcvrp, city: City, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, so that flash attention can take the batch, the loss is that of the batch called padded."""
+    masks, exact = [], F.scaled_dot_product_attention
+
+    def attention(*args: torch.Tensor, attn_mask: torch.Tensor | None = None, **rest: Any) -> torch.Tensor:
+        masks.append(attn_mask)
+        return exact(*args, attn_mask=attn_mask, **rest)  # type: ignore[misc, arg-type]
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
     table, batch = CityTable.of(city), batch_of(alike(pairs))
-    masked = losses(model, table, replace(batch, padded=True))
     free = losses(model, table, replace(batch, padded=False))
+    assert masks == [None] * (2 + 2 * 2)  # encoder layers, and two calls a decoder layer
+    masks.clear()
+    masked = losses(model, table, replace(batch, padded=True))
+    assert sum(mask is not None for mask in masks) == 2 + 2  # all but the causal ones
     for a, b in ((masked.problem, free.problem), (masked.solution, free.solution)):
         assert a is not None
         assert b is not None
         torch.testing.assert_close(a.loss_sum, b.loss_sum, rtol=1e-6, atol=0)
         assert a.correct == b.correct
-
-
-def test_attention_gets_no_mask_without_padding(
-    model: FmMcvrp, city: City, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No attention call of an unpadded batch has a mask, so that flash attention can take it."""
-    masks = []
-
-    def attention(*args: torch.Tensor, attn_mask: torch.Tensor | None = None, **rest: Any) -> torch.Tensor:
-        masks.append(attn_mask)
-        return exact(*args, attn_mask=attn_mask, **rest)
-
-    exact = F.scaled_dot_product_attention
-    monkeypatch.setattr(F, "scaled_dot_product_attention", attention)
-    losses(model, CityTable.of(city), replace(batch_of(alike(pairs)), padded=False))
-    assert masks == [None] * (2 + 2 * 2)  # encoder layers, and two calls a decoder layer
-    masks.clear()
-    losses(model, CityTable.of(city), batch_of(pairs))
-    assert sum(mask is not None for mask in masks) == 2 + 2  # all but the causal ones
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import capacity_range
+from mcvrp.model.instances import Rules
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
 
 Array = NDArray[np.int64]
@@ -35,8 +35,10 @@ def test_every_sample_is_in_one_micro_batch(
     """Any limits: each sample once, equal shares, equally many pieces, no limit broken."""
     sizes, path_lengths, ranks = batch
     cut = micro_batches(sizes, path_lengths, ranks=ranks, order=order, samples=samples, tokens=tokens)
-    everything = np.concatenate([piece for mine in cut for piece in mine])
-    assert sorted(everything.tolist()) == list(range(len(sizes)))
+    everything = np.concatenate([piece for mine in cut for piece in mine]).tolist()
+    if order == "paper":  # ranks take consecutive samples
+        assert everything == list(range(len(sizes)))
+    assert sorted(everything) == list(range(len(sizes)))
     assert len(cut) == ranks
     assert {sum(map(len, mine)) for mine in cut} == {len(sizes) // ranks}
     assert len({len(mine) for mine in cut}) == 1
@@ -48,21 +50,6 @@ def test_every_sample_is_in_one_micro_batch(
         assert order == "paper" or len(set(sizes[piece].tolist())) == 1
 
 
-@given(batches())
-def test_the_papers_order_is_kept(batch: tuple[Array, Array, int]) -> None:
-    """In the paper's order the ranks take consecutive samples; the sorted order costs no more tokens."""
-    sizes, path_lengths, ranks = batch
-    tokens: dict[Order, int] = {}
-    for order in get_args(Order):
-        cut = micro_batches(sizes, path_lengths, ranks=ranks, order=order)
-        pieces = [piece for mine in cut for piece in mine]
-        tokens[order] = sum(sum(computed_tokens(sizes[p], path_lengths[p])) for p in pieces)
-        if order == "paper":
-            assert np.concatenate(pieces).tolist() == list(range(len(sizes)))
-            assert len(pieces) == ranks
-    assert tokens["bucketed"] <= tokens["paper"]
-
-
 def test_the_largest_pieces_are_split_to_even_out_the_ranks() -> None:
     """A rank with one size splits it where another has two sizes."""
     sizes = np.array([20, 20, 20, 21, 22, 22, 22, 22])
@@ -71,15 +58,14 @@ def test_the_largest_pieces_are_split_to_even_out_the_ranks() -> None:
 
 
 def test_a_batch_that_cannot_be_shared_is_rejected() -> None:
-    """Ranks have equally many samples, or their micro-batches would not meet."""
     with pytest.raises(McvrpError, match=r"batch = 7 cannot be shared by 2 ranks: give a multiple of 2"):
         micro_batches(np.full(7, 20), np.full(7, 24), ranks=2, order="paper")
 
 
 def path_lengths_of(n: int, count: int) -> Array:
-    """Return path lengths like those of HGS labels: the minimum of routes, in a few cases one more."""
+    """Return path lengths like those of HGS labels."""
     rng = np.random.default_rng(n)
-    low, high = capacity_range(n)
+    low, high = Rules().capacity_range(n)
     demands = rng.integers(1, 10, (count, n)).sum(1)
     lengths: Array = n + np.ceil(1.02 * demands / rng.integers(low, high + 1, count)).astype(int) + 1
     return lengths
@@ -88,10 +74,8 @@ def path_lengths_of(n: int, count: int) -> Array:
 @pytest.mark.parametrize(
     ("sizes", "batch", "ranks"),
     [
-        (range(20, 25), 64, 1),  # the laptop's
-        (range(20, 25), 64, 2),
-        (range(20, 401), 256, 1),  # the paper's
-        (range(20, 401), 256, 16),
+        (range(20, 25), 64, 2),  # the laptop's
+        (range(20, 401), 256, 16),  # the paper's
     ],
 )
 def test_bucketed_batches_have_little_padding(sizes: range, batch: int, ranks: int) -> None:

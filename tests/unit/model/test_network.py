@@ -49,9 +49,8 @@ def test_a_pointer_begins_as_the_network_without_and_has_its_own_parameters() ->
 
 @pytest.mark.parametrize("field", ["dim", "heads", "classes", "decoder_layers"])
 def test_a_network_without_size_is_refused(field: str) -> None:
-    """A zero dimension is refused with the field's name."""
     with pytest.raises(McvrpError, match=field):
-        NetworkConfig(**{field: 0})
+        NetworkConfig(**{field: 0})  # type: ignore[arg-type]
 
 
 @torch.no_grad()
@@ -81,20 +80,6 @@ def test_encoder_does_not_know_positions(model: FmMcvrp, city: City, pairs: Pair
     problem = problem_features(CityTable.of(city), b.ids, b.demands, b.capacity)
     order = torch.randperm(problem.shape[1], generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(model.encode(problem[:, order]), model.encode(problem)[:, order])
-
-
-@torch.no_grad()
-def test_decoder_sees_no_future(model: FmMcvrp, city: City, pairs: Pairs) -> None:
-    """Changing a later token changes no earlier embedding."""
-    b = batch_of(pairs)
-    problem = problem_features(CityTable.of(city), b.ids, b.demands, b.capacity)
-    solution = solution_features(problem, b.demands, b.capacity, b.path)
-    memory = model.memory(model.encode(problem, b.lengths), b.lengths)
-    changed = solution.clone()
-    changed[:, 10:] += 1.0
-    before, after = model.decode(solution, memory), model.decode(changed, memory)
-    torch.testing.assert_close(before[:, :10], after[:, :10], atol=1e-6, rtol=0)
-    assert not torch.allclose(before[:, 10:], after[:, 10:], atol=1e-3)
 
 
 @torch.no_grad()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import cmath
 import itertools
 import math
-import re
 from collections import Counter
 
 import numpy as np
@@ -15,11 +14,12 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import capacity_range
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order, philox_rows, philox_uniforms
 
 CITY = City.uniform(30, seed=7)
+TRIPLED = City(CITY.xy, 3 * CITY.costs(np.arange(31)))  # a symmetric matrix changes costs, no canonical form
+FRAME = [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
 
 
 @st.composite
@@ -36,32 +36,7 @@ def instance_for(solution: Solution, seed: int, city: City = CITY) -> Instance:
     demands = np.random.default_rng(seed).integers(1, 10, len(ids))
     demand = dict(zip(ids, demands, strict=True))
     capacity = max(sum(demand[node] for node in route) for route in solution.routes)
-    return Instance(city.city_id, np.array(ids), demands, int(capacity))
-
-
-# The paper's table
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ((20, 49), (30, 39)),
-        ((50, 99), (40, 49)),
-        ((100, 199), (50, 59)),
-        ((200, 400), (60, 69)),
-        ((401, 1000), (70, 79)),
-    ],
-)
-def test_capacities_are_those_of_the_table(sizes: tuple[int, int], expected: tuple[int, int]) -> None:
-    """Every row of the table holds from its first to its last number of customers."""
-    assert {capacity_range(n) for n in sizes} == {expected}
-
-
-@pytest.mark.parametrize("n", [0, 19, 1001])
-def test_no_capacity_outside_the_table(n: int) -> None:
-    """Outside the table there is no rule, and the message says what to give."""
-    with pytest.raises(McvrpError, match=rf"no capacity rule for {n} customers.*give capacity"):
-        capacity_range(n)
+    return Instance(city.city_id, np.array(ids), demands, int(capacity))  # type: ignore[arg-type]
 
 
 # Cities
@@ -90,31 +65,24 @@ def test_city_id_tells_apart_what_costs_differently() -> None:
     assert City(xy.copy(), matrix.copy()).city_id == City(xy, matrix).city_id
 
 
-def test_a_uniform_city_lies_around_its_depot() -> None:
-    """The depot is at the centre, customers fill the unit square evenly."""
-    city = City.uniform(10_000, 1)
-    assert city.xy[0].tolist() == [0.5, 0.5]
-    assert city.xy.min() >= 0
-    assert city.xy.max() < 1
-    counts, _, _ = np.histogram2d(city.xy[1:, 0], city.xy[1:, 1], bins=4, range=[[0, 1], [0, 1]])
-    assert np.abs(counts - 625).max() < 5 * math.sqrt(625)
-
-
 @pytest.mark.parametrize(
     ("xy", "options", "message"),
     [
         ([[0, 0]], {}, "depot first"),
         ([[0, 0], [0, math.nan]], {}, "node 1 .* no finite coordinates"),
-        ([[0, 0], [2, 0]], {}, "node 1 lies outside"),
+        ([[0, 0], [2, 0]], {}, "node 1 lies outside the city's frame"),
+        ([*FRAME, [1.2, 0.5]], {}, "node 3 lies outside"),
+        ([*FRAME, [1.22, 0.5]], {"extends": (2,)}, "node 3 lies outside"),  # by more than `MARGIN`
+        *((FRAME, {"extends": extends}, "cannot extend") for extends in ((2,), (0,), (2, 1), (4,))),
         ([[0, 0], [1, 0]], {"scale": 0.0}, "scale"),
         ([[0, 0], [1, 0]], {"matrix": np.ones((3, 3))}, "shape"),
         ([[0, 0], [1, 0]], {"matrix": np.array([[0, -1], [1, 0]])}, "from node 0 to node 1"),
     ],
 )
 def test_an_invalid_city_is_rejected(xy: list[list[float]], options: dict[str, object], message: str) -> None:
-    """The fault of a city is named."""
     with pytest.raises(McvrpError, match=message):
         City(np.array(xy, dtype=float), **options)  # type: ignore[arg-type]
+    assert City(np.array([*FRAME, [1.2, 0.5]]), extends=(2,)).customers == 3
 
 
 def test_a_city_is_immutable() -> None:
@@ -131,7 +99,6 @@ def test_a_city_is_immutable() -> None:
 
 
 def test_cost_from_a_matrix_minds_the_direction() -> None:
-    """With a matrix, coordinates do not count and a route may cost more one way than the other."""
     matrix = np.array([[0, 1, 10], [100, 0, 1000], [10000, 100000, 0.0]])
     city = City(CITY.xy[:3], matrix)
     assert cost(city, Solution.of([[1, 2]])) == 1 + 1000 + 10000
@@ -177,7 +144,6 @@ def test_cost_is_the_sum_of_all_legs(solution: Solution) -> None:
 def test_an_invalid_instance_is_rejected(
     ids: list[int], demands: list[int], capacity: int, message: str
 ) -> None:
-    """The fault of an instance is named."""
     with pytest.raises(McvrpError, match=message):
         Instance("c", np.array(ids, dtype=int), np.array(demands, dtype=int), capacity)
 
@@ -224,23 +190,17 @@ def test_feasibility_agrees_with_the_definition(asked: Solution, data: st.DataOb
     ("routes", "reason"),
     [
         ([[1, 2], [3]], None),
-        ([[1, 2]], r"customer 3 not served \(1 missing\)"),
+        ([[1, 2]], "customer 3 not served (1 missing)"),
         ([[1, 2], [3, 1]], "customer 1 served twice"),
-        ([[1, 2], [3, 4]], "node 4 of route 2 is not a customer"),
-        ([[1, 2], [3, 0]], "node 0 of route 2 is not a customer"),
+        ([[1, 2], [3, 4]], "node 4 of route 2 is not a customer of the instance"),
+        ([[1, 2], [3, 0]], "node 0 of route 2 is not a customer of the instance"),
         ([[3], [1, 2]], None),
         ([[1, 2, 3]], "route 1 carries 11, a vehicle holds 10"),
     ],
 )
 def test_the_reason_is_named(routes: list[list[int]], reason: str | None) -> None:
-    """An infeasible solution says which customer or route is wrong, and how."""
     instance = Instance("c", np.array([1, 2, 3]), np.array([2, 4, 5]), 10)
-    found = infeasibility(instance, Solution(tuple(map(tuple, routes))))
-    if reason is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert re.search(reason, found)
+    assert infeasibility(instance, Solution(tuple(map(tuple, routes)))) == reason
 
 
 # Canonical order
@@ -264,8 +224,8 @@ def reference_canonical(city: City, solution: Solution) -> list[tuple[int, ...]]
 
 @given(solutions())
 def test_canonical_agrees_with_the_definition(solution: Solution) -> None:
-    """Counter-clockwise routes by the angle of their centroid."""
-    assert list(canonical(CITY, solution).routes) == reference_canonical(CITY, solution)
+    for city in (CITY, TRIPLED):
+        assert list(canonical(city, solution).routes) == reference_canonical(CITY, solution)
 
 
 @given(solutions(), st.randoms(use_true_random=False))
@@ -291,13 +251,6 @@ def test_asymmetric_routes_keep_their_direction(solution: Solution) -> None:
     assert cost(city, form) == pytest.approx(cost(city, solution), abs=1e-9)
 
 
-def test_a_symmetric_matrix_orients_as_straight_lines_do() -> None:
-    """A matrix that is symmetric changes costs, not the canonical form."""
-    solution = Solution.of([[3, 1, 2], [9, 8, 7]])
-    city = City(CITY.xy, 3 * CITY.costs(np.arange(31)))
-    assert canonical(city, solution) == canonical(CITY, solution)
-
-
 def test_ties_go_to_the_smallest_node() -> None:
     """Routes on one ray from the depot, and routes that enclose nothing, still have one form."""
     city = City(np.array([[0.0, 0], [0.25, 0], [0.5, 0], [0.75, 0], [1, 0]]))
@@ -306,74 +259,30 @@ def test_ties_go_to_the_smallest_node() -> None:
 
 # Random numbers
 
-MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
-WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
-MASK = 2**64 - 1
 
-
-def philox_block(counter: tuple[int, ...], key: tuple[int, int]) -> list[int]:
-    """Philox 4x64-10 of Salmon et al. 2011, word by word."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
-        p0, p1 = MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2
-        c0, c1, c2, c3 = (p1 >> 64) ^ c1 ^ k0, p1 & MASK, (p0 >> 64) ^ c3 ^ k1, p0 & MASK
-        k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
-    return [c0, c1, c2, c3]
-
-
-def reference_words(key: int, stream: tuple[int, int], count: int) -> list[int]:
-    """The words that a stream is made of: blocks 1, 2, ... of its counter."""
-    words: list[int] = []
-    for block in range(1, count // 4 + 2):
-        words += philox_block((block, *stream, 0), (key & MASK, key >> 64))
-    return words[:count]
-
-
-def test_the_reference_is_philox() -> None:
-    """The published known answers of Random123 for 4x64-10 hold for the test's own implementation."""
-    assert philox_block((0, 0, 0, 0), (0, 0)) == [
-        0x16554D9ECA36314C,
-        0xDB20FE9D672D0FDC,
-        0xD7E772CEE186176B,
-        0x7E68B68AEC7BA23B,
-    ]
-    assert philox_block((MASK,) * 4, (MASK, MASK)) == [
-        0x87B092C3013FE90B,
-        0x438C3C67BE8D0224,
-        0x9CC7D7C69CD777B6,
-        0xA09CAEBF594F0BA0,
-    ]
-
-
-@given(st.integers(0, 2**128 - 1), st.integers(0, MASK), st.integers(0, MASK), st.integers(0, 40))
-def test_uniforms_are_the_words_of_philox(key: int, first: int, second: int, count: int) -> None:
-    """Our doubles are the upper 53 bits of the words of the stream, whatever NumPy's version."""
-    words = reference_words(key, (first, second), count)
-    expected = [(word >> 11) / 2**53 for word in words]
-    assert philox_uniforms(key, (first, second), count).tolist() == expected
+def test_random_numbers_are_the_same_on_every_machine() -> None:
+    """Golden values of the version that was checked against Random123's known answers of Philox 4x64-10."""
+    key = philox_key("city", "1")
+    assert key == 0x9FD5F673A23405789FD985E950F9C967
+    assert philox_uniforms(key, (2**64 - 1, 3), 6).tolist() == [
+        0.5946463195432324, 0.2083384621646236, 0.8506631816641314,
+        0.7572507720675244, 0.9672851937411241, 0.22563149011285533,
+    ]  # fmt: skip
+    assert philox_key("a", "bc") != philox_key("ab", "c")
 
 
 @given(
     st.integers(0, 2**128 - 1),
-    st.lists(st.tuples(st.integers(0, MASK), st.integers(0, MASK)), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), min_size=1, max_size=3),
     st.integers(1, 9),
 )
 def test_rows_of_streams_are_single_streams(key: int, streams: list[tuple[int, int]], count: int) -> None:
-    """Row by row equal to single streams, for any key and counters."""
-    rows = philox_rows(key, np.array(streams, dtype=np.uint64), count)
+    rows = philox_rows(key, streams, count)
     assert np.array_equal(rows, [philox_uniforms(key, stream, count) for stream in streams])
-
-
-def test_keys_are_fixed() -> None:
-    """The key of a named stream is stable; its parts are separated."""
-    assert philox_key("city", "1") == 0x9FD5F673A23405789FD985E950F9C967
-    assert philox_key("a", "bc") != philox_key("ab", "c")
 
 
 @given(st.integers(0, 2**128 - 1), st.integers(0, 200))
 def test_an_order_is_a_permutation(key: int, count: int) -> None:
-    """Every position comes exactly once."""
     assert sorted(philox_order(key, (1, 2), count).tolist()) == list(range(count))
 
 
@@ -391,22 +300,6 @@ def test_a_city_that_extends_others_is_made_of_them() -> None:
         assert not third.accepts(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
 
 
-@pytest.mark.parametrize("extends", [(30,), (0,), (20, 10), (40,)])
-def test_a_city_extends_smaller_ones_in_turn(extends: tuple[int, ...]) -> None:
-    """Each has fewer customers than the next."""
-    with pytest.raises(McvrpError, match="cannot extend"):
-        City(CITY.xy, extends=extends)
-
-
-def test_only_later_addresses_may_leave_the_frame_and_not_far() -> None:
-    """As far as rotation takes the corners of the square in training."""
-    frame = np.array([[0.5, 0.5], [0.0, 1.0]])
-    assert City(np.vstack([frame, [[1.2, 0.5]]]), extends=(1,)).customers == 2
-    for xy, extends in (([1.22, 0.5], (1,)), ([1.2, 0.5], ())):
-        with pytest.raises(McvrpError, match="outside the city's frame"):
-            City(np.vstack([frame, [xy]]), extends=extends)
-
-
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.sampled_from([1.0, 0.02, 20_000.0]))
 def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -> None:
@@ -415,7 +308,7 @@ def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -
     city = City.framed(City.uniform(400, seed=1).xy * side)
     ids = rng.permutation(np.arange(1, 401))
     routes = np.split(ids, np.sort(rng.choice(np.arange(1, 400), 40, replace=False)))
-    instance = Instance(city.city_id, np.arange(1, 401), np.ones(400, int), 400)
+    instance = Instance(city.city_id, np.arange(1, 401), np.ones(400, int), 400)  # type: ignore[arg-type]
     costs = set()
     for _ in range(5):
         turned = [routes[k][:: rng.choice([-1, 1])] for k in rng.permutation(len(routes))]

@@ -17,11 +17,9 @@ def test_t5_is_the_formula_of_the_paper(step: int) -> None:
 
 
 def test_constant_is_constant() -> None:
-    """Without warm-up every step has the peak, with it every step after it."""
-    schedule = Schedule("constant", 2e-3)
-    assert {schedule(step, 50) for step in range(1, 51)} == {2e-3}
-    warmed = Schedule("constant", 2e-3, warmup=10)
-    assert {warmed(step, 50) for step in range(10, 51)} == {2e-3}
+    for warmup in (0, 10):  # from its last step on
+        schedule = Schedule("constant", 2e-3, warmup=warmup)
+        assert {schedule(step, 50) for step in range(warmup or 1, 51)} == {2e-3}
 
 
 def test_knee_rises_stays_and_falls_in_equal_steps() -> None:
@@ -71,6 +69,5 @@ def test_every_rate_is_above_zero_and_at_most_the_peak(
     ],
 )
 def test_invalid_schedules_are_rejected(arguments: tuple[Any, ...], message: str) -> None:
-    """The constructor validates its arguments."""
     with pytest.raises(McvrpError, match=message):
         Schedule(*arguments)

@@ -14,15 +14,15 @@ from mcvrp.model.strategies import Beam, Nucleus, Sampling, Strategy
 
 
 def shares(scores: list[float], p: float, k: int | None, temperature: float) -> dict[int, float]:
-    """The renormalised probability of each node that may be drawn, likeliest first; one node at a time."""
+    """The renormalised probability of each node that may be drawn, likeliest first."""
     order = sorted(range(len(scores)), key=lambda node: (-scores[node], node))[:k]
     weights = [math.exp((scores[node] - scores[order[0]]) / temperature) for node in order]
-    found: dict[int, float] = {}
+    kept: dict[int, float] = {}
     for node, weight in zip(order, weights, strict=True):
-        if math.fsum(found.values()) < p * math.fsum(weights):
-            found[node] = weight
-    whole = math.fsum(found.values())
-    return {node: weight / whole for node, weight in found.items()}
+        if math.fsum(kept.values()) < p * math.fsum(weights):
+            kept[node] = weight
+    whole = math.fsum(kept.values())
+    return {node: weight / whole for node, weight in kept.items()}
 
 
 @given(
@@ -38,11 +38,8 @@ def test_sampling_draws_as_a_slow_reference_does(
     scores: list[float], p: float, k: int | None, temperature: float, uniform: float
 ) -> None:
     """The uniform is in the interval of the drawn node, the kept shares as consecutive intervals."""
-    node = int(
-        Sampling(p, k, temperature).choose(
-            torch.tensor([scores]), torch.tensor([uniform], dtype=torch.float64)
-        )
-    )
+    uniforms = torch.tensor([uniform], dtype=torch.float64)
+    node = int(Sampling(p, k, temperature).choose(torch.tensor([scores]), uniforms))
     # The sums of the two may round to different sides of p: accept what either side keeps.
     candidates = [shares(scores, min(1.0, p * (1 + slack)), k, temperature) for slack in (0, 1e-12, -1e-12)]
     assert any(falls_into(node, uniform, kept) for kept in candidates)
@@ -50,16 +47,12 @@ def test_sampling_draws_as_a_slow_reference_does(
 
 def falls_into(node: int, uniform: float, kept: dict[int, float]) -> bool:
     """Return whether ``uniform`` is in the interval of ``node`` in [0, 1), up to rounding."""
-    before = (
-        math.fsum(share for other, share in kept.items() if list(kept).index(other) < list(kept).index(node))
-        if node in kept
-        else 2
-    )
+    nodes = list(kept)
+    before = math.fsum(kept[other] for other in nodes[: nodes.index(node)]) if node in kept else 2
     return before - 1e-12 <= uniform <= before + kept.get(node, 0) + 1e-12
 
 
 def test_the_largest_uniform_draws_the_last_kept_node() -> None:
-    """Rounding of u times the kept share cannot push the draw onto the forbidden node."""
     uniforms = torch.full((1000,), 1 - 2.0**-53, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(1000, 6, generator=generator).masked_fill(
@@ -79,13 +72,11 @@ def test_the_largest_uniform_draws_the_last_kept_node() -> None:
     ],
 )
 def test_invalid_settings_are_rejected(make: Callable[[], Strategy], message: str) -> None:
-    """The message names the setting."""
     with pytest.raises(McvrpError, match=message):
         make()
 
 
 def test_descriptions_of_strategies() -> None:
-    """Phrases for footnotes, without neutral settings."""
     assert Nucleus().description == "nucleus sampling with p = 0.9"
     assert Sampling(0.8, 5, 0.7).description == "nucleus sampling with p = 0.8, k = 5, temperature 0.7"
     assert Beam(4).description == "beam search of width 4, dominated paths left out"

@@ -1,4 +1,4 @@
-"""JSON documents as dataclasses: equal after a round trip, refused in a sentence otherwise."""
+"""JSON documents as dataclasses."""
 
 from __future__ import annotations
 
@@ -14,29 +14,24 @@ from mcvrp.storage.store.store import Store
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf."""
-
     name: str
     size: float | None = None
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree of leaves."""
-
     leaves: tuple[Leaf, ...]
     rings: tuple[int, ...] = ()
 
 
-def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Nested dataclasses and tuples survive the way through JSON."""
+def test_a_document_reads_back_as_written(tmp_path: Path) -> None:
     store, tree = Store(str(tmp_path)), Tree((Leaf("a", 1.5), Leaf("b")), (1, 2))
     store.put_json("tree.json", asdict(tree))
     assert read_document(store, "tree.json", Tree, named="tree", hint="plant another") == tree
 
 
 @pytest.mark.parametrize(
-    ("document", "found"),
+    ("document", "fault"),
     [
         ([], "not an object"),
         (b"{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
@@ -45,8 +40,7 @@ def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
         ({"leaves": [], "roots": 2}, "unknown field 'roots'"),
     ],
 )
-def test_what_is_none_is_refused_in_a_sentence(document: object, found: str) -> None:
-    """The sentence names the place, what it should be, what is wrong, and the hint."""
+def test_an_invalid_document_is_refused_in_a_sentence(document: object, fault: str) -> None:
     with pytest.raises(McvrpError) as refusal:
         as_document(document, Tree, "s3://b/tree.json", named="tree", hint="plant another")
-    assert str(refusal.value) == f"s3://b/tree.json is not a valid tree ({found}): plant another"
+    assert str(refusal.value) == f"s3://b/tree.json is not a valid tree ({fault}): plant another"

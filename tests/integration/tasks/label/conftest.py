@@ -1,4 +1,4 @@
-"""What the tests of labelling share."""
+"""Fixtures for the tests of labelling."""
 
 from __future__ import annotations
 

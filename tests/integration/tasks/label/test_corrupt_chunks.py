@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.exceptions import WorkerCrashedError
 
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
@@ -23,7 +24,6 @@ from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import label_unit
 from tests.support.datasets import CITY, dearer, in_row, label_spec, rewritten
-from tests.support.faults import NAME, SPEC, Site
 from tests.support.killed import killed_at_each_write
 
 FIRST = layout.label_shard("d", 20, 0)  # rows 0 to 5
@@ -32,12 +32,12 @@ Rows = list[dict[str, Any]]
 
 
 def flipped(data: bytes) -> bytes:
-    """A bit of the first page is another; the footer is as it was."""
+    """Flip a bit of the first page; the footer is as it was."""
     return data[:60] + bytes([data[60] ^ 1]) + data[61:]
 
 
 def wrong_cost(data: bytes) -> bytes:
-    """A row, the third, costs something else; every checksum of the file is right."""
+    """Change the cost of the third row; every checksum of the file is right."""
     return rewritten(data, in_row(2, dearer))
 
 
@@ -135,7 +135,6 @@ def test_verify_sees_what_is_staged(store: Store, undisturbed: Rows) -> None:
 def test_who_is_killed_while_a_chunk_is_taken_out_loses_nothing(
     store: Store, tmp_path_factory: pytest.TempPathFactory, undisturbed: Rows
 ) -> None:
-    """At whichever write: the next run ends with the undisturbed labels."""
     path = stage(store, 0, 6, wrong_cost)
     source = Source(label_spec(), CITY)
 
@@ -151,7 +150,6 @@ def test_who_is_killed_while_a_chunk_is_taken_out_loses_nothing(
 def test_a_store_that_does_not_answer_makes_nothing_corrupt(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chunk that cannot be read just now stays where it is, and so does one that is right or gone."""
     path, source = stage(store, 1, 5), Source(label_spec(), CITY)
     context = _RepairContext(store, source, suspected=True)
     assert _move_away(path, context) is None
@@ -167,33 +165,13 @@ def test_a_store_that_does_not_answer_makes_nothing_corrupt(
     assert store.list("") == before
 
 
-_KILLER = """
-import os
-import pyarrow.parquet
-
-init = pyarrow.parquet.ParquetFile.__init__
-
-def deadly(self, source, *arguments, **options):
-    if "page_checksum_verification" in options and source.read() == {mark!r}:
-        os._exit(1)
-    source.seek(0)
-    init(self, source, *arguments, **options)
-
-pyarrow.parquet.ParquetFile.__init__ = deadly
-"""
-
-
-@pytest.mark.slow
-def test_a_chunk_that_kills_its_reader_is_taken_out(site: Site, scratch: Path) -> None:
-    """It is kept for people alone; one run labels its rows again, and those beside it are kept."""
-    store = site.observer
-    for start, stop in ((0, 20), (20, 30)):
-        chunk = label_unit(store, CITY, SPEC.recipe(CITY), Unit(20, start, stop)).chunk
-        assert chunk is not None
-    mark = store.get(chunk.path)
-    folder = scratch / "killer"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(_KILLER.format(mark=mark))
-    site.finish(site.start(PYTHONPATH=str(folder)), runs=1)
-    (apart,) = store.list(layout.corrupt_dir(NAME))
-    assert Path(chunk.path).name in apart
+def test_a_chunk_that_kills_its_reader_is_taken_out(
+    store: Store, undisturbed: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its rows is kept, and those of the chunk beside it are."""
+    path = stage(store, 0, 4, wrong_cost)
+    stage(store, 4, 6)
+    killed = [(path, WorkerCrashedError())]
+    monkeypatch.setattr("mcvrp.tasks.label.repair.windowed", lambda *_: iter(killed))
+    assert label_missing(store, CITY, label_spec()).new == len(undisturbed) - 2
+    check(store, undisturbed, [path])

@@ -26,7 +26,6 @@ KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers 
 
 @pytest.mark.parametrize("seed", seeds(3))
 def test_killed_processes(site: Site, seed: int) -> None:
-    """Workers and drivers are killed at any moment, with all that they started or alone."""
     rng = random.Random(seed)
     plan = rng.sample(KILLS, 4) if seed > FIRST else ["worker killed", "driver killed"]
     disturb(site, rng, plan)
@@ -34,7 +33,7 @@ def test_killed_processes(site: Site, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_killed_nodes(site: Site, scratch: Path, seed: int) -> None:
-    """Of a cluster of two nodes one is killed, comes back, and others with it."""
+    """One of two nodes of a cluster is killed, comes back, and others with it."""
     rng = random.Random(seed)
     cluster = Cluster(scratch, free_port())
     try:
@@ -64,7 +63,7 @@ def test_the_head_is_killed_and_started_again(site: Site, scratch: Path) -> None
             path.unlink()  # a head that finds it does not start while the driver's node is here, too
         cluster.start("head")
         site.finish(driver, runs=1)
-        assert "is gone" in driver.said
+        assert "is gone" in driver.output
     finally:
         site.clear()
         cluster.stop()
@@ -72,13 +71,12 @@ def test_the_head_is_killed_and_started_again(site: Site, scratch: Path) -> None
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
-    """The one instance that kills the solver is put aside with its reason, and everything else is done."""
     rng = random.Random(seed)
     n, i = rng.choice(SPEC.sizes), rng.randrange(SPEC.count)
     environment = poisoned(scratch / "poison", n, i)
     for again in (1, 2):  # trying again changes nothing
         driver = site.start(**environment)
-        assert driver.wait() == 1, driver.said
+        assert driver.wait() == 1, driver.output
         assert f"lacks 1 of {TOTAL} labels" in driver.last_line
         assert f"n={n}, i={i}" in driver.last_line
         (entry,) = site.observer.get_json(layout.quarantine(NAME))["instances"]
@@ -101,5 +99,5 @@ def test_two_drivers(site: Site, seed: int) -> None:
     codes = [driver.wait() for driver in drivers]
     assert 0 in codes
     for driver in drivers:
-        assert driver.wait() == 0 or "is being labelled by process" in driver.last_line, driver.said
+        assert driver.wait() == 0 or "is being labelled by process" in driver.last_line, driver.output
     site.check()

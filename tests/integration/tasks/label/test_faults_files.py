@@ -39,7 +39,7 @@ def disk(scratch: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def site_on_disk(disk: Path, scratch: Path) -> Iterator[Site]:
-    """What `site` is, on that disk."""
+    """A `site` on that disk."""
     site = site_at(disk / "s", scratch)
     yield site
     site.clear()
@@ -68,7 +68,6 @@ def test_corrupt_files(site: Site, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_corrupt_on_the_way(site: Site, seed: int) -> None:
-    """The driver is killed, and what it has staged and published so far is corrupt."""
     rng = random.Random(seed)
     driver = site.start()
     site.await_moment(driver, rng, at_work=True)
@@ -83,7 +82,7 @@ def test_corrupt_on_the_way(site: Site, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_full_disk(disk: Path, site_on_disk: Site, seed: int) -> None:
-    """A disk without room ends the run in a sentence; when there is room again it goes on."""
+    """A disk without room ends the run in a sentence; with room again it continues."""
     rng, site = random.Random(seed), site_on_disk
     for _ in range(2):
         with filled(disk, rng.randrange(0, 80_000)):
@@ -93,14 +92,3 @@ def test_full_disk(disk: Path, site_on_disk: Site, seed: int) -> None:
                 assert "space" in str(error)  # noqa: PT017
     label_missing(site.observer, CITY, SPEC)
     site.check()
-
-
-@pytest.mark.parametrize("seed", seeds(1))
-def test_disk_fills_while_at_work(disk: Path, site_on_disk: Site, seed: int) -> None:
-    """Somebody else fills the disk for a while."""
-    rng, site = random.Random(seed), site_on_disk
-    driver = site.start()
-    site.await_moment(driver, rng, at_work=True)
-    with filled(disk, rng.randrange(0, 4096)):
-        assert driver.wait() in (0, 1, 2)
-    site.finish()

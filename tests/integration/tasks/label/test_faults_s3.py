@@ -50,22 +50,21 @@ def site(s3: S3Server, proxy: Proxy, scratch: Path) -> Iterator[Site]:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_an_object_store_that_fails(site: Site, proxy: Proxy, seed: int) -> None:
-    """Silence, errors and broken connections of seconds are waited for: the same command ends well."""
     rng = random.Random(seed)
     driver = site.start()
     kinds = [*FOR_A_WHILE, *A_FEW_TIMES][seed % 2 :: 2]  # two seeds have all
     for kind in rng.sample(kinds, len(kinds)):
         while not _disturbed(site, proxy, driver, kind, rng):
-            assert driver.wait() == 0, driver.said
+            assert driver.wait() == 0, driver.output
             lose_shards(site.observer, rng)
             driver = site.start()
-    assert driver.wait() == 0, driver.said
+    assert driver.wait() == 0, driver.output
     site.check()
 
 
 @pytest.mark.parametrize("seed", seeds(1))
 def test_an_object_store_that_refuses(site: Site, proxy: Proxy, seed: int) -> None:
-    """Permission taken away ends the run at once, in a sentence; given back, the command goes on."""
+    """Permission taken away ends the run at once, in a sentence; given back, the command continues."""
     rng = random.Random(seed)
     driver = site.start()
     site.await_moment(driver, rng, at_work=True)

@@ -1,4 +1,4 @@
-"""Labelling on hosts of their own addresses: a link goes down and comes back, a host goes for good.
+"""Labelling on hosts of their own addresses: a link goes down and comes back, a host goes permanently.
 
 `make test-stack-full` runs it: it takes six minutes.
 """
@@ -32,7 +32,7 @@ def at_work(site: Site, rng: random.Random) -> LabelCommand:
         site.await_moment(driver, rng, at_work=True)
         if driver.running:
             return driver
-        assert driver.wait() == 0, driver.said
+        assert driver.wait() == 0, driver.output
         lose_shards(site.observer, rng)
 
 
@@ -49,7 +49,7 @@ def test_hosts_come_and_go(site: Site, scratch: Path) -> None:
             one.link("down")
             time.sleep(_DOWN_SECONDS)
             one.link("up")
-            assert driver.wait() == 0, driver.said
+            assert driver.wait() == 0, driver.output
             lose_shards(site.observer, rng)
             driver = at_work(site, rng)
             cluster.nodes["two"].kill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,9 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_table
-from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.verification import VerificationReport, corrupt_files, read_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.ray_session import ray_session
@@ -30,6 +28,7 @@ from mcvrp.tasks.support.ray_window import windowed
 from tests.support.datasets import (
     CITY,
     dearer,
+    everything,
     in_row,
     label_spec,
     make_dataset,
@@ -49,7 +48,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     store = Store.open(tmp_path_factory.mktemp("labelled"))
     save_city(store, "c", CITY)
     label_missing(store, CITY, label_spec())
-    return {path: store.get(path) for path in store.list("")}
+    return everything(store)
 
 
 @pytest.fixture
@@ -61,15 +60,10 @@ def store(tmp_path: Path, labelled: dict[str, bytes]) -> Store:
     return store
 
 
-def runtimes(store: Store, dataset: str = "d") -> dict[tuple[int, int], float]:
+def runtimes(store: Store) -> dict[tuple[int, int], float]:
     """The solver's seconds of every label: a label that was solved again has others."""
-    there = Dataset.open(store, dataset).shards()
-    tables = [(shard.footer.n, read_table(store, shard.path)) for shard in there]
-    return {
-        (n, i): seconds
-        for n, table in tables
-        for i, seconds in zip(table["index"].to_pylist(), table["runtime"].to_pylist(), strict=True)
-    }
+    tables = [(shard.footer.n, read_table(store, shard.path)) for shard in Dataset.open(store, "d").shards()]
+    return {(n, row["index"]): row["runtime"] for n, table in tables for row in table.to_pylist()}
 
 
 def changed(before: dict[tuple[int, int], float], store: Store) -> set[tuple[int, int]]:
@@ -80,97 +74,14 @@ def changed(before: dict[tuple[int, int], float], store: Store) -> set[tuple[int
 
 
 def test_a_right_dataset_is_verified(store: Store) -> None:
-    """No fault, nothing missing, nothing changed but the report."""
-    before = {path: store.get(path) for path in store.list("")}
+    before = everything(store)
     report = verify_dataset(store, "d")
     assert report.good
     assert (report.rows, report.files, report.unchecked) == (20, 4, ())
     assert report.fingerprint == Dataset.open(store, "d").fingerprint()
     assert read_verification(store, "d") == report
-    after = {path: store.get(path) for path in store.list("") if path != layout.verification("d")}
-    assert after == before
-
-
-class Reads(list[str]):
-    """The files that are read to be verified; ``stop_after`` so many answers the verification is stopped."""
-
-    stop_after = 10**9
-
-    def windowed(self, work: Any, items: Any, *more: Any, **named: Any) -> Iterator[Any]:
-        jobs = list(items)
-        self.extend(job[0].path for job in jobs if isinstance(job, tuple))
-        for k, answer in enumerate(windowed(work, jobs, *more, **named)):
-            if k == self.stop_after:
-                raise KeyboardInterrupt
-            yield answer
-
-
-@pytest.fixture
-def verified(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    """What is read, where all that is known is kept at once."""
-    reads = Reads()
-    monkeypatch.setattr("mcvrp.tasks.label.verify.windowed", reads.windowed)
-    monkeypatch.setattr("mcvrp.storage.labels.verified_files.SAVE_SECONDS", 0.0)
-    return reads
-
-
-def stop(store: Store, verified: Reads, after: int) -> None:
-    """Verify until ``after`` files are done, and stop there as if killed."""
-    verified.stop_after = after
-    with pytest.raises(KeyboardInterrupt):
-        verify_dataset(store, "d")
-    verified.stop_after = Reads.stop_after
-    verified.clear()
-
-
-def aged(store: Store) -> list[str]:
-    """Let all files have been written a minute ago; return those with labels."""
-    files = [file.path for file in store.files("labels/d")]
-    for path in files:
-        os.utime(Path(store.uri, path), (time.time() - 60,) * 2)
-    return [path for path in files if path.endswith(".parquet")]
-
-
-def test_a_stopped_verification_is_resumed(store: Store, verified: Reads) -> None:
-    """Only what was not verified is read, or has changed since; the report is that of an undisturbed one."""
-    in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
-    tables = aged(store)
-    expected = verify_dataset(store, "d")
-    os.utime(Path(store.uri, layout.verification("d")), (time.time() - 60,) * 2)
-    stop(store, verified, after=3)
-    done = {file["path"] for file in store.get_json(layout.verification_progress("d"))["files"]}
-    assert len(done) == 3
-    touched = min(done)
-    store.put(touched, store.get(touched))
-    report = verify_dataset(store, "d")
-    assert set(verified) == set(tables) - done | {touched}
-    assert replace(report, verified_at="") == replace(expected, verified_at="")
-    assert not store.exists(layout.verification_progress("d"))
-    verified.clear()
-    verify_dataset(store, "d")
-    assert set(verified) == set(tables)  # after a report, from nothing
-
-
-@pytest.mark.parametrize("other", ["count", "a day", "no JSON", "a report"])
-def test_what_was_verified_otherwise_is_not_taken(store: Store, verified: Reads, other: str) -> None:
-    """It counts under the same spec, on the same day, if it can be read, and until there is a report."""
-    tables = aged(store)
-    stop(store, verified, after=3)
-    path = layout.verification_progress("d")
-    kept = store.get_json(path)
-    if other == "count":
-        store.put_json(layout.label_spec("d"), {**store.get_json(layout.label_spec("d")), "count": 11})
-    if other == "a day":
-        store.put_json(path, {**kept, "began": kept["began"] - 90_000})
-    if other == "no JSON":
-        store.put(path, b"{")
-    if other == "a report":  # and the progress was left, by a kill between the two
-        verify_dataset(store, "d")
-        store.put_json(path, kept)
-        os.utime(Path(store.uri, path), (time.time() - 30,) * 2)
-    verified.clear()
-    verify_dataset(store, "d")
-    assert set(verified) == set(tables)
+    store.delete(layout.verification("d"))
+    assert everything(store) == before
 
 
 def in_file(path: str, change: Callable[[bytes], bytes]) -> Callable[[Store], None]:
@@ -181,16 +92,8 @@ def flipped(data: bytes) -> bytes:
     return data[:60] + bytes([data[60] ^ 1]) + data[61:]  # in the first page of index
 
 
-def copied_as_another(store: Store) -> None:
-    store.put(layout.label_shard("d", 20, 7), store.get(FIRST))
-
-
-def copied_to_another_size(store: Store) -> None:
-    store.put(layout.label_shard("d", 21, 5), store.get(FIRST))
-
-
-def under_a_name_of_its_own(store: Store) -> None:
-    store.put(layout.size_dir("d", 20) + "/copy.parquet", store.get(FIRST))
+def copied_to(path: str) -> Callable[[Store], None]:
+    return lambda store: store.put(path, store.get(FIRST))
 
 
 def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
@@ -198,7 +101,7 @@ def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("change", "said", "again"),
+    ("change", "fault", "again"),
     [
         (in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer))), "row 1 (instance n=20, i=7)", {7}),
         (in_file(SECOND, lambda b: rewritten(b, in_row(1, swapped_customers))), "row 1", {7}),
@@ -207,50 +110,48 @@ def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
         (in_file(SECOND, flipped), "rows 0 to 3 cannot be read", {6, 7, 8, 9}),
         (in_file(SECOND, lambda b: b[:-10]), "no whole Parquet file", {6, 7, 8, 9}),
         (in_file(SECOND, lambda b: b""), "no whole Parquet file", {6, 7, 8, 9}),
-        (copied_as_another, "rows 0 to 6, expected 42 to 48", set()),
-        (copied_to_another_size, "not the path of a shard of n=20", set()),
-        (under_a_name_of_its_own, "not the path of a shard of n=20", set()),
+        (copied_to(layout.label_shard("d", 20, 7)), "rows 0 to 6, expected 42 to 48", set()),
+        (copied_to(layout.label_shard("d", 21, 5)), "not the path of a shard of n=20", set()),
+        (copied_to(f"{layout.size_dir('d', 20)}/copy.parquet"), "not the path of a shard of n=20", set()),
     ],
 )
 def test_what_is_corrupt_is_named_and_repaired(
-    store: Store, change: Callable[[Store], None], said: str, again: set[int]
+    store: Store, change: Callable[[Store], None], fault: str, again: set[int]
 ) -> None:
     """Verify names the file and the row; labelling again solves what was lost and no more."""
     before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
     change(store)
     report = verify_dataset(store, "d")
     assert not report.good
-    assert any(said in str(fault) for fault in report.faults), report.faults
+    assert any(fault in str(each) for each in report.faults), report.faults
     assert labels_missing(store, CITY, label_spec()) > 0
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, *again)
     assert Dataset.open(store, "d").fingerprint() == content
-    kept = [path for path in store.list(layout.label_dir("d")) if "/_corrupt/" in path]
-    assert len(kept) == 1
+    assert len(store.list(layout.corrupt_dir("d"))) == 1
     assert corrupt_files(store, "d") == {}
     assert verify_dataset(store, "d").good
 
 
 def test_a_file_without_footer_is_repaired_without_a_report(store: Store) -> None:
-    """Labelling sees by itself what it cannot read, in shards and in staged files."""
     before = runtimes(store)
     in_file(SECOND, lambda data: data[:-10])(store)
     store.put(layout.staged_chunk("d", 21, 2, 4), b"half a file")
+    assert labels_missing(store, CITY, label_spec()) == 4
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, 6, 7, 8, 9)
-    assert len([path for path in store.list(layout.label_dir("d")) if "/_corrupt/" in path]) == 2
+    assert len(store.list(layout.corrupt_dir("d"))) == 2
     assert verify_dataset(store, "d").good
 
 
 def test_several_files_are_repaired_at_once(store: Store) -> None:
-    """All that is corrupt is taken out before anything is labelled."""
     before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
     in_file(FIRST, lambda data: rewritten(data, in_row(0, dearer)))(store)
     in_file(SECOND, flipped)(store)
     store.delete(layout.label_shard("d", 21, 0))
     report = verify_dataset(store, "d")
     assert {fault.path for fault in report.faults} == {FIRST, SECOND, layout.label_shard("d", 21, 0)}
-    assert report.missing == ((21, 0, 6),)
+    assert (report.missing, report.missing_rows) == (((21, 0, 6),), 6)
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == rows_of(20, 0, 6, 7, 8, 9) | rows_of(21, *range(6))
     assert Dataset.open(store, "d").fingerprint() == content
@@ -263,17 +164,14 @@ def test_a_city_with_its_own_ranges_keeps_its_good_rows(tmp_path: Path) -> None:
     save_city(store, "c", city)
     label_missing(store, city, label_spec())
     before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
-    assert verify_dataset(store, "d").good
     in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
     assert [fault.row for fault in verify_dataset(store, "d").faults] == [None, 1]
     label_missing(store, city, label_spec())
     assert changed(before, store) == rows_of(20, 7)
     assert Dataset.open(store, "d").fingerprint() == content
-    assert verify_dataset(store, "d").good
 
 
 def test_a_report_on_other_bytes_takes_nothing_out(store: Store) -> None:
-    """A file that has been replaced since is left alone."""
     whole = store.get(SECOND)
     in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
     verify_dataset(store, "d")
@@ -281,7 +179,7 @@ def test_a_report_on_other_bytes_takes_nothing_out(store: Store) -> None:
     before = runtimes(store)
     label_missing(store, CITY, label_spec())
     assert changed(before, store) == set()
-    assert not any("/_corrupt/" in path for path in store.list(""))
+    assert store.list(layout.corrupt_dir("d")) == []
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "shards.pq", "statistics.pq", "README.md"])
@@ -307,7 +205,7 @@ def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | Non
 
 
 def test_a_spec_that_is_lost_or_corrupt_is_named_and_written_again(store: Store) -> None:
-    """Without its spec nothing else can be verified, and the report says so; labelling recreates it."""
+    """Without its spec nothing else can be verified; labelling recreates it."""
     path = layout.label_spec("d")
     whole, before = store.get(path), runtimes(store)
     for data in (None, b"", b"{", b"[]", b'{"city_id": "x"}'):
@@ -323,23 +221,11 @@ def test_a_spec_that_is_lost_or_corrupt_is_named_and_written_again(store: Store)
 
 
 def test_what_cannot_be_verified_is_refused(store: Store) -> None:
-    """No dataset and no city: one sentence each."""
     with pytest.raises(McvrpError, match="there is no dataset 'e'"):
         verify_dataset(store, "e")
     store.delete("cities")
     with pytest.raises(McvrpError, match=f"no city in .* has the id {CITY.city_id}"):
         verify_dataset(store, "d")
-
-
-def test_missing_rows_are_named(store: Store) -> None:
-    """Against the spec: rows of no shard, of a shard that is too short, of a size without any."""
-    store.delete(layout.size_dir("d", 21))
-    store.delete(FIRST)
-    rebuild_manifest(store, "d")
-    report = verify_dataset(store, "d")
-    assert report.faults == ()
-    assert report.missing == ((20, 0, 6), (21, 0, 10))
-    assert report.missing_rows == 16
 
 
 def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
@@ -360,8 +246,6 @@ def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a store that cannot be written verify says what it found, and that nothing will repair it."""
-    from mcvrp.storage.store.store import StoreError
 
     def refuse(*_: object) -> None:
         raise StoreError("cannot write")
@@ -373,7 +257,6 @@ def test_a_report_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: 
 
 
 def test_a_corrupt_report_is_no_report(store: Store) -> None:
-    """Labelling goes on as if there were none."""
     for data in (b"", b"[]", b'{"faults": 3}', json.dumps({"faults": [{"path": 1}]}).encode()):
         store.put(layout.verification("d"), data)
         assert read_verification(store, "d") is None
@@ -381,16 +264,12 @@ def test_a_corrupt_report_is_no_report(store: Store) -> None:
 
 
 def test_a_report_does_not_depend_on_the_size_of_a_shard(tmp_path: Path) -> None:
-    """The same labels in one file or in many: the same report but for the files."""
     store = Store.open(tmp_path)
-    reports: list[VerificationReport] = []
     for dataset, shard_rows in (("a", 3), ("b", 100)):
-        spec: LabelSpec = label_spec(dataset=dataset, shard_rows=shard_rows)
-        make_dataset(store, spec)
-        reports.append(verify_dataset(store, dataset))
-    assert [report.good for report in reports] == [True, True]
-    assert [report.files for report in reports] == [8, 2]
-    assert reports[0].fingerprint == reports[1].fingerprint
+        make_dataset(store, label_spec(dataset=dataset, shard_rows=shard_rows))
+    few, many = (verify_dataset(store, dataset) for dataset in ("b", "a"))
+    assert (few.good, few.files, many.good, many.files) == (True, 2, True, 8)
+    assert few.fingerprint == many.fingerprint
 
 
 def _worked(item: int, shared: int) -> int:
@@ -413,7 +292,7 @@ def _refused(item: int, shared: int) -> int:
 
 
 def test_a_refusal_ends_all_or_only_its_item() -> None:
-    """An error of ours is raised, or, where asked for, is the answer; what the store refuses is raised."""
+    """A `McvrpError` is raised or the answer, as requested; an error of the store is raised."""
     with pytest.raises(McvrpError, match="not this one"):
         list(windowed(_refused, range(8), 2, 10, NOWHERE))
     answers = dict(windowed(_refused, range(8), 2, 10, NOWHERE, refusals=True))
@@ -425,12 +304,9 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
 
 @pytest.mark.parametrize("most", [10, pytest.param(None, marks=pytest.mark.slow)])
 def test_verification_outlasts_a_silent_store(
-    store: Store, scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, most: int | None
+    store: Store, scratch: Path, outage: Outage, most: int | None
 ) -> None:
-    """Whatever request of the driver gets no answer for a while, the report is the same."""
-    monkeypatch.setattr("mcvrp.storage.labels.verified_files.SAVE_SECONDS", 0.0)
     in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
-    aged(store)
 
     def report(there: Store) -> VerificationReport:
         return replace(verify_dataset(there, "d"), verified_at="")

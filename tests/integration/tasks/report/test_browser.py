@@ -11,7 +11,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.report.page import KeyFigure, Link, Page as Document, StageLine, render
+from mcvrp.tasks.report.formats import Page as Document, render_page
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.browser import new_page
@@ -24,7 +24,6 @@ COSTS = "#table thead th:nth-child(3)"
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a report with all methods at three sizes, without figures."""
     folder = tmp_path_factory.mktemp("report")
     store = Store.open(folder / "store")
     rows = list(paper_shaped(City.uniform(500, seed=1), instances=2, sizes=SIZES))
@@ -33,29 +32,27 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     document = Document(
         "MCVRP: shape",
         text,
-        [KeyFigure("1.23 %", "Greedy: gap to HGS", text)] * 4,
-        [StageLine("Benchmark", ", ".join(METHODS))],
+        [("1.23 %", "Greedy: gap to HGS", text)] * 4,
+        [("Benchmark", ", ".join(METHODS))],
         (benchmark_table(results, None), paper_tables(results)[3]),
         [],
         [],
         '{"run": "b"}',
-        [Link("table.csv", "a-long-name-" * 12)],
+        [("table.csv", "a-long-name-" * 12)],
         "s3://bucket/" + "a-long-prefix-" * 12,
     )
-    (folder / "report.html").write_text(render(document))
+    (folder / "report.html").write_text(render_page(document))
     return (folder / "report.html").as_uri()
 
 
 @pytest.fixture
 def page(browser: Browser, report: str) -> Iterator[Page]:
-    """The report in a desktop window."""
     with new_page(browser) as page:
         page.goto(report)
         yield page
 
 
 def methods(page: Page, group: int) -> list[str]:
-    """Return the methods of one size from top to bottom."""
     return page.locator(f"#table tbody:nth-of-type({group}) th[scope=row]").all_text_contents()
 
 
@@ -82,7 +79,6 @@ def test_a_click_on_a_heading_sorts_within_each_size(page: Page) -> None:
 
 
 def test_the_keyboard_sorts_and_unfolds(page: Page) -> None:
-    """Headings and sizes are buttons that accept focus, Enter and space."""
     page.locator(COSTS).get_by_role("button").press("Enter")
     assert costs(page) == sorted(costs(page))
     size = page.locator("#table tbody:nth-of-type(2)")

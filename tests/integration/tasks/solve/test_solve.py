@@ -58,10 +58,7 @@ def test_the_command_routes_an_instance_of_cvrplib(tmp_path: Path) -> None:
 
 
 def test_the_flow_leaves_routes_in_the_store_and_a_map_in_prefect(workplace: Workplace) -> None:
-    """Orders of a form; figures, map and links are one artifact.
-
-    Then a CVRPLIB instance without city and model, unrounded, started from the earlier routes.
-    """
+    """Orders of a form, then a CVRPLIB instance without city and model, started from the earlier routes."""
     (workplace.store / "orders").mkdir()
     (workplace.store / "orders" / "e.vrp").write_bytes((DATA / "E-n22-k4.vrp").read_bytes())
     program = """

@@ -1,4 +1,4 @@
-"""Every solver, for real: feasible, canonical, the same for the same seed, near what is proved best."""
+"""Every solver, for real: feasible, canonical, the same for the same seed; supported costs and budgets."""
 
 from __future__ import annotations
 
@@ -10,27 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.tasks.solvers import elkai_lkh, lkh3
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.lkh3 import LKH3, find_program
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver, SolverMissing
+from tests.support.answers import require_answer
 from tests.support.optimum import SMALL, best_cost
 
 CITY = City.uniform(60, seed=3)
-
-
-def hgs() -> Solver:
-    return HGS(iterations=50)
-
-
-def pyvrp() -> Solver:
-    return PyVRP(iterations=200)
 
 
 def lkh() -> Solver:
@@ -39,115 +32,75 @@ def lkh() -> Solver:
     return LKH3()
 
 
-def small_hgs() -> Solver:
-    return HGS(iterations=50, population=5)
+def hgs() -> Solver:
+    return HGS(iterations=50)
 
 
-SOLVERS = [hgs, small_hgs, pyvrp, pytest.param(lkh, marks=pytest.mark.lkh)]
+each_solver = pytest.mark.parametrize(
+    "make", [hgs, lambda: PyVRP(iterations=200), pytest.param(lkh, marks=pytest.mark.lkh)]
+)
 
 
 def instances(n: int, count: int, city: City = CITY, rules: Rules = Rules()) -> list[Instance]:  # noqa: B008
     return [InstanceStream(city, 1, "test", rules)(n, i) for i in range(count)]
 
 
-@pytest.mark.parametrize("make", SOLVERS)
+@each_solver
 def test_answers_are_feasible_canonical_and_priced_by_us(make: Callable[[], Solver]) -> None:
-    """Every answer serves its instance, in canonical form, and costs what the city says."""
-    asked = instances(25, 3)
-    answers = list(make().solve(CITY, asked, samples=2, seed=1))
-    assert len(answers) == 3
-    for instance, answer in zip(asked, answers, strict=True):
-        assert answer.solution is not None
-        assert infeasibility(instance, answer.solution) is None
-        assert canonical(CITY, answer.solution) == answer.solution
-        assert answer.costs.shape == (2,)
-        assert answer.costs.min() == pytest.approx(cost(CITY, answer.solution), rel=1e-12)
-        assert answer.seconds > 0
-        assert answer.failure is None
-
-
-@pytest.mark.parametrize("make", [hgs, pyvrp])
-@pytest.mark.parametrize("i", range(3))
-def test_small_instances_are_solved_to_the_optimum(make: Callable[[], Solver], i: int) -> None:
-    """On seven customers the solver finds what exhaustive search finds: scaling costs no precision."""
-    instance = instances(7, 3, rules=SMALL)[i]
-    (answer,) = make().solve(CITY, [instance], samples=1, seed=1)
-    assert answer.costs[0] == pytest.approx(best_cost(CITY, instance), rel=1e-6)
+    days = instances(25, 3)
+    for instance, answer in zip(days, make().solve(CITY, days, samples=2, seed=1), strict=True):
+        require_answer(CITY, instance, answer, samples=2)
 
 
 @pytest.mark.lkh
 def test_lkh_comes_near_the_optimum() -> None:
     """LKH-3 holds to the fewest vehicles, so it is never below the optimum and seldom far above."""
-    asked = instances(7, 5, rules=SMALL)
+    days = instances(7, 5, rules=SMALL)
     gaps = [
         answer.costs[0] / best_cost(CITY, instance) - 1
-        for instance, answer in zip(asked, lkh().solve(CITY, asked, samples=1, seed=1), strict=True)
+        for instance, answer in zip(days, lkh().solve(CITY, days, samples=1, seed=1), strict=True)
     ]
     assert min(gaps) > -1e-9
     assert np.median(gaps) < 0.05
 
 
-@pytest.mark.parametrize("make", SOLVERS)
+@each_solver
 def test_the_same_seed_gives_the_same_answer(make: Callable[[], Solver]) -> None:
     """Samples are runs with consecutive seeds: one sample is the first of three."""
-    asked = instances(40, 1)
-    solver = make()
-    (three,) = solver.solve(CITY, asked, samples=3, seed=5)
-    (one,) = solver.solve(CITY, asked, samples=1, seed=5)
-    (last,) = solver.solve(CITY, asked, samples=1, seed=7)
-    assert three.costs[0] == one.costs[0]
-    assert three.costs[2] == last.costs[0]
+    solver, days = make(), instances(40, 1)
+    (three,), (one,), (last,) = (
+        solver.solve(CITY, days, samples=samples, seed=seed) for samples, seed in ((3, 5), (1, 5), (1, 7))
+    )
+    assert three.costs[[0, 2]].tolist() == [one.costs[0], last.costs[0]]
 
 
-@pytest.mark.parametrize("make", SOLVERS)
+@each_solver
 def test_the_unit_of_the_city_does_not_matter(make: Callable[[], Solver]) -> None:
     """The same city in metres, somewhere on the map, has the same routes at 5,000 times the cost."""
     metres = City(5000 * CITY.xy + 1e6, None, (1e6, 1e6), 5000.0, "m")
-    (asked,) = instances(30, 1)
-    there = Instance(metres.city_id, asked.ids, asked.demands, asked.capacity)
-    (answer,) = make().solve(CITY, [asked], samples=1, seed=1)
-    (in_metres,) = make().solve(metres, [there], samples=1, seed=1)
-    assert in_metres.costs[0] == pytest.approx(5000 * answer.costs[0], rel=1e-6)
+    (day,) = instances(30, 1)
+    in_metres = Instance(metres.city_id, day.ids, day.demands, day.capacity)
+    (answer,) = make().solve(CITY, [day], samples=1, seed=1)
+    (scaled,) = make().solve(metres, [in_metres], samples=1, seed=1)
+    assert scaled.costs[0] == pytest.approx(5000 * answer.costs[0], rel=1e-6)
 
 
-@pytest.mark.parametrize("make", [hgs, pyvrp])
-def test_a_matrix_decides_not_the_coordinates(make: Callable[[], Solver]) -> None:
-    """With a symmetric matrix unrelated to the map, the optimum is the matrix's."""
-    matrix = np.random.default_rng(0).integers(1, 1000, (61, 61)).astype(float)
-    city = City(CITY.xy, np.triu(matrix, 1) + np.triu(matrix, 1).T)
-    (instance,) = instances(7, 1, city, SMALL)
-    (answer,) = make().solve(city, [instance], samples=3, seed=1)
-    assert answer.costs.min() == pytest.approx(best_cost(city, instance), rel=1e-9)
-
-
-def test_one_way_costs_go_to_pyvrp() -> None:
-    """PyVRP solves asymmetric costs to the optimum and keeps directions; the others name it."""
-    matrix = np.random.default_rng(1).integers(1, 1000, (61, 61)).astype(float)
+@pytest.mark.parametrize(
+    ("make", "matrix", "message"),
+    [
+        (hgs, CITY.costs(np.arange(61)) + np.tri(61), r"HGS takes symmetric costs only.*use solver pyvrp"),
+        pytest.param(lkh, CITY.costs(np.arange(61)), "has a matrix: use solver pyvrp", marks=pytest.mark.lkh),
+    ],
+)
+def test_costs_that_are_not_supported_go_to_pyvrp(
+    make: Callable[[], Solver], matrix: NDArray[np.float64], message: str
+) -> None:
     city = City(CITY.xy, matrix)
-    (instance,) = instances(7, 1, city, SMALL)
-    (answer,) = pyvrp().solve(city, [instance], samples=3, seed=1)
-    assert answer.costs.min() == pytest.approx(best_cost(city, instance), rel=1e-9)
-    with pytest.raises(McvrpError, match=r"HGS takes symmetric costs only.*use solver pyvrp"):
-        list(hgs().solve(city, [instance], samples=1, seed=1))
-
-
-@pytest.mark.lkh
-def test_lkh_refuses_a_matrix() -> None:
-    """LKH-3 supports straight lines only."""
-    city = City(CITY.xy, CITY.costs(np.arange(61)))
-    with pytest.raises(McvrpError, match="the city has a matrix: use solver pyvrp"):
-        list(lkh().solve(city, instances(20, 1, city), samples=1, seed=1))
-
-
-@pytest.mark.parametrize("solver", [HGS(time_limit=0.05), PyVRP(time_limit=0.05), HGS(0.05, None, 10_000)])
-def test_every_budget_gives_an_answer(solver: Solver) -> None:
-    """A time limit, and the paper's fleet of 10,000."""
-    (answer,) = solver.solve(CITY, instances(20, 1), samples=1, seed=1)
-    assert answer.solution is not None
+    with pytest.raises(McvrpError, match=message):
+        list(make().solve(city, instances(20, 1, city), samples=1, seed=1))
 
 
 def test_too_small_a_fleet_is_a_failure_with_a_reason() -> None:
-    """An instance that one vehicle cannot serve has no answer, infinite cost, and says why."""
     (answer,) = HGS(iterations=20, fleet=1).solve(CITY, instances(20, 1), samples=2, seed=1)
     assert answer.solution is None
     assert answer.costs.tolist() == [math.inf, math.inf]
@@ -165,33 +118,40 @@ def test_too_small_a_fleet_is_a_failure_with_a_reason() -> None:
     ],
 )
 def test_absurd_budgets_are_refused(make: Callable[[], Solver], message: str) -> None:
-    """A solver is made with a budget that means something, or not at all."""
     with pytest.raises(McvrpError, match=message):
         make()
 
 
 def test_without_lkh_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a program nor elkai: the message says how to get either, and under which terms."""
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr(lkh3.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(lkh3.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(SolverMissing, match=r"pip install '\.\[lkh\]' .*non-commercial"):
         LKH3()
 
 
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Function that puts an LKH program with these commands on the path."""
+
+    def write(commands: str) -> Path:
+        path = tmp_path / "LKH"
+        path.write_text(f"#!/bin/sh\n{commands}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        return path
+
+    return write
+
+
 @pytest.mark.lkh
-def test_a_real_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An LKH program on the path is used rather than elkai, and gets LKH's own files."""
+def test_a_real_program_comes_first(tmp_path: Path, program: Callable[[str], Path]) -> None:
     lkh()
     if find_program() != "elkai":
         pytest.skip("a real LKH program is on the path already")
     (expected,) = LKH3().solve(CITY, instances(20, 1), samples=1, seed=1)
-    program = tmp_path / "LKH"
-    script = elkai_lkh.__file__
-    program.write_text(f'#!/bin/sh\ncp "$1" {tmp_path}/seen.par\nexec {sys.executable} -I {script} "$1"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    path = program(f'cp "$1" {tmp_path}/seen.par\nexec {sys.executable} -I {elkai_lkh.__file__} "$1"')
     solver = LKH3()
-    assert solver.version == str(program)
+    assert solver.version == str(path)
     (answer,) = solver.solve(CITY, instances(20, 1), samples=1, seed=1)
     assert answer.costs[0] == expected.costs[0]
     seen = elkai_lkh.parameters((tmp_path / "seen.par").read_text())
@@ -199,16 +159,12 @@ def test_a_real_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.lkh
-def test_a_program_that_fails_is_a_failed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last words of LKH when it gives up become the reason."""
+def test_a_program_that_fails_is_a_failed_sample(program: Callable[[str], Path]) -> None:
+    """Its last line becomes the reason."""
     lkh()
-    program = tmp_path / "LKH"
-    program.write_text("#!/bin/sh\necho 'out of luck'\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    program("echo 'out of luck'\nexit 1")
     (answer,) = LKH3().solve(CITY, instances(20, 1), samples=1, seed=1)
-    assert answer.solution is None
-    assert answer.failure == "LKH-3 gave up: out of luck"
+    assert (answer.solution, answer.failure) == (None, "LKH-3 gave up: out of luck")
 
 
 def test_the_exhaustive_reference_is_right() -> None:

@@ -1,4 +1,4 @@
-"""Tests of Ray sessions: number of cores, a clean end, one error message without a cluster."""
+"""Ray sessions: number of cores, a clean end, one error message without a cluster; joining a cluster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -19,8 +23,9 @@ from ray._private.node import Node
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support import ray_cluster
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.processes import descendants, free_port
 from mcvrp.tasks.support.ray_session import kept_ray, ray_session
+from tests.support.fault_kinds import Cluster
 from tests.support.faults import is_alive
 
 
@@ -46,10 +51,7 @@ def stopped_soon() -> Iterator[None]:
 
 
 def test_a_session_begins_and_ends() -> None:
-    """Workers have one thread; at the end Ray is gone, and handlers and environment are restored.
-
-    A kept session is used by the next ones, and its object store holds the objects of all of them.
-    """
+    """Workers have one thread; at the end Ray is gone, and handlers and environment are restored."""
     before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
     with kept_ray(shared_bytes=2**28):
         assert not ray.is_initialized()
@@ -96,7 +98,6 @@ def test_a_raylet_that_is_killed_leaves_no_processes(monkeypatch: pytest.MonkeyP
 
 
 def test_too_many_workers_are_rejected() -> None:
-    """The message has the requested and the available number."""
     cores = local_cores()
     message = f"{cores + 1} workers were requested, but this machine has {cores} cores"
     with pytest.raises(McvrpError, match=message), ray_session(cores + 1):
@@ -121,3 +122,64 @@ def test_a_cluster_that_does_not_answer_is_named(
         with pytest.raises(McvrpError, match=message), ray_session():
             pass
     assert not ray.is_initialized()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster of one core, whose head is not taken for a node of this machine."""
+    # Paths of sockets below it have at most 107 characters: pytest's own folders are too deep.
+    with tempfile.TemporaryDirectory(prefix="mcvrp-r-", ignore_cleanup_errors=True) as folder:
+        cluster = Cluster(Path(folder), free_port())
+        try:
+            cluster.start("head")
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+SESSIONS = """
+import json, psutil, ray
+from pathlib import Path
+from mcvrp.tasks.support.ray_session import CoreCount, ray_session
+for _ in range(2):
+    with ray_session() as workers:
+        cores = sorted(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
+        assert (workers, cores) == (1, [0, 1]), (workers, cores)
+        assert ray.get(ray.remote(lambda: 7).remote()) == 7
+        count = CoreCount()
+        assert count() is None
+        assert ray.wait([count._pending], timeout=120)[0]
+        assert count() == 1
+        (raylet,) = (p for p in psutil.Process().children(recursive=True) if p.name() == "raylet")
+        (folder,) = (Path(part[11:]) for part in raylet.cmdline() if part.startswith("--temp_dir="))
+        assert folder.exists()
+    assert not raylet.is_running()
+    assert not folder.exists()
+    assert not ray.is_initialized()
+print("twice")
+"""
+
+
+@pytest.mark.slow
+def test_a_session_joins_leaves_and_joins_again(cluster: Cluster) -> None:
+    """Its node has no cores; at the end its process and its folder are gone."""
+    done = subprocess.run(  # Ray reads the settings of its token when it is imported
+        [sys.executable, "-c", SESSIONS],
+        env=os.environ | cluster.environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "twice\n", done.stderr
+
+
+@pytest.mark.slow
+def test_a_wrong_token_is_an_error_with_rays_message(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    with pytest.raises(McvrpError, match=r"RAY_ADDRESS=.* \(.*[Tt]oken") as refused, ray_session():
+        pass
+    assert len(str(refused.value)) <= 300

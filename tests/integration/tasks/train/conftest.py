@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.events import RankEvent
-from mcvrp.tasks.train.job import RankJob
+from mcvrp.tasks.train.job import RankEvent, RankJob
 from mcvrp.tasks.train.phases import Launcher
-from tests.support.training import StoppedHere
+from tests.support.training import CITY, StoppedHere, write_dataset
 
 Here = Callable[..., Launcher]
+
+
+def filled(uri: str | Path) -> Store:
+    """Return a store with the datasets "tiny" and, held out, "apart"."""
+    store = Store.open(uri)
+    write_dataset(store, CITY, range(20, 23), 30)
+    write_dataset(store, CITY, range(20, 23), 2, "apart")
+    store.put_json(layout.label_spec("apart"), {"split": "valid"})
+    return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return filled(tmp_path / "store")
 
 
 @pytest.fixture(scope="module")

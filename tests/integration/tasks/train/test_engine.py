@@ -45,7 +45,7 @@ def whole_batch(count: int = 12) -> Batch:
 
 def take(batch: Batch, rows: slice) -> Batch:
     parts = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    return replace(batch, **{name: t[rows] for name, t in parts.items() if isinstance(t, torch.Tensor)})
+    return replace(batch, **{name: t[rows] for name, t in parts.items() if isinstance(t, torch.Tensor)})  # type: ignore[arg-type]
 
 
 def network(config: NetworkConfig) -> FmMcvrp:
@@ -90,14 +90,12 @@ def test_any_number_of_micro_batches_takes_the_step_of_the_whole_batch(tmp_path:
     adam = torch.optim.AdamW(net.parameters(), lr=LR, weight_decay=DECAY)
     sums, norms = [], []
     for _ in range(STEPS):
-        found = losses(net, table, batch)
+        both = losses(net, table, batch)
+        streams = both.problem, both.solution
         adam.zero_grad()
-        (
-            found.problem.loss_sum / found.problem.tokens + found.solution.loss_sum / found.solution.tokens
-        ).backward()
+        torch.stack([stream.loss_sum / stream.tokens for stream in streams]).sum().backward()
         norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), CLIP)))
         adam.step()
-        streams = (found.problem, found.solution)
         sums.append([float(s) for stream in streams for s in (stream.loss_sum.detach(), stream.correct)])
     together(steps_of_every_stage, ranks, tmp_path)
     for zero in (0, 1, 2):
@@ -131,7 +129,6 @@ def compiled_and_eager_steps(rank: int, ranks: int, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
-    """train.compile changes no loss, no accuracy and no name of a parameter."""
     together(compiled_and_eager_steps, 1, tmp_path)
     eager, compiled = torch.load(tmp_path / "sums.pt")
     torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=0)
@@ -141,28 +138,22 @@ def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path)
     """Take a step in micro-batches of ``rows`` with little more memory than the engine occupies."""
     meet_at(port, 0, 1)
     from mcvrp.tasks.train.distributed import distributed
-
-    with distributed(cores=1):
-        answer.write_text(_message_in_little_memory(zero, rows))
-
-
-def _message_in_little_memory(zero: int, rows: int) -> str:
     from mcvrp.tasks.train.engine import Engine, Totals
 
-    torch.set_num_threads(1)
-    batch = whole_batch(256)
-    tokens = int(batch.lengths.sum()), int((batch.path_lengths - 1).sum())
-    engine = Engine(network(LARGE), CityTable.of(CITY), options(zero))
-    engine.step([take(batch, slice(0, 2))], Totals(*tokens), LR)  # loads what is loaded only once
-    occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
-    try:
-        engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], Totals(*tokens), LR)
+    with distributed(cores=1):
+        batch = whole_batch(256)
+        totals = Totals(int(batch.lengths.sum()), int((batch.path_lengths - 1).sum()))
+        engine = Engine(network(LARGE), CityTable.of(CITY), options(zero))
+        engine.step([take(batch, slice(0, 2))], totals, LR)  # loads what is loaded only once
+        occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
         message = "done"
-    except McvrpError as error:
-        message = str(error)
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    return message
+        try:
+            engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], totals, LR)
+        except McvrpError as error:
+            message = str(error)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        answer.write_text(message)
 
 
 @pytest.mark.slow
@@ -171,11 +162,10 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
     tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has a train.micro_tokens with which the same step then fits into the same memory."""
-    monkeypatch.setenv(
-        "MALLOC_MMAP_THRESHOLD_", "65536"
-    )  # the limit is on addresses: return free memory to the system
+    # The limit is on addresses: return free memory to the system.
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))  # type: ignore[attr-defined]
     message = (tmp_path / "message").read_text()
     pattern = (
         r"out of memory: a micro-batch of 256 samples of up to 23 customers has ([\d,]+) tokens, "
@@ -185,5 +175,5 @@ def test_out_of_memory_names_a_micro_batch_that_fits(
     assert match, message
     whole, fits = (int(number.replace(",", "")) for number in match.groups())
     rows = 256 * fits // whole
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, rows, tmp_path / "then"))
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, rows, tmp_path / "then"))  # type: ignore[attr-defined]
     assert (tmp_path / "then").read_text() == "done"

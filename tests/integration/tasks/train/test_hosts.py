@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
@@ -23,14 +22,13 @@ from mcvrp.tasks.train.phases import train_phase
 from tests.support.fault_kinds import Cluster
 from tests.support.faults import start_family
 from tests.support.hosts import Host, hosts
-from tests.support.training import small_spec, write_dataset
+from tests.support.training import CITY, small_spec, write_dataset
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.skipif(os.environ.get("MCVRP_TEST_STACK") != "all", reason="`make test-stack-full` runs it"),
 ]
-CITY = City.uniform(60, seed=3)  # as `tests.support.driven_training` has it
 PHASE = small_spec().phases[1].model_copy(update={"name": "only", "passes": 30})
 SPEC = small_spec(run="one", phases=(PHASE,), ranks=2, checkpoint_every=20)
 _SECONDS = 600.0
@@ -79,7 +77,7 @@ def test_ranks_on_two_hosts(
                 assert driver.poll() is None, log.read_text()
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.1)
-            nodes = [name for name, node in cluster.nodes.items() if has_rank(node.members())]
+            nodes = [name for name, node in cluster.nodes.items() if "RayTrainWorker" in str(node.members())]
             assert len(nodes) == 2, log.read_text()
             chosen = next(name for name in nodes if name != "head")
             fault(cluster, cluster.places[chosen], chosen)  # type: ignore[arg-type]
@@ -91,8 +89,3 @@ def test_ranks_on_two_hosts(
             cluster.stop()
     assert "restarted from step" in log.read_text()
     np.testing.assert_array_equal(rows(store, "hosts"), rows(store, "one"))
-
-
-def has_rank(members: dict[int, str]) -> bool:
-    """Return whether a worker of Ray Train is among them."""
-    return any("RayTrainWorker" in title for title in members.values())

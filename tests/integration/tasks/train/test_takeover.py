@@ -10,26 +10,17 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.lease import Holder
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.storage.training.checkpoints import checkpoints
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.events import RankEvent, Warned
+from mcvrp.tasks.train.job import RankEvent, Warned
 from tests.integration.tasks.train.conftest import Here
-from tests.support.training import StoppedHere, small_spec, write_dataset
+from tests.support.training import CITY, StoppedHere, small_spec
 
-CITY = City.uniform(60, seed=3)
 SPEC = small_spec(run="run", checkpoint_every=5)
 LEASE = layout.trainer_lease(SPEC.run)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store.open(tmp_path / "store")
-    write_dataset(store, CITY, range(20, 23), 30)
-    return store
 
 
 def train(store: Store, launch: stage.Launcher, **changes: object) -> stage.PhaseSummary:
@@ -37,38 +28,26 @@ def train(store: Store, launch: stage.Launcher, **changes: object) -> stage.Phas
     return stage.train_phase(store, CITY, spec, "I", Path(f"{store.uri}-cache"), launch)
 
 
-def files(store: Store) -> dict[str, bytes]:
-    """Return all files of the run but the lease."""
+def files_but_lease(store: Store) -> dict[str, bytes]:
     return {path: store.get(path) for path in store.list(layout.run_dir(SPEC.run)) if path != LEASE}
 
 
-def expire(store: Store) -> None:
-    """Make the holder of the lease look dead, like one without heartbeats."""
+def take_over(store: Store, launch: stage.Launcher, **changes: object) -> None:
+    """Train while the holder of the lease looks dead, like one without heartbeats."""
     holder = Holder.decode(store.get(LEASE))
     store.put(LEASE, replace(holder, started="before").encode())
-
-
-def finish(store: Store, here: Here) -> None:
-    """Take over and finish."""
-    expire(store)
-    assert train(store, here()).complete
-
-
-def stop_early(store: Store, here: Here) -> None:
-    """Take over and stop before the step that the other trainer has reached."""
-    expire(store)
     with contextlib.suppress(StoppedHere):
-        train(store, here(stop_at=4), checkpoint_every=3)
-
-
-def remove(store: Store, here: Here) -> None:
-    """Remove the lease, as a person does."""
-    store.delete(LEASE)
+        train(store, launch, **changes)
 
 
 @pytest.mark.parametrize(
     ("happens", "kept"),
-    [(finish, [10, 12]), (stop_early, [3]), (remove, [])],
+    [
+        (lambda store, here: take_over(store, here()), [10, 12]),
+        # before the step that the other trainer has reached
+        (lambda store, here: take_over(store, here(stop_at=4), checkpoint_every=3), [3]),
+        (lambda store, here: store.delete(LEASE), []),  # as a user does
+    ],
     ids=["finish", "stop early", "remove"],
 )
 def test_a_trainer_that_lost_its_lease_saves_nothing_more(
@@ -90,14 +69,14 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(
         if isinstance(event, Warned) and silent:
             silent.clear()
             happens(store, here)
-            left.update(files(store))
+            left.update(files_but_lease(store))
 
     monkeypatch.setattr(Store, "put", no_answer)
     monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
     # a heartbeat may see the successor, or that it has ended and removed the lease
     with pytest.raises(McvrpError, match=r"(now names .*|has been removed): .* this one stops"):
         train(store, here(hear=hear))
-    assert files(store) == left
+    assert files_but_lease(store) == left
     assert [state.step for state in checkpoints(store, SPEC.run, "I")] == kept
     again = train(store, here())
     assert (again.began_at, again.step) == (max(kept, default=0), 12)

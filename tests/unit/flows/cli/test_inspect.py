@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import draw, inspect
-from mcvrp.flows.cli.inspect_kinds import dataset_of
-from mcvrp.flows.cli.verify import verification_document, verification_text
 from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -26,7 +26,6 @@ from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
 
 @pytest.fixture(scope="module")
 def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with the dataset d and its card, and the dataset bare without one."""
     store = Store.open(tmp_path_factory.mktemp("store"))
     make_dataset(store, label_spec())
     write_card(store, CITY, "d")
@@ -34,33 +33,20 @@ def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
-def test_a_dataset_is_found_by_name_and_by_path(carded: Store) -> None:
-    """NAME and labels/NAME are the same; other paths are not datasets."""
-    assert dataset_of(carded, "d") == dataset_of(carded, "labels/d/") == "d"
-    for path in ("", "labels", "e", "labels/d/data/n=020", "-", "cities/c"):
-        assert dataset_of(carded, path) is None
-
-
 def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
-    """As text with an aligned table and its path, and as a document with the figures."""
     outcome = inspect(carded, "d")
     assert "20 solved instances" in outcome.text
     assert carded.url(layout.card("d")) in outcome.text
     assert outcome.document["manifest"]["rows"] == 20
     assert [size["n"] for size in outcome.document["sizes"]] == [20, 21]
     json.dumps(outcome.document)
-    assert inspect(carded, "labels/d") == outcome
-
-
-def test_a_dataset_without_card(carded: Store) -> None:
-    """The totals come from the manifest."""
-    text = inspect(carded, "bare").text
-    assert "no card yet" in text
-    assert "10" in text
+    assert inspect(carded, "labels/d/") == outcome
+    bare = inspect(carded, "bare").text
+    assert "no card yet" in bare
+    assert "10" in bare
 
 
 def test_files_and_folders_are_described(carded: Store) -> None:
-    """A folder by its files, Parquet by its columns and footer, others by their size."""
     assert "labels/d/data/n=020/part-00000.parquet" in inspect(carded, "labels/d/data/n=020").text
     shard = inspect(carded, layout.label_shard("d", 20, 0))
     assert shard.document["rows"] == 6
@@ -70,17 +56,12 @@ def test_files_and_folders_are_described(carded: Store) -> None:
         inspect(carded, "nowhere")
 
 
-def put_json(store: Store, *paths: str) -> None:
-    for path in paths:
-        store.put_json(path, {"here": path})
-
-
 @pytest.fixture
 def full(tmp_path: Path) -> Store:
-    """A store with artifacts of every kind, several with the same name."""
     store = Store.open(tmp_path / "store")
     save_city(store, "lyon", CITY)
-    put_json(store, "labels/laptop/spec.json", "training/laptop/spec.json", "benchmarks/alps/summary.json")
+    for path in ("labels/laptop/spec.json", "training/laptop/spec.json", "benchmarks/alps/summary.json"):
+        store.put_json(path, {"here": path})
     store.put(
         "training/laptop/README.md", b"# Run\n\n![Losses](losses.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     )
@@ -96,7 +77,7 @@ def full(tmp_path: Path) -> Store:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "part"),
     [
         ("", "labels"),
         ("labels", "labels/laptop"),
@@ -106,38 +87,32 @@ def full(tmp_path: Path) -> Store:
         ("benchmarks/alps/summary.json", '"here": "benchmarks/alps/summary.json"'),
         ("training/laptop", "losses.png"),
         ("laptop", "training run  training/laptop"),
-        ("fm", "night-1"),
+        ("fm", "slower"),
         ("night-2", '"number": 2'),
         ("paris", "monday.csv"),
         ("driven/paris/quarantine/ab.csv", "no such customer: Zoë"),
         ("old", "training.safetensors"),
     ],
 )
-def test_a_name_of_any_kind_is_described(full: Store, path: str, said: str) -> None:
-    """As text and as JSON, by its path and by its whole address."""
+def test_a_name_of_any_kind_is_described(
+    full: Store, path: str, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcome = inspect(full, path)
-    assert said in outcome.text or said in json.dumps(outcome.document, indent=2)
-    json.dumps(outcome.document)
-    assert path in ("", "laptop") or inspect(full, full.url(path)) == outcome or "/" not in path
-
-
-def test_a_path_may_be_relative_to_the_current_folder(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a shell completes it: from the parent folder of the store, and from within."""
-    monkeypatch.chdir(Path(full.uri).parent)
-    assert inspect(full, "store/labels/laptop/spec.json") == inspect(full, "labels/laptop/spec.json")
-    monkeypatch.chdir(Path(full.uri, "training"))
-    assert inspect(full, "./laptop/") == inspect(full, "training/laptop")
+    assert part in outcome.text or part in json.dumps(outcome.document, indent=2)
+    if "/" in path:
+        monkeypatch.chdir(Path(full.uri).parent)
+        assert inspect(full, full.url(path)) == inspect(full, f"store/{path}") == outcome
+        monkeypatch.chdir(Path(full.uri, path.split("/")[0]))
+        assert inspect(full, f"./{path.partition('/')[2]}/") == outcome
 
 
 def test_nights_are_in_their_order(full: Store) -> None:
-    """One row each, with the decision."""
     text = inspect(full, "nights/fm").text
     assert text.index("night-1") < text.index("night-2")
-    assert "slower" in text
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("labels/lptop", r"nothing at .*labels/lptop: did you mean labels/laptop"),
         ("laptp", r"did you mean labels/laptop, training/laptop\?"),
@@ -148,23 +123,22 @@ def test_nights_are_in_their_order(full: Store) -> None:
         ("lyon@champion", "no model 'lyon'"),
     ],
 )
-def test_a_missing_artifact_is_reported_with_suggestions(full: Store, path: str, said: str) -> None:
-    """One sentence with similar names."""
-    with pytest.raises(McvrpError, match=said):
+def test_a_missing_artifact_is_reported_with_suggestions(full: Store, path: str, message: str) -> None:
+    with pytest.raises(McvrpError, match=message):
         inspect(full, path)
 
 
-@pytest.mark.parametrize("extension", ["json", "parquet", "safetensors"])
+@pytest.mark.parametrize("extension", ["json", "parquet", "safetensors", "csv"])
 def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
-    """The sentence names the file."""
-    store = Store.open(tmp_path)
-    store.put(f"labels/d/x.{extension}", b"\xff{ not what it says")
+    store, path = Store.open(tmp_path), f"labels/d/x.{extension}"
+    store.put(path, b"\xff{ not what it says")
     with pytest.raises(McvrpError, match=rf"x\.{extension} is (no |not )"):
-        inspect(store, f"labels/d/x.{extension}")
+        inspect(store, path)
 
 
-def test_an_instance_is_drawn(carded: Store, tmp_path: Path) -> None:
-    """With its routes, into the given file, and described in a line."""
+def test_an_instance_is_drawn(
+    carded: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "x.png"
     outcome = draw(carded, "labels/d", 21, 7, target)
     assert target.read_bytes().startswith(b"\x89PNG")
@@ -172,6 +146,12 @@ def test_an_instance_is_drawn(carded: Store, tmp_path: Path) -> None:
     assert f"{len(label.solution.routes)} routes, cost {label.cost:.6g}" in outcome.text
     assert outcome.document["cost"] == label.cost
     json.dumps(outcome.document)
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["inspect", "d", "--draw", "20", "3", "--store", carded.uri]) == 0
+    assert (tmp_path / "d-n020-i3.png").exists()
+    assert "d-n020-i3.png" in capsys.readouterr().out
+    with pytest.raises(McvrpError, match=r"cannot write .*x\.png .*--out"):
+        draw(carded, "d", 20, 0, tmp_path / "no" / "x.png")
 
 
 def test_an_instance_after_a_row_without_label_is_found(tmp_path: Path) -> None:
@@ -189,42 +169,23 @@ def test_an_instance_after_a_row_without_label_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "n", "i", "said"),
+    ("path", "n", "i", "message"),
     [
         ("d", 20, 10, r"no label of instance \(n=20, i=10\): it has 10 labels of n=20"),
         ("d", 55, 0, r"it has 0 labels of n=55"),
         ("d", 20, -1, "i counts from 0"),
-        ("e", 20, 0, "no dataset 'e'"),
         ("cities/c", 20, 0, "no dataset 'cities/c'"),
     ],
 )
 def test_a_label_that_does_not_exist_is_not_drawn(
-    carded: Store, tmp_path: Path, path: str, n: int, i: int, said: str
+    carded: Store, tmp_path: Path, path: str, n: int, i: int, message: str
 ) -> None:
-    """One sentence, and no file."""
-    with pytest.raises(McvrpError, match=said):
+    with pytest.raises(McvrpError, match=message):
         draw(carded, path, n, i, tmp_path / "x.png")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_picture_that_cannot_be_written_is_named(carded: Store, tmp_path: Path) -> None:
-    """The message has the file and the remedy."""
-    with pytest.raises(McvrpError, match=r"cannot write .*x\.png .*--out"):
-        draw(carded, "d", 20, 0, tmp_path / "no" / "x.png")
-
-
-def test_the_command_draws_where_it_runs(
-    carded: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`mcvrp inspect d --draw 20 3` names its file after what it shows."""
-    monkeypatch.chdir(tmp_path)
-    assert cli.run(["inspect", "d", "--draw", "20", "3", "--store", carded.uri]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["d-n020-i3.png"]
-    assert "d-n020-i3.png" in capsys.readouterr().out
-
-
 def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small pictures are inside, large ones are links, and without a card there is nothing."""
     text = card_markdown(carded, "d")
     assert text.count("data:image/png;base64,") == 3
     assert "20 solved instances" in text
@@ -233,39 +194,19 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pyt
     assert card_markdown(carded, "bare") == ""
 
 
-# mcvrp verify
-
-
-def report(**changes: object) -> VerificationReport:
-    base = {"dataset": "d", "verified_at": "now", "fingerprint": "f", "rows": 9, "files": 2}
-    return VerificationReport(**{**base, "faults": (), "missing": (), **changes})  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[VerificationReport]:
-    """Reports that verify returns without reading anything."""
-    queue: list[VerificationReport] = []
-    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: queue[0])
-    monkeypatch.setenv("MCVRP_STORE", str(tmp_path))
-    return queue
-
-
-def test_a_good_report_is_one_line_and_code_0(
-    reports: list[VerificationReport], capsys: pytest.CaptureFixture[str]
+def test_a_verification_is_a_line_per_fault_and_a_summary(
+    carded: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Number of labels and files, and labels per second."""
-    reports.append(report())
+    """The exit code is 1 if there is a fault; labels that are missing and files not checked follow."""
+    monkeypatch.setenv("MCVRP_STORE", carded.uri)
+    good = VerificationReport("d", "now", "f", rows=9, files=2, faults=(), missing=())
+    reports = [good]
+    monkeypatch.setattr("mcvrp.flows.cli.verify.verify_dataset", lambda *_, **__: reports[-1])
     assert cli.run(["verify", "d"]) == 0
-    assert capsys.readouterr().out.startswith("9 labels in 2 files verified in ")
-
-
-def test_faults_are_a_line_each_and_code_1(
-    reports: list[VerificationReport], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With file, row and instance, then missing labels and files that were not checked."""
+    assert re.fullmatch(r"9 labels in 2 files verified in .*s \([\d,]+/s\)\n", capsys.readouterr().out)
     faults = (FileFault("a.parquet", "s", "it is wrong", 20, 3, 9), FileFault("b.parquet", "s", "it is gone"))
     missing = ((20, 5, 6), (21, 0, 4))
-    reports.append(report(faults=faults, missing=missing, quarantined=1, unchecked=("the rest",)))
+    reports += [replace(good, faults=faults, missing=missing, quarantined=1, unchecked=("the rest",))]
     assert cli.run(["verify", "d"]) == 1
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
@@ -279,9 +220,3 @@ def test_faults_are_a_line_each_and_code_1(
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["good"], document["faults"][0]["row"]) == (False, 3)
-
-
-def test_a_report_has_the_speed() -> None:
-    """Labels per second."""
-    assert verification_text(report(), 3.0).endswith("9 labels in 2 files verified in 3.0 s (3/s)")
-    assert verification_document(report(), 3.0)["seconds"] == 3.0

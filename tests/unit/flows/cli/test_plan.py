@@ -6,35 +6,28 @@ import json
 
 import pytest
 
-from mcvrp.flows.cli.costs import START_SECONDS, row_bytes
 from mcvrp.flows.cli.output import plain
-from mcvrp.flows.cli.plan import BenchmarkPlan, PhasePlan, make_plan, plan_text
+from mcvrp.flows.cli.plan import START_SECONDS, BenchmarkPlan, PhasePlan, make_plan, plan_text, row_bytes
 from mcvrp.flows.config.preset import load_preset
 
 
-def test_the_papers_labels_take_days_not_one_day() -> None:
-    """38.1 M instances of 5 s are 53 thousand core-hours: 5.7 days on 384 cores."""
-    label = make_plan(load_preset("paper"), "paper", cores=2).label
+def test_the_paper_preset_has_the_figures_of_the_paper() -> None:
+    """38.1 M instances of 5 s are 5.7 days on 384 cores; samples and steps of the phases of Table 2."""
+    plan = make_plan(load_preset("paper"), "paper", cores=2)
+    label, phases = plan.label, plan.phases
     assert label.instances == 38_100_000
     assert label.core_hours == pytest.approx(38.1e6 * 5 / 3600, rel=1e-3)
     assert label.cluster_seconds / 86400 == pytest.approx(5.74, abs=0.01)
-
-
-def test_the_papers_phases_have_the_derived_steps() -> None:
-    """Samples and steps of Table 2's phases: 284 K, 194 K, 71 K and 149 K steps of 256 samples."""
-    phases = make_plan(load_preset("paper"), "paper", cores=2).phases
+    assert label.cache_bytes == pytest.approx(40.4e9, rel=0.01)
     assert [phase.samples for phase in phases] == [72_771_000, 49_600_000, 18_100_000, 38_100_000]
     assert [round(phase.steps / 1000) for phase in phases] == [284, 194, 71, 149]
-    assert [phase.paper_hours for phase in phases] == [52, 59, 26, 96]
-
-
-def test_the_papers_network_has_206_million_parameters() -> None:
-    """The plan says how large the model is, within 1 % of the paper's figure."""
-    assert make_plan(load_preset("paper"), "paper", cores=2).parameters == pytest.approx(206e6, rel=0.01)
+    assert plan.parameters == pytest.approx(206e6, rel=0.01)
+    text = plan_text(plan)
+    for part in ("38,100,000 instances", "5.7 days on 384 cores", "284,261", "148,828", "206,", "52 h (I)"):
+        assert part in text
 
 
 def test_tokens_are_counted_sample_by_sample() -> None:
-    """Tokens of a phase equal the sum over its samples, counted the slow way."""
     spec = load_preset("smoke")
     curriculum = spec.curriculum("I")
     shown = [n for last in range(20, 23) for n in range(20, last + 1) for _ in range(16)]
@@ -45,47 +38,31 @@ def test_tokens_are_counted_sample_by_sample() -> None:
 
 
 def test_twice_the_cores_halve_the_work() -> None:
-    """Labelling scales with the cores, but for the start; core-hours do not change."""
     spec = load_preset("paper")
     two, four = make_plan(spec, "paper", cores=2), make_plan(spec, "paper", cores=4)
     assert two.label.seconds == pytest.approx(2 * four.label.seconds, rel=1e-3)
     assert two.label.core_hours == four.label.core_hours
-
-
-def test_fewer_workers_than_cores_bound_the_labelling() -> None:
-    """`label.workers` is what labelling may use, whatever the machine has."""
-    spec = load_preset("paper", ["label.workers=2"])
-    assert make_plan(spec, "paper", cores=64).label.cores == 2
+    assert make_plan(load_preset("paper", ["label.workers=2"]), "paper", cores=64).label.cores == 2
 
 
 @pytest.mark.parametrize(
     ("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)]
 )
 def test_the_size_of_a_row_is_near_the_measured_one(customers: int, n: int, measured: float) -> None:
-    """The estimate is within 15 % of what files of sweep solutions took."""
     assert row_bytes(customers, n) == pytest.approx(measured, rel=0.15)
 
 
-def test_the_text_says_what_the_paper_preset_must_say() -> None:
-    """A person reads instances, days, steps and parameters."""
-    text = plan_text(make_plan(load_preset("paper"), "paper", cores=2))
-    for said in ("38,100,000 instances", "5.7 days on 384 cores", "284,261", "148,828", "206,", "52 h (I)"):
-        assert said in text
-
-
 def test_a_plan_is_json() -> None:
-    """`mcvrp plan --json` gets the same figures as a document."""
     document = json.loads(json.dumps(plain(make_plan(load_preset("laptop"), "laptop", cores=2))))
     assert document["label"]["instances"] == 5 * load_preset("laptop").label.count
     assert [phase["phase"] for phase in document["phases"]] == ["I", "II-A", "II-B", "II-C", "III"]
 
 
 def test_a_phase_by_policy_costs_its_draws() -> None:
-    """As many instances and steps as it says; twice the samples are about twice the time, labels on top."""
 
     def planned(**changes: float) -> PhasePlan:
-        told = [f"train.phases.4.policy.{field}={value}" for field, value in changes.items()]
-        return make_plan(load_preset("laptop", told), "laptop", cores=2).phases[4]
+        overrides = [f"train.phases.4.policy.{field}={value}" for field, value in changes.items()]
+        return make_plan(load_preset("laptop", overrides), "laptop", cores=2).phases[4]
 
     plan = {samples: planned(samples=samples, labels=0) for samples in (8, 16)}
     policy = load_preset("laptop").train.phases[4].policy
@@ -97,7 +74,6 @@ def test_a_phase_by_policy_costs_its_draws() -> None:
 
 
 def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
-    """One a size, 100 epochs of 1.28 M instances in the paper; none where the row is left out."""
     plan = make_plan(load_preset("paper", ['benchmark.methods=["am"]']), "paper", cores=2)
     assert plan.attention is not None
     assert (plan.attention.models, plan.attention.instances) == (7, 128_000_000)
@@ -109,7 +85,6 @@ def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
 
 
 def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
-    """Both named budgets take less than 5 s an instance at the paper's sizes, thrifty the least."""
     plan = make_plan(load_preset("paper", []), "paper")
     assert list(plan.label.by_budget) == ["converged", "thrifty"]
     assert plan.label.by_budget["thrifty"] < 0.1 * plan.label.core_hours
@@ -119,7 +94,6 @@ def test_a_flat_budget_is_shown_beside_cheaper_ones() -> None:
 
 
 def test_what_is_held_out_is_counted() -> None:
-    """Beside the instances to train on; its labels cost time and bytes, its name no step."""
     with_it, without = (
         make_plan(load_preset("laptop", changes), "laptop", cores=2)
         for changes in ([], ["label.held_out=0", "train.held_out="])
@@ -135,26 +109,16 @@ def test_what_is_held_out_is_counted() -> None:
 
 @pytest.mark.parametrize(("preset", "most"), [("laptop", 20 * 60), ("evening", 3 * 3600)])
 def test_a_preset_takes_no_longer_than_it_promises(preset: str, most: float) -> None:
-    """All of `mcvrp run`, on two cores, with whatever its benchmark compares with."""
     assert make_plan(load_preset(preset), preset, cores=2).seconds < most
 
 
 def test_the_gpu_preset_fits_its_promise() -> None:
-    """A city of 500, about 25 M parameters, labels of 60 MB at most."""
     plan = make_plan(load_preset("gpu"), "gpu", cores=16)
-    assert plan.customers == 500
-    assert plan.parameters == pytest.approx(25e6, rel=0.02)
+    assert (plan.customers, plan.parameters) == (500, pytest.approx(25e6, rel=0.02))
     assert plan.label.bytes < 60e6
 
 
-def test_the_papers_labels_are_40_gb_on_each_machine_that_trains() -> None:
-    """The plan says what the machines' own copies take."""
-    plan = make_plan(load_preset("paper"), "paper", cores=2)
-    assert plan.label.cache_bytes == pytest.approx(40.4e9, rel=0.01)
-
-
 def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
-    """Equal time is a limit; what decodes more takes longer; the paper's heuristics stay as they were."""
 
     def plan(*methods: str) -> BenchmarkPlan:
         change = f"benchmark.methods={list(methods)}"

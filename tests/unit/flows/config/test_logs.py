@@ -17,24 +17,22 @@ logger = logging.getLogger("mcvrp.tasks.some.module")
 
 
 def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """At level INFO, from any thread, once even within a nested `terminal`; nothing on stdout."""
     root = logging.getLogger("mcvrp")
     before = (list(root.handlers), root.level, root.propagate)
     with terminal(), terminal():
-        logger.info("%d labels", 3)
+        logger.info("%d done", 3)
         logger.debug("a detail")
         thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
         thread.start()
         thread.join()
     logger.warning("after it")
-    assert capsys.readouterr() == ("", "3 labels\na worker was lost\n")
+    assert capsys.readouterr() == ("", "3 done\na worker was lost\n")
     assert (list(root.handlers), root.level, root.propagate) == before
 
 
 def test_the_terminal_gets_no_secret(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the message, its arguments or a traceback."""
     monkeypatch.setenv("SOME_PASSWORD", "hush-hush")
     with terminal():
         logger.info("hush-hush %s", ValueError("hush-hush"))
@@ -65,7 +63,6 @@ def test_an_import_sets_no_handler_up() -> None:
 def test_prefect_logs_our_loggers_and_those_of_the_user(
     variable: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The logs of a run contain our lines besides others."""
     name = "PREFECT_LOGGING_EXTRA_LOGGERS"
     monkeypatch.setenv(name, variable) if variable is not None else monkeypatch.delenv(name, raising=False)
     settings.prepare(verbose=False)

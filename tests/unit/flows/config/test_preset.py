@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
-from mcvrp.flows.config.preset import Override, load_preset, preset_names
-from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.preset import FOLDER, Override, load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 
@@ -25,32 +20,17 @@ def error(name: str, *overrides: str) -> str:
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_included_preset_is_valid(name: str) -> None:
-    """An included preset loads, and uses a name of its own in the store."""
     spec = load_preset(name)
     assert {spec.city.name, spec.label.dataset, spec.train.run, spec.benchmark.run} == {name}
 
 
-def test_the_paper_preset_has_the_papers_figures() -> None:
-    """City, labels, network, phases and benchmark of the `paper` preset are those of Sec. 5."""
+def test_learning_rates_and_counts_of_the_paper_preset() -> None:
     spec = load_preset("paper")
-    assert spec.city.customers == 10_000
-    assert (spec.label.smallest, spec.label.largest, spec.label.count) == (20, 400, 100_000)
-    assert (spec.label.solver, spec.label.time_limit, spec.label.fleet) == ("hgs", 5.0, "default")
-    network = spec.train.network
-    assert (network.dim, network.heads, network.ff, network.dropout) == (768, 12, 3072, 0.1)
-    assert (network.encoder_layers, network.decoder_layers) == (12, 12)
-    assert spec.train.batch == 256
-    assert [(p.name, p.first, p.last, p.trunc, p.trains, p.rotation) for p in spec.train.phases] == [
-        ("I", 20, 400, 1000, "encoder", False),
-        ("II-A", 20, 50, None, "both", True),
-        ("II-B", 200, 200, None, "both", True),
-        ("II-C", 400, 400, None, "both", True),
-    ]
     first, *others = (phase.learning_rate() for phase in spec.train.phases)
     assert [first(k, 284_261) for k in (1, 10_000, 40_000)] == pytest.approx([0.01, 0.01, 0.005])
     assert [rate(k, 70_000) for rate in others for k in (1, 70_000)] == pytest.approx([2**0.5 * 1e-3] * 6)
     assert spec.benchmark.counts == {**dict.fromkeys((20, 50, 100, 200, 400), 1000), 600: 100, 800: 100}
-    assert spec.benchmark.samples == (1, 100, 1000)
+    assert (spec.train.optimizer, spec.train.network.pointer) == ("adamw", False)
 
 
 def test_the_benchmark_follows_the_fleet_of_the_labels() -> None:
@@ -73,16 +53,6 @@ def test_the_demo_has_a_row_for_every_table_and_test_of_the_paper() -> None:
     assert spec.benchmark.samples_of("hgs") == (1, spec.benchmark.samples_of("fm-ns")[-1])
 
 
-def test_every_preset_begins_with_the_phases_of_the_paper() -> None:
-    """First the encoder on some labels, then both on growing sets; the preset `paper` has no others."""
-    for name in preset_names():
-        phases = load_preset(name).train.phases
-        assert [(phase.name, phase.trains) for phase in phases[:2]] == [("I", "encoder"), ("II-A", "both")]
-        assert all(phase.trains == ("policy" if phase.name == "III" else "both") for phase in phases[1:])
-    assert load_preset("paper").train.optimizer == "adamw"
-    assert not load_preset("paper").train.network.pointer
-
-
 @pytest.mark.parametrize(
     ("text", "path", "value"),
     [
@@ -95,23 +65,17 @@ def test_every_preset_begins_with_the_phases_of_the_paper() -> None:
     ],
 )
 def test_a_value_that_is_not_toml_is_text(text: str, path: tuple[str | int, ...], value: object) -> None:
-    """TOML values keep their types, anything else is a string."""
     override = Override.parse(text)
     assert (override.path, override.value) == (path, value)
 
 
 def test_set_changes_single_fields() -> None:
-    """Fields of tables and of lists of tables change, and nothing else does."""
     before = load_preset("smoke").model_dump()
     after = load_preset("smoke", ["label.fleet=10000", "train.phases.1.lr=0.5"]).model_dump()
     assert after["label"]["fleet"] == 10_000
     assert after["train"]["phases"][1]["lr"] == 0.5
     after["label"]["fleet"], after["train"]["phases"][1]["lr"] = "default", before["train"]["phases"][1]["lr"]
     assert after == before
-
-
-def test_set_without_a_value_restores_the_default() -> None:
-    """An empty value removes a field, so that one that excludes it can be set."""
     spec = load_preset("smoke", ["label.iterations=", "label.time_limit=2"])
     assert (spec.label.iterations, spec.label.time_limit) == (None, 2.0)
 
@@ -120,19 +84,13 @@ def test_set_without_a_value_restores_the_default() -> None:
     ("override", "parts"),
     [
         ("label.cuont=3", ["label.cuont", "did you mean count?"]),
-        ("lable.count=3", ["lable", "did you mean label?"]),
         ("label.zzz=3", ["label.zzz", "[label] has", "smallest"]),
         ("label.count=-3", ["label.count must be at least 1, not -3"]),
         ("label.count=2.5", ["label.count must be a whole number, not 2.5"]),
-        ("label.count=many", ["label.count must be a whole number, not 'many'"]),
         ("label.fleet=many", ["label.fleet must be 'default' or a whole number, not 'many'"]),
-        ("label.solver=hgz", ["label.solver must be", "'hgs'", "not 'hgz'"]),
-        ("label=3", ["label must be a table, not 3"]),
         ("label.time_limit=3", ["time_limit and iterations exclude each other"]),
         ("label.smallest=60", ["smallest = 60 is above largest = 22"]),
         ("city.name=a/b", ["city.name must be a name of letters", "not 'a/b'"]),
-        ("city.customers=0", ["city.customers must be at least 1, not 0"]),
-        ("train.phases.0.lr=fast", ["train.phases.0.lr must be a number, not 'fast'"]),
         ("train.phases.9.lr=1", ["train.phases", "indices 0 to 2"]),
         ("train.phases.first.lr=1", ["train.phases", "indices 0 to 2"]),
         ("label.count.x=1", ["label.count", "single value without a field x"]),
@@ -143,113 +101,64 @@ def test_set_without_a_value_restores_the_default() -> None:
         ("label.largest=51", ["label.largest = 51 is more than the city has customers (50)"]),
         ("benchmark.sizes=[20, 51]", ["benchmark.sizes.1 = 51 is more than the city has customers (50)"]),
         ("label.smallest=19", ["label.smallest = 19", "no capacity rule", "capacity = [low, high]"]),
-        ("benchmark.sizes=[10]", ["benchmark.sizes.0 = 10", "no capacity rule"]),
         ("train.phases.2.last=30", ["train.phases.2.last = 30", "labels are made for 20 to 22 customers"]),
         ("label.smallest=21", ["train.smallest = 20", "labels are made for 21 to 22 customers"]),
         ("train.dataset=other", ["train.dataset = 'other' is not the dataset of label.dataset ('smoke')"]),
         ("label.split=test", ["held_out = 4 requires split train, not test"]),
         ("label.held_out=0", ["train.held_out = 'smoke-held-out' is labelled only if label.held_out is"]),
-        (
-            "train.held_out=other",
-            ["train.held_out = 'other' is not the held-out set of the labels ('smoke-held-out')"],
-        ),
+        ("train.held_out=other", ["train.held_out = 'other' is not the held-out set of the labels ('smoke-"]),
         ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
         ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower the batch"]),
     ],
 )
 def test_a_bad_field_is_named_in_one_sentence(override: str, parts: list[str]) -> None:
-    """The sentence names the field, the value and the expected value."""
     sentence = error("smoke", override)
     assert all(part in sentence for part in parts), sentence
 
 
-def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Yield every field of ``model`` and of the models in it, with its path."""
-    for name, field in model.model_fields.items():
-        yield f"{path}{name}", field
-        for inner in (field.annotation, *get_args(field.annotation)):
-            if isinstance(inner, type) and issubclass(inner, BaseModel):
-                yield from fields(inner, f"{path}{name}.")
-
-
-def test_every_field_has_a_description() -> None:
-    """The forms of the Prefect UI show it."""
-    described = {path: field.description for path, field in fields(PipelineSpec)}
-    assert {"city.seed", "train.phases.lr", "train.network.dim"} <= set(described)
-    assert [path for path, text in described.items() if not text] == []
-
-
-def test_labels_of_another_split_are_not_trained_on() -> None:
-    """Held-out and benchmark instances are not training data."""
+def test_rules_between_sections() -> None:
+    """Models are not trained on held-out or benchmark instances; Table 1 ends at 1000 customers."""
     apart = ("label.held_out=0", "train.held_out=")
-    for split in ("test", "valid"):
-        parts = f"label.split = '{split}': models must not be trained"
-        assert parts in error("smoke", f"label.split={split}", *apart)
+    assert "label.split = 'test': models must not be trained" in error("smoke", "label.split=test", *apart)
     assert load_preset("smoke", apart).train.held_out is None
-
-
-def test_sizes_without_a_capacity_rule_are_refused() -> None:
-    """Table 1 ends at 1000 customers; larger sizes need `capacity`."""
     assert "no capacity rule for 1001 customers" in error("paper", "label.largest=1001")
     wide = ["label.largest=1001", "label.capacity=[70, 79]"]
     assert load_preset("paper", wide).label.largest == 1001
-
-
-def test_an_unknown_preset_is_answered_with_a_suggestion() -> None:
-    """The nearest name, otherwise the list of all presets."""
-    assert "did you mean laptop?" in error("laptp")
-    assert "evening, gpu, laptop, paper, smoke" in error("zzz")
-
-
-def test_files_are_presets_too(tmp_path: Path) -> None:
-    """A TOML file of the user is read like an included preset."""
-    source = Path(__file__).parents[4] / "flows" / "presets" / "smoke.toml"
-    own = tmp_path / "own.toml"
-    own.write_text(source.read_text())
-    assert load_preset(str(own)) == load_preset("smoke")
+    assert "(and 1 more)" in error("smoke", "label.count=0", "city.seed=-1")
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("content", "parts"),
     [
-        ("[city\nname = 1", ["own.toml is not valid TOML", "line 1"]),
-        ("a = 1\nb =\n", ["own.toml is not valid TOML", "line 2"]),
-        ("", ["own.toml: ", "is missing"]),
-        ("city = []", ["own.toml: ", "city must be a table"]),
-        ("[city]\ncustomres = 5", ["own.toml: ", "city.customres", "did you mean customers?"]),
+        (b"a = 1\nb =\n", ["own.toml is not valid TOML", "line 2"]),
+        (b"", ["own.toml: ", "is missing"]),
+        (b"city = []", ["own.toml: ", "city must be a table"]),
+        (b"[city]\ncustomres = 5", ["own.toml: ", "city.customres", "did you mean customers?"]),
+        (b"\xff\xfe\x00", ["own.toml cannot be read"]),
+        (None, ["no preset file"]),
     ],
 )
-def test_an_invalid_file_is_named_with_the_line_or_field(tmp_path: Path, text: str, parts: list[str]) -> None:
-    """Malformed TOML: the line; a missing or unknown field: its name; in both cases the file."""
+def test_an_invalid_file_is_named(tmp_path: Path, content: bytes | None, parts: list[str]) -> None:
     own = tmp_path / "own.toml"
-    own.write_text(text)
+    if content is None:
+        own.mkdir()
+    else:
+        own.write_bytes(content)
     sentence = error(str(own))
     assert all(part in sentence for part in parts), sentence
 
 
-def test_a_file_that_is_missing_or_not_text_is_rejected(tmp_path: Path) -> None:
-    """Binary data, a missing file, and a folder."""
-    own = tmp_path / "own.toml"
-    own.write_bytes(b"\xff\xfe\x00")
-    assert "own.toml cannot be read" in error(str(own))
+def test_names_and_files_of_presets(tmp_path: Path) -> None:
+    """An unknown name is answered with the nearest one, otherwise with all; a file is read like a preset."""
+    assert "did you mean laptop?" in error("laptp")
+    assert "evening, gpu, laptop, paper, smoke" in error("zzz")
     assert "no preset file" in error(str(tmp_path / "other.toml"))
-    (tmp_path / "folder.toml").mkdir()
-    assert "no preset file" in error(str(tmp_path / "folder.toml"))
-
-
-def test_the_first_of_several_errors_is_shown_with_the_number_of_others() -> None:
-    """One sentence, not a list."""
-    assert "(and 1 more)" in error("smoke", "label.count=0", "city.seed=-1")
-
-
-def test_the_curriculum_of_a_spec_has_the_steps_of_its_phases() -> None:
-    """II-A of `smoke` has 80 + 120 samples in batches of 16."""
-    spec: PipelineSpec = load_preset("smoke")
-    assert (spec.curriculum("II-A").samples, spec.curriculum("II-A").steps) == (200, 12)
+    own = tmp_path / "own.toml"
+    own.write_bytes((FOLDER / "smoke.toml").read_bytes())
+    assert load_preset(str(own)) == load_preset("smoke")
 
 
 def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:
-    """By its name alone, or with its file; the number of customers is not used."""
     spec = load_preset("smoke", ["city.name=lyon", "city.source=imported", "city.customers=3"])
     assert spec.city.title == "lyon, imported"
     spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, str]]]:
-    """Values that each bar has shown, by its key."""
     bars: dict[str, list[tuple[float, str]]] = {}
     keys: dict[UUID, str] = {}
     numbers = count()
@@ -41,19 +41,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[float, str]]]:
     return bars
 
 
-def test_two_datasets_of_one_run_have_different_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prefect stores artifacts with the same key as versions of one artifact."""
-    keys: list[str] = []
-
-    def create(markdown: str, key: str, **_: Any) -> None:
-        keys.append(key)
-
-    monkeypatch.setattr(artifacts, "create_markdown_artifact", create)
-    for dataset in ("laptop", "laptop-held-out", "Lyon_2.b"):
-        artifacts.show_figures(f"label {dataset}", "Labels", {"labels": 3})
-    assert keys == ["label-laptop", "label-laptop-held-out", "label-lyon-2-b"]
-
-
 @pytest.mark.parametrize(
     ("subject", "label", "key"),
     [
@@ -65,13 +52,11 @@ def test_two_datasets_of_one_run_have_different_keys(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_the_key_of_a_bar_repeats_no_word(subject: str, label: str, key: str) -> None:
-    """Stage and output, followed by the other words of the label."""
     assert artifacts.progress_key(subject, label) == key
     assert _PREFECT_TAKES.fullmatch(key)
 
 
 def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[float, str]]]) -> None:
-    """Work that reports its progress is shown from 0 to 100 %."""
     with artifacts.showing_progress("label d"):
         for label in ("labels d", "card d"):
             with Progress(label, 2, "labels") as progress:
@@ -80,64 +65,40 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
     assert all(bar[0][0] == 0 and bar[-1][0] == 100 for bar in made.values())
 
 
-def test_steps_advance_one_bar(made: dict[str, list[tuple[float, str]]]) -> None:
-    """Each is shown as it begins; the bar is full at the end."""
-    with artifacts.showing_steps("city c", 2) as begin:
+@pytest.mark.parametrize("fails", [False, True])
+def test_steps_advance_one_bar(made: dict[str, list[tuple[float, str]]], fails: bool) -> None:
+    """Each is shown as it begins; the bar is full at the end, and a step that failed is not shown as done."""
+    with (
+        pytest.raises(ValueError, match="no") if fails else nullcontext(),
+        artifacts.showing_steps("city c", 2) as begin,
+    ):
         begin("addresses")
-        begin("card")
-    assert made == {
-        "city-c-progress": [
-            (0.0, "city c: addresses (1 of 2)"),
-            (50.0, "city c: card (2 of 2)"),
-            (100.0, "city c: done"),
-        ]
-    }
-
-
-def test_the_bar_of_a_step_that_fails_stays_where_it_was(made: dict[str, list[tuple[float, str]]]) -> None:
-    """A failed step is not shown as done."""
-
-    def fail() -> None:
-        with artifacts.showing_steps("city c", 2) as begin:
-            begin("addresses")
+        if fails:
             raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        fail()
-    assert made == {"city-c-progress": [(0.0, "city c: addresses (1 of 2)")]}
-
-
-def test_a_server_that_is_gone_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An artifact that cannot be stored never fails a run."""
-
-    def gone(*_: Any, **__: Any) -> None:
-        raise ConnectionError
-
-    for name in ("create_progress_artifact", "create_markdown_artifact"):
-        monkeypatch.setattr(artifacts, name, gone)
-    with artifacts.showing_steps("city c", 1) as begin, artifacts.showing_progress("city c"):
-        begin("addresses")
-        artifacts.show_figures("city c", "City", {})
+        begin("card")
+    done = [] if fails else [(50.0, "city c: card (2 of 2)"), (100.0, "city c: done")]
+    assert made == {"city-c-progress": [(0.0, "city c: addresses (1 of 2)"), *done]}
 
 
-def test_no_work_waits_for_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bars and figures get one attempt: Prefect's retries take a minute."""
-    retries: list[int] = []
+def test_a_server_that_is_away_delays_and_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars and figures get one attempt: Prefect's retries take a minute. Keys differ by the output."""
+    attempts: list[tuple[str, int]] = []
 
-    def away(*_: Any, **__: Any) -> None:
-        retries.append(PREFECT_CLIENT_MAX_RETRIES.value())
+    def away(*_: Any, key: str, **__: Any) -> None:
+        attempts.append((key, PREFECT_CLIENT_MAX_RETRIES.value()))
         raise ConnectionError
 
     monkeypatch.setattr(artifacts, "create_progress_artifact", away)
     monkeypatch.setattr(artifacts, "create_markdown_artifact", away)
-    with artifacts.showing_steps("pipeline smoke", 2) as begin:
-        begin("labels")
-    artifacts.show_figures("label smoke", "Labels", {"labels": 3})
-    assert retries == [0, 0, 0]
+    with artifacts.showing_steps("city c", 1) as begin, artifacts.showing_progress("city c"):
+        begin("addresses")
+    for dataset in ("laptop", "laptop-held-out", "Lyon_2.b"):
+        artifacts.show_figures(f"label {dataset}", "Labels", {"labels": 3})
+    keys = ["city-c-progress"] * 2 + ["label-laptop", "label-laptop-held-out", "label-lyon-2-b"]
+    assert attempts == [(key, 0) for key in keys]
 
 
 def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
-    """PNG files of the folder itself are embedded, a large one is a link."""
     store = Store.open(tmp_path / "store")
     store.put("f/gaps.png", b"small")
     store.put("f/large.png", bytes(600_000))
@@ -148,9 +109,4 @@ def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
     inside = base64.b64encode(b"small").decode()
     assert shown == f"![gaps](data:image/png;base64,{inside})\n\n[large]({store.url('f/large.png')})"
     assert gallery(store, "none") == ""
-
-
-def test_links_are_addresses_in_the_store(tmp_path: Path) -> None:
-    """One line per path."""
-    store = Store.open(tmp_path / "store")
     assert f"- the model: `{tmp_path}/store/models/m/0001`" in links(store, {"the model": "models/m/0001"})

@@ -1,7 +1,8 @@
-"""Tests of the forms of the Prefect UI: every field has a description, bounds, and an initial value."""
+"""Tests of the table of stages and of the forms of the Prefect UI, which have its parameters."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,31 +11,13 @@ import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
+from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
+from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.flows.server.deployments import Deployment, deployments, first_values
 
 Schema = Mapping[str, Any]
 DEPLOYMENTS = deployments()
-QUANTITIES = {  # ending of a field's name, and the unit that its description has to name
-    "time_limit": "second",
-    "equal_time": "second",
-    "quiet_seconds": "second",
-    "seconds": "second",
-    "hours": "hour",
-    "checkpoint_every": "step",
-    "log_every": "step",
-    "warmup": "step",
-    "workers": "core",
-    "ranks": "process",
-    "threads": "thread",
-    "TrainSpec.batch": "sample",
-    "AttentionSpec.batch": "instance",
-    "worst": "percent",
-    "spare": "class",
-    "customers": "customer",
-    "smallest": "customer",
-    "largest": "customer",
-}
 TYPED = {"solve": {"orders": "monday.csv"}}  # parameters without an initial value
 # Bounds of these pairs depend on each other: the spec checks them.
 UNBOUNDED = ("demand", "capacity")
@@ -45,7 +28,6 @@ def schema_of(deployment: Deployment) -> dict[str, Any]:
 
 
 def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
-    """Yield the parameters, and the fields of every spec below them."""
     yield from schema["properties"].items()
     for name, definition in schema.get("definitions", {}).items():
         for field, part in definition.get("properties", {}).items():
@@ -53,7 +35,6 @@ def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def numbers(field: Schema) -> Iterator[Schema]:
-    """Yield the schemas of numbers in ``field``, those in lists and tables too."""
     if field.get("type") in ("integer", "number"):
         yield field
     inner = [field.get("items"), field.get("additionalProperties")]
@@ -65,15 +46,11 @@ def numbers(field: Schema) -> Iterator[Schema]:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
 def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> None:
-    """Title and description everywhere, a unit for quantities, bounds for numbers, choices as lists."""
     schema = schema_of(deployment)
     assert "store" in schema["properties"]
     for name, field in fields(schema):
         assert field.get("title"), name
         assert field.get("description"), name
-        for ending, word in QUANTITIES.items():
-            if name.endswith(ending) and any(numbers(field)):
-                assert word in field["description"].lower(), name
         pair = [part for part in field.get("anyOf", [field]) if "prefixItems" in part]
         for part in numbers(field):
             if not (pair and name.endswith(UNBOUNDED)):
@@ -83,14 +60,24 @@ def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> Non
 @pytest.mark.parametrize("preset", preset_names())
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
 def test_initial_values_are_valid(deployment: Deployment, preset: str) -> None:
-    """Those of any preset match the schema, and no required parameter is missing."""
     values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
     assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
 
 
-def test_choices_are_lists() -> None:
-    """A value that is one of a few words is selected from a list."""
-    (label,) = (deployment for deployment in DEPLOYMENTS if deployment.name == "label")
-    spec = schema_of(label)["definitions"]["LabelSpec"]["properties"]
-    assert spec["solver"]["enum"] == ["hgs", "pyvrp", "lkh3"]
-    assert spec["split"]["enum"] == ["train", "valid", "test"]
+@pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
+def test_paths_of_a_row_exist(stage: Stage) -> None:
+    assert stage.load_flow().name == stage.name  # type: ignore[attr-defined]
+    assert not stage.check or callable(stage.load_check())
+    for function in (stage.figures, stage.tables, stage.lacks):
+        assert not function or callable(getattr(figures, function))
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
+def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
+    parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
+    others = {"store", "phase", "orders", "capacity", "start", "unrounded"}
+    assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
+
+
+def test_every_deployment_is_a_stage() -> None:
+    assert {deployment.name for deployment in deployments()} == set(STAGES) - {"train-phase"}

@@ -1,22 +1,27 @@
-"""Tests of stages during an outage of the Prefect server: work continues, with one warning."""
+"""Tests of records of runs, and of stages during an outage of the Prefect server: work continues."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
+from unittest.mock import Mock
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from prefect import Flow, flow_engine
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Failed
 from prefect.workers import process
 
 from mcvrp.flows.server import stage
 from mcvrp.flows.server.prefect_internals import lost_slots_tolerated, no_flow_for_hooks
-from mcvrp.flows.server.records import Records
-from mcvrp.flows.server.stage import StageFlow
-from mcvrp.model.errors import McvrpError
+from mcvrp.flows.server.records import EndedRun, Records, is_outage
+from mcvrp.model.errors import IncompleteError, McvrpError
 
 ENGINE: Any = flow_engine
 PROCESS: Any = process
@@ -43,31 +48,25 @@ class Engine:
         return result
 
 
-def declared(body: Any) -> StageFlow[..., Any]:
-    return stage.stage("twice", "twice", timeout=60)(body)
+CALLS: list[int] = []  # arguments of the calls of `twice`
 
 
-@pytest.fixture
+@stage.stage("twice", "twice", timeout=60)
+def twice(n: int) -> int:
+    CALLS.append(n)
+    return 2 * n
+
+
+@pytest.fixture(autouse=True)
 def calls() -> list[int]:
-    """Arguments of the calls of `twice`."""
-    return []
-
-
-@pytest.fixture
-def twice(calls: list[int]) -> StageFlow[..., Any]:
-    def twice(n: int) -> int:
-        calls.append(n)
-        return 2 * n
-
-    twice.__annotations__ = {"n": int, "return": int}
-    return declared(twice)
+    CALLS.clear()
+    return CALLS
 
 
 @pytest.mark.parametrize("outage", [{"before": 3}, {"after": True}], ids=["before", "after"])
 def test_a_stage_runs_once_through_an_outage(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    twice: StageFlow[..., Any],
     calls: list[int],
     outage: dict[str, Any],
 ) -> None:
@@ -82,18 +81,13 @@ def test_a_stage_runs_once_through_an_outage(
     assert [line.startswith("the Prefect server does not answer") for line in caplog.messages] == [True]
 
 
-def test_a_deployed_run_goes_through_an_outage(
-    monkeypatch: pytest.MonkeyPatch, twice: StageFlow[..., Any], calls: list[int]
-) -> None:
+def test_a_deployed_run_goes_through_an_outage(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
     Engine(monkeypatch, before=1, after=True)
     twice.run_deployed(FlowRun(flow_id=uuid4(), parameters={"n": 2}), Records())
     assert calls == [2]
 
 
-def test_a_stage_runs_without_a_record_in_the_end(
-    monkeypatch: pytest.MonkeyPatch, twice: StageFlow[..., Any], calls: list[int]
-) -> None:
-    """When the wait is over; the next stage does not wait again."""
+def test_a_stage_runs_without_a_record_in_the_end(monkeypatch: pytest.MonkeyPatch, calls: list[int]) -> None:
     engine, records = Engine(monkeypatch, before=10**6), Records()
     monkeypatch.setattr(stage, "BEGIN_SECONDS", -1.0)
     assert twice.recorded_in(records)(2) == 4
@@ -112,16 +106,13 @@ def test_an_error_of_the_work_is_raised_in_an_outage(monkeypatch: pytest.MonkeyP
 
     Engine(monkeypatch, after=True)
     with pytest.raises(McvrpError, match="bad input"):
-        declared(fails)()
+        stage.stage("fails", "fails", timeout=60)(fails)()
 
 
 def test_another_error_of_the_engine_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise KeyError("a bug")
-
-    monkeypatch.setattr(Flow, "__call__", broken)
+    monkeypatch.setattr(Flow, "__call__", Mock(side_effect=KeyError("a bug")))
     with pytest.raises(KeyError):
-        declared(lambda: None)()
+        twice(2)
 
 
 def test_a_lost_slot_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,16 +130,94 @@ def test_a_lost_slot_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ENGINE.maintain_concurrency_lease is before
 
 
-async def _resolved() -> Flow[Any, Any]:
-    flow: Flow[Any, Any] = await PROCESS.load_flow_from_flow_run(None, None)
-    return flow
-
-
 def test_a_worker_loads_no_flow_for_hooks() -> None:
     """Whatever the deployment names; Prefect's own loader is restored afterwards."""
-    import asyncio
-
     before = PROCESS.load_flow_from_flow_run
     with no_flow_for_hooks():
-        assert not asyncio.run(_resolved()).on_crashed_hooks
+        assert not asyncio.run(PROCESS.load_flow_from_flow_run(None, None)).on_crashed_hooks
     assert PROCESS.load_flow_from_flow_run is before
+
+
+FLOW, TASK = uuid4(), uuid4()
+
+
+class Server:
+    """A Prefect server by the states of the runs that it knows."""
+
+    def __init__(self, states: dict[UUID, StateType]) -> None:
+        self.states = states
+        self.read_flow_runs = self.read_task_runs = self._read
+        self.set_flow_run_state = self.set_task_run_state = self._set
+
+    def _read(self, **_: object) -> list[Any]:
+        return [SimpleNamespace(id=id, state_type=state) for id, state in self.states.items()]
+
+    def _set(self, id: UUID, state: State[Any], *, force: bool) -> None:
+        if id not in self.states:
+            raise ObjectNotFound(http_exc=httpx.HTTPError("404"))
+        self.states[id] = state.type
+
+
+def use(monkeypatch: pytest.MonkeyPatch, server: object) -> None:
+    monkeypatch.setattr("mcvrp.flows.server.records.get_client", lambda **_: nullcontext(server))
+
+
+def ended(**options: Any) -> Records:
+    """Records of a completed flow run and of a task run that failed."""
+    flow = EndedRun("flow", "label d", StateType.COMPLETED)
+    return Records({FLOW: flow, TASK: EndedRun("task", "solve", StateType.FAILED)}, **options)
+
+
+def test_runs_are_added_with_their_states() -> None:
+    flow, task = FlowRun(flow_id=uuid4(), name="f"), TaskRun(task_key="t", dynamic_key="0", name="t")
+    records = Records()
+    records.add(flow, "a result")
+    records.add(task, Failed())
+    assert records.runs == {
+        flow.id: EndedRun("flow", "f", StateType.COMPLETED),
+        task.id: EndedRun("task", "t", StateType.FAILED),
+    }
+    records.add(flow, Failed())
+    assert records.runs[flow.id].state == StateType.FAILED
+
+
+def test_states_that_the_server_missed_are_sent_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After an outage, as Prefect's own events are lost; a run that the server never knew is a warning."""
+    monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
+    server = Server({FLOW: StateType.RUNNING, TASK: StateType.RUNNING})
+    use(monkeypatch, server)
+    ended(outage=True).verify(seconds=0)
+    assert server.states == {FLOW: StateType.COMPLETED, TASK: StateType.FAILED}
+    assert not caplog.messages
+    use(monkeypatch, Server({FLOW: StateType.COMPLETED}))
+    ended(outage=True).verify(seconds=0)
+    assert caplog.messages == ["records missing in Prefect, whose server was away: task 'solve'"]
+
+
+def test_work_is_done_without_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Mock(side_effect=httpx.ConnectError("refused"))
+    monkeypatch.setattr("mcvrp.flows.server.records.get_client", refused)
+    records = ended()
+    records.verify(seconds=0)
+    assert records.outage
+    records.given_up.set()
+    requests = refused.call_count
+    records.verify()
+    assert refused.call_count == requests
+
+
+def test_a_record_that_never_arrives_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Server({FLOW: StateType.COMPLETED}))
+    with pytest.raises(IncompleteError, match=r"1 of 2 runs .* not on record .* \(task 'solve'\)"):
+        ended().verify(seconds=0)
+
+
+def test_an_outage_is_known_by_its_cause() -> None:
+    """Prefect wraps the error of the first request of a client; no other error is one."""
+    error = RuntimeError("Failed to reach API")
+    assert not is_outage(error)
+    error.__cause__ = httpx.ConnectError("refused")
+    assert is_outage(error)
+    assert is_outage(httpx.ReadTimeout("slow"))

@@ -30,7 +30,6 @@ def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_pages_are_unpacked_where_the_server_may_write(tmp_path: Path, read_only: Path) -> None:
-    """In Prefect's package, otherwise in Prefect's home, otherwise in the cache."""
     with temporary_settings({PREFECT_HOME: tmp_path / "home"}):
         assert _pages_folder(tmp_path) == {}
         assert _pages_folder(read_only / "prefect") == {FOLDER: str(tmp_path / "home" / "mcvrp-ui")}
@@ -41,7 +40,6 @@ def test_pages_are_unpacked_where_the_server_may_write(tmp_path: Path, read_only
 
 
 def test_a_server_has_a_password_of_its_own() -> None:
-    """A new one each time, which is in the link and in no representation; unknown for other servers."""
     one, other = server_at(4200), server_at(4200)
     assert one.password != other.password
     assert one.link == f"http://127.0.0.1:4200/enter#{one.password}"
@@ -69,7 +67,6 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_only_its_owner_can_read_the_database(tmp_path: Path) -> None:
-    """It contains parameters and logs of all runs."""
     changes = {"PREFECT_HOME": str(tmp_path)}
     before = os.umask(0o022)
     try:
@@ -83,7 +80,6 @@ def test_only_its_owner_can_read_the_database(tmp_path: Path) -> None:
 def test_a_server_is_waited_for_as_long_as_it_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """However long it takes, with a line from time to time."""
     health = iter([False] * 5 + [True])
     monkeypatch.setattr(module, "answers", lambda url, seconds: next(health))
     monkeypatch.setattr(module, "STILL_SECONDS", 0.0)

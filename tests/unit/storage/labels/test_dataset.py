@@ -1,4 +1,4 @@
-"""Datasets without a footer read: what the list has, as long as that is what is there."""
+"""Datasets: footers from the list of shards, as long as it has the same files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ SHARDS = 4
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """A dataset of four shards and their list."""
     store = Store.open(tmp_path / "store")
     make_dataset(store, label_spec())
     age(store, "d")
@@ -34,23 +33,20 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Number of reads of each file's footer."""
     return count_footers(monkeypatch)
 
 
-def known(store: Store, *, trust: bool = True) -> object:
-    """Everything that a dataset says of its shards."""
+def properties(store: Store, *, trust: bool = True) -> object:
     dataset = Dataset.open(store, "d", trust=trust)
     shards = [(shard.path, shard.footer, shard.bytes) for shard in dataset.shards()]
     return dataset.sizes(), shards, dataset.fingerprint()
 
 
-def test_the_list_says_what_the_footers_say(store: Store, footers: Counter[str]) -> None:
-    """Known from the list or from the files, a dataset is the same; with the list no footer is read."""
-    listed = known(store)
+def test_the_list_has_what_the_footers_have(store: Store, footers: Counter[str]) -> None:
+    listed = properties(store)
     assert not footers
-    assert listed == known(store, trust=False)
-    assert sorted(footers.values()) == [1] * SHARDS  # once a shard, not once a question
+    assert listed == properties(store, trust=False)
+    assert sorted(footers.values()) == [1] * SHARDS  # not once per call
 
 
 @pytest.mark.parametrize(
@@ -66,15 +62,13 @@ def test_the_list_says_what_the_footers_say(store: Store, footers: Counter[str])
 def test_without_its_list_each_footer_is_read_once(
     store: Store, footers: Counter[str], change: Callable[[Store], None]
 ) -> None:
-    """A list that is lost, corrupt or may be out of date is no error, and nothing is known otherwise."""
-    before = known(store)
+    before = properties(store)
     change(store)
-    assert known(store) == before
+    assert properties(store) == before
     assert sorted(footers.values()) == [1] * SHARDS
 
 
-def test_a_shard_that_is_replaced_is_noticed(store: Store, footers: Counter[str]) -> None:
-    """Another file of the same size: its time is another, its footer alone is read, also while it is open."""
+def test_a_replaced_shard_is_noticed_by_its_time(store: Store, footers: Counter[str]) -> None:
     dataset = Dataset.open(store, "d")
     before, fingerprint, whole = store.stat(PATH), dataset.fingerprint(), store.get(PATH)
     store.put(PATH, whole[:-10] + bytes(10))
@@ -88,17 +82,16 @@ def test_a_shard_that_is_replaced_is_noticed(store: Store, footers: Counter[str]
     assert set(footers) == {PATH}
 
 
-def test_rows_that_the_list_does_not_know_are_refused(store: Store) -> None:
-    """Should size and time be the same by chance, whoever reads the rows of another file says so."""
+def test_rows_of_another_file_with_the_same_size_and_time_are_refused(store: Store) -> None:
     write_table(store, PATH, CITY, "another spec", 20, read_table(store, PATH))
-    there = store.stat(PATH)
-    assert there
+    replaced = store.stat(PATH)
+    assert replaced
     listed = [
-        replace(shard, bytes=there.size, modified=there.modified) if shard.path == PATH else shard
+        replace(shard, bytes=replaced.size, modified=replaced.modified) if shard.path == PATH else shard
         for shard in ShardList(store, "d")
     ]
     write_list(store, "d", [listed[:2], listed[2:]])
     age(store, "d")
-    assert known(store)
+    assert properties(store)
     with pytest.raises(McvrpError, match=r"part-00001\.parquet is not the file that its dataset lists"):
         load_labels(store, "d", 20)

@@ -1,4 +1,4 @@
-"""Instances that two sets share: found whatever the files are, and read from three columns only."""
+"""Instances that two datasets share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def store(tmp_path: Path) -> Store:
     there=st.sets(st.integers(0, 400), min_size=1, max_size=30),
 )
 def test_shared_instances_are_those_of_both(here: set[int], there: set[int]) -> None:
-    """The same as comparing every instance with every other."""
     stream = InstanceStream(CITY, 1, "train")
     ours = Keys.of((i, stream(20, i)) for i in here)
     theirs = Keys.of((1000 - i, stream(20, i)) for i in there)
@@ -37,8 +36,7 @@ def test_shared_instances_are_those_of_both(here: set[int], there: set[int]) -> 
     assert dict(zip(mine.tolist(), others.tolist(), strict=True)) == {i: 1000 - i for i in here & there}
 
 
-def test_a_key_sees_every_part_of_an_instance() -> None:
-    """Another customer, another demand or another capacity is another instance."""
+def test_a_key_depends_on_every_part_of_an_instance() -> None:
     one = InstanceStream(CITY, 1, "train")(20, 0)
     stranger = min(set(range(1, 61)) - set(one.ids.tolist()))
     ids = np.array(sorted([stranger, *one.ids.tolist()[1:]]), dtype=np.uint32)
@@ -55,19 +53,18 @@ def test_a_key_sees_every_part_of_an_instance() -> None:
 
 
 def test_a_dataset_has_the_keys_of_its_spec(store: Store) -> None:
-    """Rows may be cut into files in any way; a size that it has not has none."""
     stream = InstanceStream(CITY, 1, "train")
     expected = Keys.of((i, stream(20, i)) for i in range(10))
     for dataset, rows in (("a", 3), ("b", 100)):
         make_dataset(store, label_spec(dataset=dataset, shard_rows=rows))
-        found = dataset_keys(store, dataset, 20)
-        assert found.keys.tolist() == expected.keys.tolist()
-        assert found.index.tolist() == expected.index.tolist()
+        store.put(f"{layout.size_dir(dataset, 20)}/notes.txt", b"no labels")
+        stored = dataset_keys(store, dataset, 20)
+        assert stored.keys.tolist() == expected.keys.tolist()
+        assert stored.index.tolist() == expected.index.tolist()
     assert len(dataset_keys(store, "a", 55).index) == 0
 
 
 def test_datasets_of_other_splits_are_found(store: Store) -> None:
-    """Of the same city only; a dataset whose spec is corrupt is left to its own verification."""
     make_dataset(store, label_spec())
     make_dataset(store, label_spec(dataset="t", split="test"))
     make_dataset(store, label_spec(dataset="v", split="valid"))
@@ -79,7 +76,6 @@ def test_datasets_of_other_splits_are_found(store: Store) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(store: Store) -> None:
-    """One sentence with the way out."""
     make_dataset(store, label_spec())
     store.put(layout.label_shard("d", 20, 1), b"no Parquet")
     with pytest.raises(McvrpError, match=r"part-00001\.parquet cannot be read .*: run mcvrp verify"):
@@ -87,7 +83,6 @@ def test_a_file_that_cannot_be_read_is_named(store: Store) -> None:
 
 
 def test_a_benchmark_on_training_data_is_refused(store: Store) -> None:
-    """Test instances come from a stream of their own; trained on that, the first of them is named."""
     benchmark = BenchmarkSpec(sizes=(20, 30), instances=8, seed=1)
     make_dataset(store, label_spec())
     require_unseen(store, CITY, benchmark, "d")

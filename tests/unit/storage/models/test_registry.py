@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,11 @@ from tests.support.killed import killed_at_each_write
 
 @pytest.fixture
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with cards of versions 1 to 9 of the model m."""
     return make_store(tmp_path_factory)
 
 
 def make_store(factory: pytest.TempPathFactory) -> Store:
+    """Return a store with cards of versions 1 to 9 of the model m."""
     store = Store.open(factory.mktemp("store"))
     for version in range(1, 10):
         store.put_json(layout.model_card("m", version), {})
@@ -33,24 +35,19 @@ def aliases(store: Store) -> tuple[int | None, int | None]:
     return pointer(store, "m", "champion").version, pointer(store, "m", "challenger").version
 
 
-def at_once(work: Callable[[int], None], count: int) -> list[bool]:
+def at_once(work: Callable[[int], object], count: int) -> list[bool]:
     """Run ``work`` in ``count`` concurrent threads; return which of them raised no McvrpError."""
-    barrier, done = threading.Barrier(count), [False] * count
+    barrier = threading.Barrier(count)
 
-    def attempt(k: int) -> None:
+    def attempt(k: int) -> bool:
         barrier.wait()
-        try:
+        with contextlib.suppress(McvrpError):
             work(k)
-        except McvrpError:
-            return
-        done[k] = True
+            return True
+        return False
 
-    threads = [threading.Thread(target=attempt, args=(k,)) for k in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return done
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(attempt, range(count)))
 
 
 def test_the_first_version_is_champion_and_later_ones_challenge(store: Store) -> None:
@@ -80,21 +77,10 @@ def test_a_former_champion_is_no_challenger(store: Store) -> None:
     assert aliases(store) == (2, 4)
 
 
-def test_promoting_another_version_keeps_the_challenger(store: Store) -> None:
-    """The challenger has not been champion."""
-    for version in (1, 2, 3):
-        enrol(store, "m", version)
-    move_champion(store, "m", 2, pointer(store, "m", "champion"))
-    assert aliases(store) == (2, 3)
-
-
 def test_a_challenger_document_of_the_champion_is_ignored(store: Store) -> None:
-    """An earlier version of mcvrp needed a second write after a promotion, which a kill could prevent."""
     enrol(store, "m", 1)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
-    move = {"version": 2, "when": "2026-01-01T00:00:00Z", "by": "somebody", "why": "published"}
-    left = {"schema_version": 2, "version": 2, "history": [move]}
-    store.put_json(layout.model_alias("m", "challenger"), left)
+    store.put_json(layout.model_alias("m", "challenger"), {"schema_version": 2, "version": 2})
     assert aliases(store) == (2, None)
     assert enrol(store, "m", 3) == "challenger"
 
@@ -148,7 +134,6 @@ def test_an_alias_points_to_an_existing_version(store: Store) -> None:
 
 
 def test_one_of_several_concurrent_promotions_succeeds(store: Store) -> None:
-    """All are based on the same champion."""
     enrol(store, "m", 1)
     seen = pointer(store, "m", "champion")
     done = at_once(lambda k: move_champion(store, "m", k + 2, seen), 8)
@@ -161,7 +146,6 @@ def test_one_of_several_concurrent_promotions_succeeds(store: Store) -> None:
 def test_concurrent_publications_end_with_the_newest_as_challenger(
     tmp_path_factory: pytest.TempPathFactory, order: list[int]
 ) -> None:
-    """The first is champion, the newest of the others challenger."""
     store = make_store(tmp_path_factory)
     assert all(at_once(lambda k: enrol(store, "m", order[k]), len(order)))
     champion, challenger = aliases(store)

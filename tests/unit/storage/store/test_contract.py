@@ -1,4 +1,4 @@
-"""The contract of an object store: two writers who race find out servers that one by one look well."""
+"""The contract of an object store: two racing writers detect servers that break it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Server:
     """Objects in memory that keep the contract, one step at a time."""
 
     def __init__(self) -> None:
-        self.there: dict[str, bytes] = {}
+        self.objects: dict[str, bytes] = {}
         self.lock = threading.Lock()
 
     def write_new(self, path: str, data: bytes) -> bool:
         with self.lock:
-            return self.put(path, data, free=path not in self.there)
+            return self.put(path, data, free=path not in self.objects)
 
     def swap(self, path: str, data: bytes, tag: str) -> bool:
         with self.lock:
@@ -29,28 +29,28 @@ class Server:
 
     def put(self, path: str, data: bytes, *, free: bool) -> bool:
         if free:
-            self.there[path] = data
+            self.objects[path] = data
         return free
 
     def read_tagged(self, path: str) -> tuple[bytes, str]:
-        data = self.there[path]
+        data = self.objects[path]
         return data, hashlib.sha256(data).hexdigest()
 
     def delete(self, path: str) -> None:
-        self.there.pop(path, None)
+        self.objects.pop(path, None)
 
 
 class LooksThenWrites(Server):
-    """Sees whether the condition holds, and writes a moment later: alone, nobody notices."""
+    """Writes a moment after it has seen that the condition holds: a single writer does not notice."""
 
     def write_new(self, path: str, data: bytes) -> bool:
-        free = path not in self.there
+        free = path not in self.objects
         time.sleep(0.05)
         return self.put(path, data, free=free)
 
 
 class SwapsForAll(Server):
-    """Keeps If-None-Match, and looks before it writes at If-Match."""
+    """The same for If-Match."""
 
     def swap(self, path: str, data: bytes, tag: str) -> bool:
         free = self.read_tagged(path)[1] == tag
@@ -59,25 +59,24 @@ class SwapsForAll(Server):
 
 
 class KnowsNoTagOfParts(Server):
-    """Refuses every If-Match of what is larger than one of its parts."""
+    """Refuses every If-Match of objects larger than a part."""
 
     def swap(self, path: str, data: bytes, tag: str) -> bool:
         return len(data) <= 1000 and super().swap(path, data, tag)
 
 
 class CutsShort(Server):
-    """Keeps what fits into one of its parts."""
+    """Stores only the first part."""
 
     def put(self, path: str, data: bytes, *, free: bool) -> bool:
         return super().put(path, data[:1000], free=free)
 
 
 @pytest.mark.parametrize("size", [1, 5000])
-def test_a_server_that_keeps_it_is_taken(size: int) -> None:
-    """And nothing is left there."""
+def test_a_server_that_keeps_the_contract_is_accepted(size: int) -> None:
     server = Server()
     race(server, "a", size)
-    assert not server.there
+    assert not server.objects
 
 
 @pytest.mark.parametrize(
@@ -90,17 +89,15 @@ def test_a_server_that_keeps_it_is_taken(size: int) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_server_that_does_not_is_refused(server: Server, size: int, words: str) -> None:
-    """In a sentence, also where each request by itself is answered well; nothing is left there."""
+def test_a_server_that_breaks_the_contract_is_refused(server: Server, size: int, words: str) -> None:
     assert server.write_new("sequential", b"")
     assert not server.write_new("sequential", b"")
     with pytest.raises(StoreError, match=words):
         race(server, "a", size)
-    assert set(server.there) == {"sequential"}
+    assert set(server.objects) == {"sequential"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["store"], ["s3://a", "s3://b"]])
-def test_it_asks_for_one_address(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything is done."""
+def test_the_command_takes_one_address(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "give the address of an object store" in capsys.readouterr().err

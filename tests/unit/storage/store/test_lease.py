@@ -1,4 +1,4 @@
-"""The lease: one holder at a time, the dead are replaced, the living are not, and a loss is noticed."""
+"""The lease: one holder at a time, dead ones are replaced, a loss is noticed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def awake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for a sign of life fails."""
+    """Fail at the first wait for a heartbeat."""
     monkeypatch.setattr("mcvrp.storage.store.lease.time.sleep", lambda seconds: pytest.fail("it waits"))
 
 
@@ -38,22 +39,20 @@ def write(store: Store, holder: Holder) -> None:
 
 
 def elsewhere() -> Holder:
-    """A holder of which this machine knows nothing."""
+    """A holder on another machine."""
     return replace(Holder.here(), host="far", machine="another", process=7)
 
 
-def test_a_lease_is_there_while_it_is_held_and_gone_afterwards(store: Store) -> None:
-    """Others see who holds it; nothing is left."""
+def test_a_lease_is_removed_at_the_end(store: Store) -> None:
     with holding(store, PATH, WHAT) as lease:
-        there = store.get_json(PATH)
-        assert there["process"] == os.getpid()
+        assert store.get_json(PATH) == json.loads(Holder.decode(store.get(PATH)).encode())
+        assert store.get_json(PATH)["process"] == os.getpid()
         lease.check()
     assert store.list("") == []
 
 
 @pytest.mark.usefixtures("awake")
-def test_the_living_are_named_and_not_disturbed(store: Store) -> None:
-    """A second holder in the same machine is refused at once."""
+def test_a_living_holder_on_this_machine_is_refused_at_once(store: Store) -> None:
     with holding(store, PATH, WHAT) as lease:
         refused = rf"{WHAT} by process {os.getpid()} on .* since .*: wait for it"
         with pytest.raises(McvrpError, match=refused), holding(store, PATH, WHAT):
@@ -62,8 +61,7 @@ def test_the_living_are_named_and_not_disturbed(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("awake")
-def test_who_was_killed_is_replaced_at_once(store: Store) -> None:
-    """A process of this machine that is no more holds nothing, though its file is there."""
+def test_a_killed_holder_is_replaced_at_once(store: Store) -> None:
     code = (
         "import os, sys; from mcvrp.storage.store.lease import holding; from mcvrp.storage import Store\n"
         f"with holding(Store(sys.argv[1]), {PATH!r}, 'x'): os.kill(os.getpid(), 9)"
@@ -74,15 +72,13 @@ def test_who_was_killed_is_replaced_at_once(store: Store) -> None:
         lease.check()
 
 
-def test_a_process_that_only_has_the_dead_ones_number_is_not_taken_for_it(store: Store) -> None:
-    """Process numbers are used again: the start tells them apart."""
+def test_a_reused_process_number_is_told_apart_by_its_start(store: Store) -> None:
     write(store, replace(Holder.here(), started="1"))
     with holding(store, PATH, WHAT, ttl=30):
         pass
 
 
 def test_a_living_holder_elsewhere_is_refused(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """It shows signs of life, so we wait no longer."""
     write(store, elsewhere())
     end = threading.Event()
 
@@ -107,11 +103,10 @@ def test_a_living_holder_elsewhere_is_refused(store: Store, caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize(
-    "there", [elsewhere().encode(), b"{}", b"no JSON"], ids=["holder", "fields", "bytes"]
+    "content", [elsewhere().encode(), b"{}", b"no JSON"], ids=["holder", "fields", "bytes"]
 )
-def test_a_silent_holder_elsewhere_is_replaced(store: Store, there: bytes) -> None:
-    """Silence for the time to live, by our own clock, is death, whatever the file says."""
-    store.put(PATH, there)
+def test_a_silent_holder_on_another_machine_is_replaced(store: Store, content: bytes) -> None:
+    store.put(PATH, content)
     began = time.monotonic()
     with holding(store, PATH, WHAT, ttl=TTL) as lease:
         assert time.monotonic() - began >= TTL
@@ -119,8 +114,7 @@ def test_a_silent_holder_elsewhere_is_replaced(store: Store, there: bytes) -> No
     assert store.list("") == []
 
 
-def test_a_holder_keeps_its_lease_longer_than_the_time_to_live(store: Store) -> None:
-    """It shows signs of life by itself, which others can see."""
+def test_a_holder_renews_its_lease(store: Store) -> None:
     with holding(store, PATH, WHAT, ttl=TTL) as lease:
         deadline = time.monotonic() + 20
         while store.get_json(PATH)["beats"] < 2 * BEATS:
@@ -129,67 +123,42 @@ def test_a_holder_keeps_its_lease_longer_than_the_time_to_live(store: Store) -> 
         lease.check()
 
 
-@pytest.mark.parametrize("by", ["another", "none"])
-def test_a_lost_lease_is_noticed_and_left_alone(store: Store, by: str) -> None:
-    """A holder taken for dead hears of it, and does not remove the file of its successor."""
-    heard = ""
+def check_until(lease: Lease, deadline: float) -> None:
+    while time.monotonic() < deadline:
+        lease.check()
+        time.sleep(0.02)
 
-    def lost(lease: Lease) -> bool:
-        nonlocal heard
-        try:
-            lease.check()
-        except McvrpError as error:
-            heard = str(error)
-        return bool(heard)
 
+@pytest.mark.parametrize("successor", [elsewhere(), None])
+def test_a_lost_lease_is_noticed_and_the_successor_keeps_it(store: Store, successor: Holder | None) -> None:
     with holding(store, PATH, WHAT, ttl=TTL) as lease:
-        if by == "another":
-            write(store, elsewhere())
+        if successor:
+            write(store, successor)
         else:
             store.delete(PATH)
-        deadline = time.monotonic() + 20
-        while not lost(lease):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    assert ("far" if by == "another" else "has been removed") in heard
-    assert store.exists(PATH) == (by == "another")
+        with pytest.raises(McvrpError, match=r"now names .* far" if successor else "has been removed"):
+            check_until(lease, time.monotonic() + 20)
+    assert store.exists(PATH) == bool(successor)
 
 
-def test_of_many_who_try_at_once_one_holds(store: Store) -> None:
-    """Also where all of them find the file of one who has died."""
+def test_one_of_many_concurrent_processes_replaces_a_dead_holder(store: Store) -> None:
     write(store, replace(Holder.here(), started="1"))
-    holders: list[int] = []
-    refused: list[str] = []
-    gate, done = threading.Barrier(8), threading.Event()
+    gate, refused = threading.Barrier(8), threading.Semaphore(0)
 
-    def attempt(k: int) -> None:
+    def attempt(_: int) -> bool:
         gate.wait()
         try:
             with holding(store, PATH, WHAT):
-                holders.append(k)
-                done.wait(20)
-        except McvrpError as error:
-            refused.append(str(error))
-            if len(refused) == 7:
-                done.set()
+                return all(refused.acquire(timeout=20) for _ in range(7))
+        except McvrpError:
+            refused.release()
+            return False
 
-    threads = [threading.Thread(target=attempt, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(holders), len(refused)) == (1, 7)
-
-
-def test_a_holder_comes_back_from_its_bytes() -> None:
-    """The holder that is read is the one that was written."""
-    holder = Holder.here()
-    assert Holder.decode(holder.encode()) == holder
-    assert json.loads(holder.encode()) == asdict(holder)
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(attempt, range(8))) == [False] * 7 + [True]
 
 
 def test_a_copy_in_another_process_confirms_the_same_lease(store: Store) -> None:
-    """Each confirmation is a sign of life; neither the copy nor the original takes it for a rival's."""
     with holding(store, PATH, WHAT) as lease:
         copy = pickle.loads(pickle.dumps(lease))
         for count, one in enumerate((copy, lease, lease, copy, copy, lease), 1):
@@ -199,23 +168,19 @@ def test_a_copy_in_another_process_confirms_the_same_lease(store: Store) -> None
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_a_lost_lease_is_not_confirmed(store: Store, copied: bool) -> None:
-    """Who confirms hears at once of another holder or a removed file, and has renewed nothing."""
-    for there in (elsewhere().encode(), None):
-        with holding(store, PATH, WHAT) as lease:
-            confirmed = pickle.loads(pickle.dumps(lease)) if copied else lease
-            store.delete(PATH)
-            if there:
-                store.put(PATH, there)
-            with pytest.raises(McvrpError, match="now names" if there else "has been removed"):
-                confirmed.confirm()
-        assert store.list("") == ([PATH] if there else [])
-        assert there is None or store.get(PATH) == there
+@pytest.mark.parametrize("successor", [elsewhere().encode(), None])
+def test_a_lost_lease_is_not_confirmed(store: Store, copied: bool, successor: bytes | None) -> None:
+    with holding(store, PATH, WHAT) as lease:
+        confirmed = pickle.loads(pickle.dumps(lease)) if copied else lease
         store.delete(PATH)
+        if successor:
+            store.put(PATH, successor)
+        with pytest.raises(McvrpError, match="now names" if successor else "has been removed"):
+            confirmed.confirm()
+    assert store.find(PATH) == successor
 
 
 def test_a_silent_store_confirms_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an answer nobody knows whose the lease is: an error that is waited out, not a loss."""
 
     def silent(self: Store, path: str) -> tuple[bytes, str]:
         raise StoreUnavailable("no answer")

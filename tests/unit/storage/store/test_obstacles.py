@@ -1,4 +1,4 @@
-"""What is no file where one should be, and links: named in a sentence, never waited for nor followed."""
+"""Obstacles at the path of a file, and links out of the store: refused in a sentence."""
 
 from __future__ import annotations
 
@@ -15,28 +15,13 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.tasks.label.publish import LabelPiece, publish
+from mcvrp.tasks.label.worker import LabelPiece, publish
 from tests.support.labels import CITY, N, some_label
 
-LEASE = "labels/d/lease.json"
+LEASE, ALIAS = layout.driver_lease("d"), layout.model_alias("m", "champion")
+SHARD = layout.label_shard("d", N, 0)
 SECRET = b"root:x:0:0\n"
-Obstacle = Callable[[Path, Path], None]  # makes something at a place; the other is a file of somebody else
-
-OBSTACLES: dict[str, tuple[Obstacle, str]] = {
-    "folder": (lambda place, _: place.mkdir(), r"it is a folder\): move the folder away"),
-    "dangling": (
-        lambda place, _: place.symlink_to("gone"),
-        r"a link that leads nowhere\): replace the link by its target",
-    ),
-    "circle": (lambda place, _: place.symlink_to(place.name), "(remove|replace) the link"),
-    "outside": (
-        lambda place, file: place.symlink_to(file),
-        r"out of the store\): replace the link by its target",
-    ),
-    "link to a folder": (lambda place, _: place.symlink_to("."), r"it is a folder\): move the folder away"),
-    "pipe": (lambda place, _: os.mkfifo(place), r"a pipe or a device, not a file\): remove it"),
-}
-each_obstacle = pytest.mark.parametrize(("make", "said"), OBSTACLES.values(), ids=OBSTACLES)
+NO_FILE = r"it is a folder, a pipe or a link that leads nowhere, not a file\): remove it"
 
 
 @pytest.fixture
@@ -49,7 +34,7 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store in which nobody tries for ever."""
+    """A store in which an endless loop of tries fails."""
     tries, really = 0, LocalFiles.write_new
 
     def counted(self: LocalFiles, path: str, data: bytes) -> bool:
@@ -63,101 +48,97 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def place(store: Store, path: str) -> Path:
-    """The place of ``path``, whose folder is made."""
+    """The location of ``path``, in an existing folder."""
     target = Path(store.uri, path)
     target.parent.mkdir(parents=True)
     return target
 
 
-@each_obstacle
-def test_a_lease_names_what_is_in_its_place(store: Store, secret: Path, make: Obstacle, said: str) -> None:
-    """One sentence with the path and the remedy; what is there stays as it is."""
-    make(target := place(store, LEASE), secret)
-    before = target.lstat()
-    with pytest.raises(StoreError, match=rf"{LEASE} .*{said}") as caught, holding(store, LEASE, "it works"):
+def hold(store: Store) -> None:
+    with holding(store, LEASE, "it works"):
         pytest.fail("it is held")
+
+
+WORK: list[tuple[str, Callable[[Store], object]]] = [
+    (LEASE, hold),
+    (ALIAS, lambda store: enrol(store, "m", 1)),
+    (ALIAS, lambda store: move_champion(store, "m", 1, pointer(store, "m", "champion"))),
+    (SHARD, lambda s: publish(s, CITY, "spec", SHARD, N, 0, 1, [LabelPiece(label_table([some_label(0)]))])),
+]
+
+
+@pytest.mark.parametrize(("path", "work"), WORK)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda target, _: target.mkdir(), NO_FILE),
+        (lambda target, _: target.symlink_to("gone"), NO_FILE),
+        (lambda target, _: os.mkfifo(target), NO_FILE),
+        (lambda target, file: target.symlink_to(file), "a link that leads out of the store"),
+    ],
+    ids=["folder", "dangling", "pipe", "outside"],
+)
+def test_an_obstacle_at_the_path_of_a_file_is_named(
+    store: Store,
+    secret: Path,
+    make: Callable[[Path, Path], None],
+    message: str,
+    path: str,
+    work: Callable[[Store], object],
+) -> None:
+    store.put_json(layout.model_card("m", 1), {})
+    make(target := Path(store.uri, path) if path == ALIAS else place(store, path), secret)
+    before = target.lstat()
+    with pytest.raises(McvrpError, match=path if path == SHARD else f"{path} .*{message}") as caught:
+        work(store)
     assert "\n" not in str(caught.value)
     assert target.lstat().st_ino == before.st_ino
     assert secret.read_bytes() == SECRET
 
 
-@each_obstacle
-def test_an_alias_names_what_is_in_its_place(store: Store, secret: Path, make: Obstacle, said: str) -> None:
-    """A version is not enrolled, nor made the champion, and the sentence says why."""
-    path = layout.model_alias("m", "champion")
-    make(place(store, path), secret)
-    store.put_json(layout.model_card("m", 1), {})
-    for move in (
-        lambda: enrol(store, "m", 1),
-        lambda: move_champion(store, "m", 1, pointer(store, "m", "champion")),
-    ):
-        with pytest.raises(McvrpError, match=rf"{path} .*{said}"):
-            move()
+READS: list[Callable[[Store, str], object]] = [
+    lambda store, path: store.get(path),
+    lambda store, path: store.find(path),
+    lambda store, path: store.get_tagged(path),
+    lambda store, path: store.open_input(path).read(),
+    lambda store, path: store.exists(path),
+    lambda store, path: store.swap(path, b"mine", "tag"),
+]
 
 
-@each_obstacle
-def test_a_shard_names_what_is_in_its_place(store: Store, secret: Path, make: Obstacle, said: str) -> None:
-    """Nothing is published, and nobody tries for ever."""
-    path = layout.label_shard("d", N, 0)
-    make(place(store, path), secret)
-    piece = LabelPiece(label_table([some_label(0)]))
-    with pytest.raises(McvrpError, match=path):
-        publish(store, CITY, "spec", path, N, 0, 1, [piece])
-
-
-READERS: dict[str, Callable[[Store, str], object]] = {
-    "get": lambda store, path: store.get(path),
-    "find": lambda store, path: store.find(path),
-    "get_tagged": lambda store, path: store.get_tagged(path),
-    "get_json": lambda store, path: store.get_json(path),
-    "open_input": lambda store, path: store.open_input(path).read(),
-    "size": lambda store, path: store.size(path),
-    "stat": lambda store, path: store.stat(path),
-    "exists": lambda store, path: store.exists(path),
-    "swap": lambda store, path: store.swap(path, b"mine", "tag"),
-}
-
-
-@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-@pytest.mark.parametrize("linked", ["file", "folder above it"])
-def test_no_reader_follows_a_link_out_of_the_store(
-    store: Store, secret: Path, read: Callable[[Store, str], object], linked: str
-) -> None:
-    """Whether the file is a link or lies in a linked folder: refused, without a word of what it holds."""
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_no_reader_follows_a_link_out_of_the_store(store: Store, secret: Path, linked: str) -> None:
+    path = "cities/c/secret"
     if linked == "file":
-        place(store, "cities/c/secret").symlink_to(secret)
+        place(store, path).symlink_to(secret)
     else:
         place(store, "cities/c").symlink_to(secret.parent)
-    with pytest.raises(StoreError, match=r"cities/c/secret \(a link that leads out of the store\)") as caught:
-        read(store, "cities/c/secret")
-    assert "root:x" not in str(caught.value)
+    for read in READS:
+        with pytest.raises(StoreError, match=rf"{path} \(a link that leads out of the store\)"):
+            read(store, path)
 
 
-WRITERS: dict[str, Callable[[Store, str], object]] = {
-    "put": lambda store, path: store.put(path, b"mine"),
-    "put_new": lambda store, path: store.put_new(path + "-new", b"mine"),
-    "delete": lambda store, path: store.delete(path),
-    "move away": lambda store, path: store.move(path, "elsewhere"),
-    "move there": lambda store, path: store.move("ours", path),
-    "files": lambda store, path: store.files("cities"),
-    "folders": lambda store, path: store.folders("cities/c"),
-}
+WRITES: list[Callable[[Store, str], object]] = [
+    lambda store, path: store.put(path, b"mine"),
+    lambda store, path: store.put_new(path + "-new", b"mine"),
+    lambda store, path: store.delete(path),
+    lambda store, path: store.move(path, "elsewhere"),
+    lambda store, path: store.move("ours", path),
+    lambda store, path: store.files("cities"),
+    lambda store, path: store.folders("cities/c"),
+]
 
 
-@pytest.mark.parametrize("work", WRITERS.values(), ids=WRITERS)
-def test_no_writer_and_no_list_follows_a_linked_folder_out_of_the_store(
-    store: Store, secret: Path, work: Callable[[Store, str], object]
-) -> None:
-    """What lies there is somebody else's: it is neither changed, nor removed, nor listed."""
+def test_no_writer_and_no_list_follows_a_linked_folder_out_of_the_store(store: Store, secret: Path) -> None:
     store.put("ours", b"ours")
     place(store, "cities/c").symlink_to(secret.parent)
-    with pytest.raises(StoreError, match="out of the store"):
-        work(store, "cities/c/secret")
-    assert (secret.read_bytes(), [path.name for path in secret.parent.iterdir()]) == (SECRET, ["secret"])
+    for write in WRITES:
+        with pytest.raises(StoreError, match="out of the store"):
+            write(store, "cities/c/secret")
+        assert (secret.read_bytes(), [path.name for path in secret.parent.iterdir()]) == (SECRET, ["secret"])
 
 
 def test_a_link_itself_can_be_replaced_and_removed(store: Store, secret: Path) -> None:
-    """A file takes its place; deleting it, to a file or a folder, leaves what it leads to."""
     link = place(store, "cities/c/secret")
     link.symlink_to(secret)
     store.put("cities/c/secret", b"mine")
@@ -170,7 +151,6 @@ def test_a_link_itself_can_be_replaced_and_removed(store: Store, secret: Path) -
 
 
 def test_links_within_the_store_and_to_it_are_followed(tmp_path: Path) -> None:
-    """The store may be a link, and so may files and folders whose targets it has."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     store = Store.open(tmp_path / "link")

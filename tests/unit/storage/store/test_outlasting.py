@@ -1,8 +1,7 @@
-"""A store that outlasts silence: each method does its work once the store answers, as if nothing had been."""
+"""A store that outlasts silence: each method does its work once the store answers."""
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store import connections, retry
+from mcvrp.storage.store import connections
 from mcvrp.storage.store.errors import LeaseLost, StoreSilent
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
@@ -59,7 +58,6 @@ def contents(store: Store) -> dict[str, bytes]:
 def test_every_method_outlasts_silence_at_every_request(
     tmp_path: Path, outage: Outage, name: str, lost: bool
 ) -> None:
-    """What it returns and what is there afterwards are the same, whether the store did the work or not."""
     undisturbed = filled(tmp_path / "undisturbed")
     outage.begin(float("inf"))
     expected = METHODS[name](undisturbed)
@@ -73,8 +71,7 @@ def test_every_method_outlasts_silence_at_every_request(
         assert contents(store) == contents(undisturbed)
 
 
-def test_a_stream_goes_on_where_it_was(tmp_path: Path, outage: Outage) -> None:
-    """Silence at any read of a Parquet file, which jumps about in it, changes none of its rows."""
+def test_a_stream_resumes_at_its_position(tmp_path: Path, outage: Outage) -> None:
     table = pa.table({"a": np.random.default_rng(1).random(20_000), "b": np.arange(20_000)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=5_000)
@@ -92,11 +89,11 @@ def test_a_stream_goes_on_where_it_was(tmp_path: Path, outage: Outage) -> None:
         assert read() == table
 
 
-def test_a_file_that_was_replaced_in_the_silence_is_not_read_on(tmp_path: Path, outage: Outage) -> None:
-    """The first half of one file and the second of another make no third."""
+def test_a_file_that_was_replaced_meanwhile_is_refused(tmp_path: Path, outage: Outage) -> None:
     store = Store.open(tmp_path).outlasting()
     store.put("a", b"1" * 10)
     with store.open_input("a") as stream:
+        assert stream.seekable()
         stream.read(5)
         store.put("a", b"2" * 12)
         outage.begin(1)
@@ -104,10 +101,9 @@ def test_a_file_that_was_replaced_in_the_silence_is_not_read_on(tmp_path: Path, 
             stream.read(5)
 
 
-def test_silence_is_not_outlasted_for_ever_nor_by_default(
+def test_silence_is_outlasted_for_a_time_and_not_by_default(
     tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the end the error is one that no reader takes for an absent file, and the exit code 1."""
     store = Store.open(tmp_path)
     outage.begin(1, length=10**9)
     with pytest.raises(StoreUnavailable):
@@ -119,8 +115,7 @@ def test_silence_is_not_outlasted_for_ever_nor_by_default(
     assert not isinstance(caught.value, StoreUnavailable)
 
 
-def test_a_refusal_is_none_of_silence(tmp_path: Path) -> None:
-    """What no waiting changes is raised at once."""
+def test_a_permanent_error_is_raised_at_once(tmp_path: Path) -> None:
     store = Store.open(tmp_path).outlasting()
     with pytest.raises(McvrpError, match="there is no"):
         store.get("a")
@@ -130,8 +125,7 @@ def test_a_refusal_is_none_of_silence(tmp_path: Path) -> None:
         store.get("../a")
 
 
-def test_it_travels_and_is_the_same_store(tmp_path: Path) -> None:
-    """A worker gets the patience with the address; who compares stores compares addresses."""
+def test_the_waiting_time_is_pickled_and_not_compared(tmp_path: Path) -> None:
     store = Store.open(tmp_path).outlasting(7)
     assert pickle.loads(pickle.dumps(store)).silence == 7
     assert store == Store.open(tmp_path)
@@ -153,7 +147,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_each_store_has_a_connection_of_its_own(tmp_path: Path, made: list[str]) -> None:
-    """Opening a store, also one of the same address, leaves the connections of all others as they are."""
     one, other = Store.open(tmp_path / "one"), Store.open(tmp_path / "other")
     one.put("a", b"1")
     other.put("a", b"1")
@@ -167,7 +160,6 @@ def test_each_store_has_a_connection_of_its_own(tmp_path: Path, made: list[str])
 
 
 def test_copies_in_another_process_share_a_connection(tmp_path: Path, made: list[str]) -> None:
-    """A worker receives a store with each of its tasks, and connects once."""
     message = pickle.dumps(Store(str(tmp_path)))
     for _ in range(3):
         assert pickle.loads(message).list("") == []
@@ -175,7 +167,6 @@ def test_copies_in_another_process_share_a_connection(tmp_path: Path, made: list
 
 
 def test_a_store_outlasts_silence_with_one_connection(tmp_path: Path, outage: Outage) -> None:
-    """A request that is repeated goes through the connection of its store."""
     store = filled(tmp_path)
     files = store._connection.files()
     outage.begin(1)
@@ -183,32 +174,17 @@ def test_a_store_outlasts_silence_with_one_connection(tmp_path: Path, outage: Ou
     assert store._connection.files() is files
 
 
-def test_who_has_lost_its_lease_in_the_silence_writes_no_more(tmp_path: Path, outage: Outage) -> None:
-    """It is stopped before what it was about to write when the store fell silent."""
+def test_a_lease_lost_in_the_silence_stops_the_write(tmp_path: Path, outage: Outage) -> None:
     store = Store.open(tmp_path).outlasting()
     with holding(store, "lease", "it is done"):
-        Path(store.uri, "lease").write_text("{}")  # whoever took it over
+        Path(store.uri, "lease").write_text("{}")
         outage.begin(1)
         with pytest.raises(LeaseLost, match="now names"):
             store.put("a", b"1")
     assert not store.exists("a")
 
 
-def test_who_waits_says_so(
-    tmp_path: Path, outage: Outage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One line a try, with what the store said."""
-    monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
-    store = filled(tmp_path)
-    outage.begin(1, length=3)
-    store.get("a")
-    assert len(caplog.messages) == 3
-    assert all(line.startswith("waiting for the store: cannot read") for line in caplog.messages)
-    assert os.path.basename(store.uri) in caplog.text
-
-
-def test_a_lease_that_could_not_be_given_back_is_not_held(tmp_path: Path, outage: Outage) -> None:
-    """The next stage of the same process takes it, though its holder is alive."""
+def test_a_lease_that_could_not_be_released_is_not_held(tmp_path: Path, outage: Outage) -> None:
     store = Store.open(tmp_path).outlasting()
     with holding(store, "lease", "it is done"):
         outage.begin(1, length=100)

@@ -1,4 +1,4 @@
-"""JSON and TOML that Python's readers choke on: a ValueError, as of any other document that is none."""
+"""JSON and TOML: a document that is invalid, too deep or has too large integers is a ValueError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READERS = [(parse_json, '{"x": %s}'), (parse_toml, "x = %s")]
 
 @pytest.mark.parametrize(("read", "form"), READERS)
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("[" * 101 + "]" * 101, "nested more than 100 levels deep"),
         ("[" * 100_000, "nested more than 100 levels deep"),
@@ -23,15 +23,13 @@ READERS = [(parse_json, '{"x": %s}'), (parse_toml, "x = %s")]
         ("[1, ", "alue"),
     ],
 )
-def test_what_cannot_be_used_is_refused(read: Callable[[str], Any], form: str, value: str, said: str) -> None:
-    """It says what is wrong, in words that are not Python's."""
-    with pytest.raises(ValueError, match=said):
+def test_an_unusable_one_is_refused(read: Callable[[str], Any], form: str, value: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         read(form % value)
 
 
 @pytest.mark.parametrize(("read", "form"), READERS)
-def test_the_largest_that_can_be_used_is_read(read: Callable[[str], Any], form: str) -> None:
-    """64 bits, and 98 lists within a list within a table."""
+def test_the_largest_and_deepest_document_is_read(read: Callable[[str], Any], form: str) -> None:
     assert read(form % (2**64 - 1)) == {"x": 2**64 - 1}
     assert read(form % -(2**63)) == {"x": -(2**63)}
     deep = read(form % ("[" * 98 + "]" * 98))["x"]

@@ -1,4 +1,4 @@
-"""Waiting for a store that does not answer: longer and longer, aloud, and not for ever."""
+"""Retry of store calls: growing waits, each logged, up to a limit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.errors import IncompleteError
-from mcvrp.storage.store import retry as retry
+from mcvrp.storage.store import retry
 from mcvrp.storage.store.retry import StoreRetry
-from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from mcvrp.storage.store.store import Store, StoreUnavailable
 
 
 class FakeClock:
-    """A clock that only sleep moves, and the waits that were asked of it."""
+    """A clock that only `sleep` moves, and its waits."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -56,7 +56,6 @@ class Door:
 def test_a_silent_store_is_waited_for(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each wait is twice the last, up to a minute; the work is done again when the store answers."""
     door = Door(monkeypatch, refusals=8)
     assert StoreRetry(Store(str(tmp_path))).call(door.labour) == "done"
     assert clock.waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
@@ -64,20 +63,18 @@ def test_a_silent_store_is_waited_for(
     assert caplog.messages[-1] == "waiting for the store: no answer, 0 left"
 
 
-def test_it_is_not_waited_for_for_ever(
+def test_the_waiting_ends_after_ten_minutes(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After ten minutes without success: one sentence, with what to do."""
     door = Door(monkeypatch, refusals=10**9)
     with pytest.raises(IncompleteError, match=r"for 10 minutes \(no answer, .*\): run the same command"):
         StoreRetry(Store(str(tmp_path))).call(door.labour)
     assert 600 < clock.now < 700
 
 
-def test_a_store_that_opens_but_does_no_work_is_given_up_too(
+def test_only_a_successful_request_resets_the_waiting_time(
     tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Work done counts, not an answer to a knock; and success starts the count anew."""
     door = Door(monkeypatch, refusals=0, work=10**9)
     waiting = StoreRetry(Store(str(tmp_path)))
     with pytest.raises(IncompleteError):
@@ -86,14 +83,3 @@ def test_a_store_that_opens_but_does_no_work_is_given_up_too(
     door.work = 3
     assert waiting.call(door.labour) == "done"
     assert clock.waits[-3:] == [1, 2, 4]
-
-
-def test_a_refusal_is_not_waited_for(tmp_path: Path, clock: FakeClock) -> None:
-    """Refusal that no further try can change: raised at once."""
-
-    def refused() -> None:
-        raise StoreError("no permission")
-
-    with pytest.raises(StoreError, match="no permission"):
-        StoreRetry(Store(str(tmp_path))).call(refused)
-    assert clock.waits == []

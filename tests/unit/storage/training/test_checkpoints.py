@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -29,6 +26,7 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
     save_checkpoint,
 )
+from tests.support.killed import killed_at_each_write
 
 ORIGIN = Origin("city", "labels", {"dim": 8, "heads": 2}, {"lr": 0.1, "batch": 4}, "")
 ARRAYS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "b": np.array(0.5, dtype=np.float32)}
@@ -67,7 +65,6 @@ def test_a_checkpoint_is_read_back(store: Store) -> None:
 
 
 def test_the_last_two_are_kept_and_leftovers_are_deleted(store: Store) -> None:
-    """Files of a killed run are deleted with the next checkpoint."""
     save(store, 5)
     store.put("training/run/I/step-00000007/weights.safetensors", b"leftover")
     store.put("training/run/I/metrics.parquet", b"not a checkpoint")
@@ -90,7 +87,6 @@ def test_the_last_two_are_kept_and_leftovers_are_deleted(store: Store) -> None:
 def test_the_best_is_kept_besides_the_last(
     store: Store, keep: int, gaps: list[float | None], kept: list[int]
 ) -> None:
-    """The checkpoint with the lowest held-out gap is kept until there is a better one."""
     for step, gap in enumerate(gaps, 1):
         save(store, step, gap, keep)
     assert [state.step for state in checkpoints(store, "run", "I")] == kept
@@ -106,46 +102,21 @@ def test_a_run_may_be_named_like_a_checkpoint(store: Store) -> None:
         assert [state.step for state in checkpoints(store, "step-1", phase)] == [2, 3]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
-def test_a_kill_at_any_moment_leaves_a_checkpoint(tmp_path: Path) -> None:
-    """Killed before each file operation in turn: the old checkpoint or the new one is whole."""
-    for moment in range(1, 1000):
-        store = Store.open(tmp_path / str(moment))
-        save(store, 5)
-        survived = survives_kill(moment, partial(save, store, 10, keep=1))
-        state = latest(store)
-        assert state.step in ((10,) if survived else (5, 10))
-        for name, array in load_weights(store, state).items():
+def test_a_kill_at_any_moment_leaves_a_checkpoint(
+    store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Killed amid each write in turn: the old checkpoint or the new one is whole, and the next one tidies."""
+    save(store, 5)
+    folder = tmp_path_factory.mktemp("killed")
+    for copy, done in killed_at_each_write(store, folder, partial(save, step=10, keep=1), at_least=4):
+        state = latest(copy)
+        assert state.step in ((10,) if done else (5, 10))
+        for name, array in load_weights(copy, state).items():
             np.testing.assert_array_equal(array, ARRAYS[name] + np.float32(state.step))
-        assert load_moments(store, state).exp_avg
-        save(store, 15, keep=1)
-        assert [state.step for state in checkpoints(store, "run", "I")] == [15]
-        names = {path.rsplit("/", 1)[1] for path in store.list("")}
-        assert names == {WEIGHTS, OPTIMIZER, STATE}
-        if survived:
-            break
-    assert moment > 20  # minimum of file operations of a checkpoint
-
-
-def survives_kill(moment: int, work: Callable[[], object]) -> bool:
-    """Return whether ``work`` ends in a fork that is killed at its ``moment``-th file operation."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    left = moment
-
-    def count(event: str, _: object) -> None:
-        nonlocal left
-        left -= event in ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.scandir")
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-    try:
-        work()
-        os._exit(0)
-    finally:
-        os._exit(1)
+        assert load_moments(copy, state).exp_avg
+        save(copy, 15, keep=1)
+        assert [state.step for state in checkpoints(copy, "run", "I")] == [15]
+        assert {path.rsplit("/", 1)[1] for path in copy.list("")} == {WEIGHTS, OPTIMIZER, STATE}
 
 
 def test_a_file_that_reads_back_differently_is_an_error(tmp_path: Path) -> None:
@@ -161,21 +132,27 @@ def test_a_file_that_reads_back_differently_is_an_error(tmp_path: Path) -> None:
     assert latest(Store.open(tmp_path)).step == 5
 
 
-@pytest.mark.parametrize("lost", ["no state", "half a state", "other JSON", "half the weights", "no moments"])
-def test_an_incomplete_checkpoint_is_ignored(store: Store, lost: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        (STATE, lambda data: None),
+        (STATE, lambda data: data[:-40]),
+        (STATE, lambda data: b'{"step": 10}'),
+        (WEIGHTS, lambda data: data[:-4]),
+        (OPTIMIZER, lambda data: None),
+    ],
+)
+def test_an_incomplete_checkpoint_is_ignored(
+    store: Store, name: str, left: Callable[[bytes], bytes | None]
+) -> None:
     """Its state is missing or unreadable, or a file is missing or of another size."""
     save(store, 5)
-    folder = save(store, 10).folder
-    if lost == "no state":
-        store.delete(f"{folder}/{STATE}")
-    elif lost == "half a state":
-        store.put(f"{folder}/{STATE}", store.get(f"{folder}/{STATE}")[:-40])
-    elif lost == "other JSON":
-        store.put_json(f"{folder}/{STATE}", {"step": 10})
-    elif lost == "half the weights":
-        store.put(f"{folder}/{WEIGHTS}", store.get(f"{folder}/{WEIGHTS}")[:-4])
+    path = f"{save(store, 10).folder}/{name}"
+    data = left(store.get(path))
+    if data is None:
+        store.delete(path)
     else:
-        store.delete(f"{folder}/{OPTIMIZER}")
+        store.put(path, data)
     assert latest(store).step == 5
 
 

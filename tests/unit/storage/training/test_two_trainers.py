@@ -44,7 +44,6 @@ class Trainer:
         self.lease = Lease(self.store, LEASE, "run 'run' is being trained", holder, tag)
 
     def save(self, step: int, keep: int = 2, confirm: Callable[[], None] | None = None) -> None:
-        """Save the checkpoint of ``step``."""
         state = CheckpointState("run", "I", step, 1000, step, ORIGIN, {})
         weights = {"w": np.full(3, self.number + step, np.float32)}
         moments = Moments({"w": np.ones(3, np.float32)}, {"w": np.ones(3, np.float32)})
@@ -86,11 +85,7 @@ def test_later_checkpoints_are_never_pruned(tmp_path: Path) -> None:
 def test_checkpoints_of_the_lease_holder_stay(
     own: list[int], late: int, theirs: list[int], moment: int, stalled: bool, keep: int
 ) -> None:
-    """Wherever in a save another takes over, with earlier, the same or later steps: its bytes stay.
-
-    A trainer that stalls between confirming and writing, for longer than the lease lives, may still write
-    a file, but deletes none of the other's.
-    """
+    """Wherever in a save another takes over: its bytes stay, even if the first stalls before it writes."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)  # no power is cut here
         store = Store.open(folder)

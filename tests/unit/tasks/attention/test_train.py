@@ -57,29 +57,27 @@ def changed(**changes: Any) -> AttentionSpec:
     return AttentionSpec.model_validate(TINY.model_dump() | changes)
 
 
+def everything(store: Store, folder: str = "") -> dict[str, bytes]:
+    return {path: store.get(path) for path in store.list(folder)}
+
+
 def test_the_defaults_are_the_papers() -> None:
     """100 epochs of 1.28 M instances, batches of 512 up to 200 customers, then 128, 64 and 32."""
     spec = AttentionSpec()
     assert [spec.batch_of(n) for n in (20, 50, 100, 200, 400, 600, 800)] == [512] * 4 + [128, 64, 32]
     assert [spec.batches(n) for n in (20, 400, 800)] == [2500, 10_000, 40_000]
     assert spec.steps(20) == 250_000
-    assert (spec.epochs, spec.lr, spec.clip, spec.paths) == (100, 1e-4, 1.0, 1)
 
 
-def test_missing_fields_are_the_benchmarks() -> None:
-    """Name, sizes and ranges."""
+def test_missing_fields_are_the_benchmarks_then_the_citys_then_the_papers() -> None:
     filled = AttentionSpec().filled("city", (20, 50), (2, 3), (9, 9))
     assert (filled.model, filled.sizes, filled.rules_in(None)) == ("city", (20, 50), Rules((2, 3), (9, 9)))
     own = TINY.filled("city", (20, 50), (2, 3), (9, 9))
     assert (own.model, own.sizes, own.capacity) == ("tiny", (6,), (12, 25))
-
-
-def test_ranges_default_to_the_citys_then_the_papers() -> None:
-    """If neither the models' spec nor the benchmark's has any."""
-    own = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert AttentionSpec().filled("city", (20,)).rules_in(own) == Rules((2, 12), (40, 60))
+    ranges = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
+    assert AttentionSpec().filled("city", (20,)).rules_in(ranges) == Rules((2, 12), (40, 60))
+    assert AttentionSpec(demand=(1, 3)).rules_in(ranges) == Rules((1, 3), (40, 60))
     assert AttentionSpec().in_city(CITY).recipe(20) == AttentionSpec(demand=(1, 9)).recipe(20)
-    assert AttentionSpec(demand=(1, 3)).rules_in(own) == Rules((1, 3), (40, 60))
 
 
 def test_invalid_specs_are_refused() -> None:
@@ -90,8 +88,10 @@ def test_invalid_specs_are_refused() -> None:
 
 
 def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
-    """Its folder has cards and no checkpoint; a second call changes nothing."""
+    """Its folder has cards and no checkpoint; a second call changes nothing. Random numbers are its own."""
+    random_state = torch.random.get_rng_state()
     (card,) = train_attention(store, CITY, TINY).cards
+    assert torch.equal(torch.random.get_rng_state(), random_state)
     assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
     assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
@@ -100,17 +100,15 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     network, loaded = load_attention_model(store, "tiny", 6)
     assert loaded == card
     assert not network.training
-    assert sum(p.numel() for p in network.parameters()) > 0
-    before = {path: store.get(path) for path in store.list("")}
+    before = everything(store)
     assert train_attention(store, CITY, TINY).cards == (card,)
-    assert {path: store.get(path) for path in store.list("")} == before
+    assert everything(store) == before
     shown = inspect(store, "attention/tiny")
     assert f"{card.epochs[-1].greedy:.3f}" in shown.text
     assert shown.document["models"][0]["weights_sha256"] == card.weights_sha256
 
 
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copied from the card, with the URI of the store filled in, it solves instances."""
     save_city(store, "c", CITY)
     (card,) = train_attention(store, CITY, changed(sizes=(20,), epochs=1)).cards
     readme = store.get(f"{card.folder}/README.md").decode()
@@ -120,7 +118,6 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
 
 
 def test_each_size_has_a_model_of_its_own(store: Store) -> None:
-    """In the order of the spec; finished sizes are not trained again."""
     train_attention(store, CITY, TINY)
     cards = train_attention(store, CITY, changed(sizes=(9, 6))).cards
     assert [card.n for card in cards] == [9, 6]
@@ -148,20 +145,7 @@ def test_a_diverged_training_has_a_card_without_weights(store: Store, lr: float)
 def test_models_and_checkpoints_of_other_settings_are_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the field and both values, or both cities."""
     other = City.uniform(30, seed=2)
-
-    def refuses() -> None:
-        with pytest.raises(
-            McvrpError, match=r"trained with recipe.lr = 0.001, now it is 0.1: use another name"
-        ):
-            check_attention_models(store, CITY, changed(lr=0.1))
-        with pytest.raises(
-            McvrpError, match=rf"trained with city = {CITY.city_id}, now it is {other.city_id}"
-        ):
-            check_attention_models(store, other, TINY)
-        check_attention_models(store, CITY, changed(checkpoint_seconds=7))
-
     with monkeypatch.context() as patch:
         patch.setattr(loop.Training, "_end_epoch", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -171,7 +155,11 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
         check_attention_models(store, CITY, TINY)
     store.delete("attention")
     train_attention(store, CITY, TINY)
-    refuses()
+    with pytest.raises(McvrpError, match=r"with recipe.lr = 0.001, now it is 0.1: use another name"):
+        check_attention_models(store, CITY, changed(lr=0.1))
+    with pytest.raises(McvrpError, match=f"trained with city = {CITY.city_id}, now it is {other.city_id}"):
+        check_attention_models(store, other, TINY)
+    check_attention_models(store, CITY, changed(checkpoint_seconds=7))
 
 
 def interrupt(*_: Any) -> None:
@@ -179,7 +167,6 @@ def interrupt(*_: Any) -> None:
 
 
 def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
-    """It is an error, and not ignored."""
     store.put(layout.attention_training("tiny", 6), b"\x08\0\0\0\0\0\0\0{}      ")
     with pytest.raises(McvrpError, match=r"training\.safetensors is corrupt"):
         train_attention(store, CITY, TINY)
@@ -189,11 +176,15 @@ def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
 
 
 def test_invalid_sizes_are_refused_before_training(store: Store) -> None:
-    """More customers than the city has, or no capacity rule."""
     with pytest.raises(McvrpError, match="31 customers, the city has 30"):
         train_attention(store, CITY, changed(sizes=(6, 31)))
     with pytest.raises(McvrpError, match="no capacity rule for 6"):
         train_attention(store, CITY, changed(capacity=None))
+    with pytest.raises(McvrpError, match=r"epoch_instances = 48 is less than a batch of n=6 \(512\)"):
+        train_attention(store, CITY, TINY.model_copy(update={"batch": None}))
+    for field in ("model", "sizes"):
+        with pytest.raises(McvrpError, match=f"attention.{field} is missing"):
+            train_attention(store, CITY, TINY.model_copy(update={field: None}))
     assert store.list("") == []
 
 
@@ -206,39 +197,26 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
             train_attention(store, CITY, changed(sizes=(9,)))
 
 
+@pytest.mark.parametrize("method", ["_save", "_publish"])
 def test_a_training_that_lost_its_lease_writes_nothing_more(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """Another process finishes meanwhile: its model stays, and no checkpoint reappears."""
-    lease, finished = layout.attention_lease("tiny"), {}
-    for method in ("_save", "_publish"):
-        really = getattr(loop.Training, method)
+    lease, finished = layout.attention_lease("tiny"), dict[str, bytes]()
+    really = getattr(loop.Training, method)
 
-        def taken_over(self: loop.Training, *arguments: Any, really: Any = really) -> Any:
-            if not finished:
-                finished["now"] = b""
-                holder = Holder.decode(store.get(lease))
-                store.put(lease, replace(holder, started="before").encode())  # it looks dead
-                train_attention(store, CITY, TINY)
-                finished.update({path: store.get(path) for path in store.list("")})
-            return really(self, *arguments)
+    def taken_over(self: loop.Training, *arguments: Any) -> Any:
+        if not finished:
+            finished["now"] = b""
+            holder = Holder.decode(store.get(lease))
+            store.put(lease, replace(holder, started="before").encode())  # it looks dead
+            train_attention(store, CITY, TINY)
+            finished.update(everything(store))
+        return really(self, *arguments)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(loop.Training, method, taken_over)
-            with pytest.raises(McvrpError, match="has been removed"):
-                train_attention(store, CITY, TINY)
-        del finished["now"]
-        assert {path: store.get(path) for path in store.list("")} == finished
-        finished.clear()
-        store.delete(layout.attention_dir("tiny"))
-
-
-def test_training_leaves_the_random_state_of_the_process_alone(store: Store) -> None:
-    """The initial weights are drawn in a fork of the random state."""
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    train_attention(store, CITY, TINY)
-    assert torch.equal(torch.random.get_rng_state(), before)
+    monkeypatch.setattr(loop.Training, method, taken_over)
+    with pytest.raises(McvrpError, match="has been removed"):
+        train_attention(store, CITY, TINY)
+    assert everything(store) | {"now": b""} == finished
 
 
 def test_training_instances_never_repeat_and_new_baselines_have_new_tests(
@@ -246,7 +224,7 @@ def test_training_instances_never_repeat_and_new_baselines_have_new_tests(
 ) -> None:
     """Training counts through its stream; after a replacement the evaluation instances are the next ones."""
     calls: list[tuple[str, int, int]] = []
-    original = loop.instance_rows
+    original = loop.instance_rows  # type: ignore[attr-defined]
 
     def noted(stream: InstanceStream, n: int, start: int, stop: int) -> Any:
         calls.append((stream.split, start, stop))
@@ -261,19 +239,31 @@ def test_training_instances_never_repeat_and_new_baselines_have_new_tests(
     assert tested == [0] + [first for first in firsts[1:] for _ in range(2)]
 
 
-def test_a_checkpoint_has_the_whole_state(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights, moments, baseline and counters in one file without a pickle."""
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "publish_attention_model", interrupt)
+def test_an_interrupted_training_is_the_undisturbed_one(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped at the end of each epoch, before its checkpoint: the same command ends with the same bits."""
+    spec = changed(epoch_instances=8 * 30)  # checkpoints after every 25 steps, and after every epoch
+    (whole,) = train_attention(Store.open(tmp_path / "whole"), CITY, spec).cards
+    really, epochs = loop.Training._end_epoch, {1, 2, 3}
+
+    def stopping(self: loop.Training) -> None:
+        really(self)
+        if self.state.step // 30 in epochs:
+            epochs.remove(self.state.step // 30)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop.Training, "_end_epoch", stopping)
+    while epochs:
         with pytest.raises(KeyboardInterrupt):
-            train_attention(store, CITY, TINY)
-    checkpoint = load_training(store, "tiny", 6)
-    assert checkpoint is not None
-    state, arrays = checkpoint
-    assert (state.step, len(state.epochs)) == (18, 3)
-    assert {name.split(".")[0] for name in arrays} == {"model", "baseline", "adam", "mean", "total"}
-    (card,) = train_attention(store, CITY, TINY).cards
-    assert (card.steps, card.epochs) == (18, state.epochs)
+            train_attention(store, CITY, spec)
+        state, arrays = load_training(store, "tiny", 6) or (None, {})
+        assert state is not None
+        assert state.step % 30 > 0  # in the middle of an epoch
+        assert {name.split(".")[0] for name in arrays} == {"model", "baseline", "adam", "mean", "total"}
+    (card,) = train_attention(store, CITY, spec).cards
+    assert replace(card, seconds=whole.seconds) == whole
+    assert store.list(card.folder) == Store.open(tmp_path / "whole").list(card.folder)
 
 
 @pytest.mark.parametrize("most", [8, pytest.param(None, marks=pytest.mark.slow)])

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,10 +42,7 @@ class Sweeper:
     """Solver whose run k does not depend on earlier runs, and that counts its runs."""
 
     runs: int = 0
-    label: str = "any"
-    version: str = "1"
-    device: str = "1 CPU core"
-    configuration: str = "sweeps"
+    label = version = device = configuration = "any"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -88,10 +86,6 @@ def changed(**fields: object) -> BenchmarkSpec:
     return SPEC.model_copy(update=fields)
 
 
-def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
-    return {(row.n, row.index): list(row.costs) for row in rows}
-
-
 @pytest.mark.parametrize("method", ["hgs", "fm-ns"])
 @pytest.mark.parametrize(
     ("change", "runs"),
@@ -99,10 +93,8 @@ def costs(rows: Sequence[PartRow]) -> dict[tuple[int, int], list[float]]:
         ({}, (0, 0)),
         ({"instances": (6, 3)}, (2, 5)),  # one more instance: 2 runs, or 1 + 4 samples
         ({"sizes": (20, 21, 22), "instances": (5, 1, 3)}, (2, 5)),
-        (
-            {"heuristic_samples": (2, 5), "samples": (1, 4, 5)},
-            (3 * 8, 5 * 8),
-        ),  # runs are extended, decoding starts over
+        # runs are extended, decoding starts over
+        ({"heuristic_samples": (2, 5), "samples": (1, 4, 5)}, (3 * 8, 5 * 8)),
         ({"heuristic_samples": (1, 2), "samples": (4,)}, (0, 0)),
         ({"heuristic_samples": (1,), "samples": (1,)}, (0, 0)),  # a prefix
         ({"methods": ("pyvrp", "hgs", "fm-gs", "fm-ns")}, (0, 0)),
@@ -120,8 +112,8 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
     assert took == runs[method == "fm-ns"]
     assert {path: store.get(path) for path in before} == before
     _, at_once = answered(Store.open(tmp_path / "other"), changed(**change), method)
-    assert costs(rows) == costs(at_once)
-    assert [row.samples for row in rows] == [row.samples for row in at_once]
+    one, other = ([(row.n, row.index, row.samples, row.costs) for row in each] for each in (rows, at_once))
+    assert one == other
     for row in rows:
         assert len(row.seconds) == len(row.samples)
         assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
@@ -144,29 +136,21 @@ def test_the_best_solution_is_found_across_parts(store: Store) -> None:
 
 
 def test_a_killed_run_resumes_with_any_parts(store: Store) -> None:
-    """Stored instances are not solved again, wherever parts begin and end."""
     block = block_of(store, SPEC, "hgs")
     (whole, *_) = block.missing()
     middle = replace(whole, start=1, stop=3)
     solve_part(Task(middle, Sweeper()), WorkerContext(store, CITY, 1))
-    block = block_of(store, SPEC, "hgs")
-    assert [(part.n, part.start, part.stop) for part in block.missing()] == [
-        (20, 0, 1),
-        (20, 3, 5),
-        (22, 0, 3),
-    ]
+    missing = [(part.n, part.start, part.stop) for part in block_of(store, SPEC, "hgs").missing()]
+    assert missing == [(20, 0, 1), (20, 3, 5), (22, 0, 3)]
     assert answered(store, SPEC, "hgs")[0] == 6 * 2
 
 
 def test_time_at_fewer_samples(store: Store) -> None:
     """Measured at each requested number; after an extension times add up; otherwise they are interpolated."""
 
-    @dataclass
     class Slowing(Sweeper):
-        def solve(
-            self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
-        ) -> Iterator[Answer]:
-            for answer in super().solve(city, instances, samples=samples, seed=seed):
+        def solve(self, *arguments: Any, samples: int, seed: int) -> Iterator[Answer]:
+            for answer in super().solve(*arguments, samples=samples, seed=seed):
                 elapsed = np.arange(seed, seed + samples, dtype=float).cumsum()  # run k takes its seed
                 yield replace(answer, elapsed=elapsed, seconds=float(elapsed[-1]))
 
@@ -177,15 +161,11 @@ def test_time_at_fewer_samples(store: Store) -> None:
 
 
 def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_one(store: Store) -> None:
-    """More runs may succeed where the first failed; all costs are kept."""
 
-    @dataclass
     class Failing(Sweeper):
-        def solve(
-            self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
-        ) -> Iterator[Answer]:
+        def solve(self, city: City, instances: Sequence[Instance], **runs: int) -> Iterator[Answer]:
             for _ in instances:
-                yield Answer(None, np.full(samples, math.inf), 1.0, "no luck")
+                yield Answer(None, np.full(runs["samples"], math.inf), 1.0, "no luck")
 
     block = block_of(store, SPEC, "hgs")
     finish(block, Failing())
@@ -199,23 +179,19 @@ def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_on
 
 
 @pytest.mark.parametrize(
-    ("identity", "method", "samples", "block"),
+    ("settings", "model", "sampling", "samples", "block"),
     [
-        ((HGS_SETTINGS, "", None), "hgs", (1,), "hgs-83e00173ba-080a9ed428"),
-        (("", WEIGHTS, None), "fm-gs", (1,), "fm-gs-6e06ab7b7d-080a9ed428"),
-        (("", WEIGHTS, (0.9, 1000)), "fm-ns", (1, 16), "fm-ns-4312e5ccd0-f7cc7771d8"),
+        (HGS_SETTINGS, "", None, (1,), "hgs-83e00173ba-080a9ed428"),
+        ("", WEIGHTS, None, (1,), "fm-gs-6e06ab7b7d-080a9ed428"),
+        ("", WEIGHTS, (0.9, 1000), (1, 16), "fm-ns-4312e5ccd0-f7cc7771d8"),
     ],
 )
 def test_blocks_keep_their_names(
-    identity: tuple[str, str, tuple[float, int] | None],
-    method: str,
-    samples: tuple[int, ...],
-    block: str,
+    settings: str, model: str, sampling: tuple[float, int] | None, samples: tuple[int, ...], block: str
 ) -> None:
     """Names are part of the stored format: they never change for the same settings."""
-    settings, model, sampling = identity
     named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
-    assert named.block(method, samples) == block
+    assert named.block(block[:-22], samples) == block
 
 
 NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp"}
@@ -247,7 +223,6 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
 def test_a_name_depends_on_what_determines_the_answers_and_nothing_else(
     store: Store, change: dict[str, object], methods: set[str]
 ) -> None:
-    """A changed setting invalidates the methods that it concerns."""
     card = ModelCard("m", 1, CITY.city_id, {}, "r", "d", "f", True, {}, 0, WEIGHTS)
     put_attention_model(store, 20)
 

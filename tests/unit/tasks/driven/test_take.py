@@ -22,11 +22,12 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import checksum, driven_days, read_day
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
+from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
-from tests.support.hostile_sheets import SPREADSHEETS
+from tests.support.hostile import SPREADSHEETS
 from tests.support.workbook import DAY, xlsx
 
 CITY = City.uniform(12, seed=1)
@@ -49,33 +50,24 @@ def take(store: Store) -> Taken:
     return take_routes(store, LYON, today=TODAY)
 
 
-def test_a_file_becomes_a_day(store: Store) -> None:
+SHEET = [HEADER.split(","), *([(DAY, 46080), r, s, c, d, 10] for r, s, c, d in STOPS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("friday.csv", GOOD.encode()), ("friday.xlsx", xlsx({"Routes": SHEET}))]
+)
+def test_a_file_becomes_a_day(store: Store, name: str, data: bytes) -> None:
     """Orders and routes as driven, at the city's cost, and a receipt that counts."""
-    store.put("incoming/friday.csv", GOOD.encode())
+    store.put(f"incoming/{name}", data)
     (receipt,) = take(store).receipts
-    assert (receipt.name, receipt.rows, receipt.rejected, receipt.days) == (
-        "friday.csv",
-        3,
-        0,
-        ("2026-02-27",),
-    )
+    assert (receipt.name, receipt.rows, receipt.rejected, receipt.days) == (name, 3, 0, ("2026-02-27",))
     label = read_day(store, "lyon", FRIDAY)
     assert label.solution == canonical(CITY, Solution.of([[1, 2], [3]]))
     assert label.cost == cost(CITY, label.solution)
     assert label.source == "driven"
 
 
-def test_a_spreadsheet_becomes_a_day(store: Store) -> None:
-    """Dates and numbers as cells have them give the day of the CSV file."""
-    rows = [HEADER.split(","), *([(DAY, 46080), r, s, c, d, 10] for r, s, c, d in STOPS)]
-    store.put("incoming/friday.xlsx", xlsx({"Routes": rows}))
-    (receipt,) = take(store).receipts
-    assert (receipt.rows, receipt.rejected, receipt.days) == (3, 0, ("2026-02-27",))
-    assert read_day(store, "lyon", FRIDAY).solution == canonical(CITY, Solution.of([[1, 2], [3]]))
-
-
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
-    """Looking again changes nothing; the same bytes under another name are known."""
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     before = everything(store)
@@ -85,22 +77,26 @@ def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
     assert (take(store).receipts, take(store).known) == ((), 2)
 
 
-def test_rows_that_no_day_takes_are_set_aside(store: Store) -> None:
-    """They are quarantined with reasons, in a form that can be corrected and submitted again."""
+def test_rejected_rows_are_quarantined(store: Store) -> None:
+    """In a form that can be corrected and submitted again; a day of two files is taken from the first."""
+    store.put("incoming/friday.csv", GOOD.encode())
     store.put("incoming/saturday.csv", MIXED.encode())
-    (receipt,) = take(store).receipts
-    assert (receipt.rows, receipt.rejected) == (2, 1)
-    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", receipt.key))))
+    store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
+    _, saturday, late = take(store).receipts
+    assert (saturday.rows, saturday.rejected, late.days, late.rejected) == (2, 1, (), 3)
+    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", saturday.key))))
     assert aside["row"].tolist() == [3]
     assert aside["reason"].tolist() == ["customer 'C99' is not in the city"]
     assert set(HEADER.split(",")) <= set(aside.columns)
+    reasons = store.get(layout.driven_quarantine("lyon", late.key)).decode()
+    assert "day 2026-02-27 was already read from friday.csv" in reasons
 
 
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
-    """It is not read: the other files are ingested, and it is reported."""
     store.put("incoming/friday.csv", GOOD.encode())
-    (tmp_path / "incoming/saturday.csv").touch()
-    os.truncate(tmp_path / "incoming/saturday.csv", MOST_BYTES + 1)  # of a file with nothing in it
+    path = tmp_path / "incoming/saturday.csv"
+    path.touch()
+    os.truncate(path, MOST_BYTES + 1)  # without content
     taken = take(store)
     assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
     (waiting,) = map(str, taken.waiting)
@@ -114,25 +110,14 @@ def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: p
     get = Store.get
 
     def replaced(self: Store, path: str) -> bytes:
-        found = get(self, path)
+        data = get(self, path)
         if path == "incoming/friday.csv":
             self.put(path, MIXED.encode())
-        return found
+        return data
 
     monkeypatch.setattr(Store, "get", replaced)
     (receipt,) = take(store).receipts
     assert (receipt.sha256, receipt.days) == (checksum(GOOD.encode()), ("2026-02-27",))
-
-
-def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
-    """The rows of the second file are rejected with the name of the first."""
-    store.put("incoming/friday.csv", GOOD.encode())
-    store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
-    first, second = take(store).receipts
-    assert first.days == ("2026-02-27",)
-    assert (second.days, second.rejected) == ((), 3)
-    aside = store.get(layout.driven_quarantine("lyon", second.key)).decode()
-    assert "day 2026-02-27 was already read from friday.csv" in aside
 
 
 @pytest.mark.parametrize(
@@ -145,13 +130,11 @@ def test_a_day_in_two_files_is_taken_from_the_first(store: Store) -> None:
 def test_a_file_that_cannot_be_read_is_refused_once(
     store: Store, name: str, data: Callable[[], bytes], error: str
 ) -> None:
-    """Its receipt has the error, the next file is ingested in the same call, and the file itself stays."""
     store.put(f"incoming/{name}", data())
     store.put("incoming/friday.csv", GOOD.encode())
     refused, good = take(store).receipts
-    assert refused.refused is not None
-    assert name in refused.refused
-    assert error in refused.refused
+    assert name in (refused.refused or "")
+    assert error in (refused.refused or "")
     assert good.days == ("2026-02-27",)
     assert store.exists(f"incoming/{name}")
     assert take(store).known == 2
@@ -196,16 +179,16 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
 
 
 def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
-    """The error message has the steps, and they repair it."""
     store.put("incoming/friday.csv", GOOD.encode())
     key = take(store).receipts[0].key
     day, receipt = layout.driven_day("lyon", FRIDAY.isoformat()), layout.driven_receipt("lyon", key)
     whole = everything(store)
     store.put(day, whole[day][:-9])
-    told = r"2026-02-27.parquet.*: remove it and the receipt in .*driven/lyon/files that names its day"
-    for read in (take, lambda there: read_day(there, "lyon", FRIDAY)):
-        with pytest.raises(McvrpError, match=told):
-            read(store)
+    remedy = r"2026-02-27.parquet.*: remove it and the receipt in .*driven/lyon/files that names its day"
+    with pytest.raises(McvrpError, match=remedy):
+        take(store)
+    with pytest.raises(McvrpError, match=remedy):
+        read_day(store, "lyon", FRIDAY)
     store.delete(day)
     store.delete(receipt)
     take(store)
@@ -223,16 +206,15 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
         each.put("incoming/both.csv", two_days.encode())
     take(undisturbed)
 
-    left = [writes]
+    left = iter(range(writes))
 
-    def stopped(really: Callable[..., object]) -> Callable[..., object]:
-        def write(*arguments: object, **options: object) -> object:
-            if not left[0]:
+    def stopped(write: Callable[..., object]) -> Callable[..., object]:
+        def counted(*arguments: object, **options: object) -> object:
+            if next(left, None) is None:
                 raise KeyboardInterrupt
-            left[0] -= 1
-            return really(*arguments, **options)
+            return write(*arguments, **options)
 
-        return write
+        return counted
 
     with monkeypatch.context() as patch:
         for name in ("put", "put_new", "put_json"):
@@ -246,14 +228,89 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
 
 
 def test_days_of_another_city_are_refused(store: Store) -> None:
-    """Nothing is ingested, and the error names both cities; a city that extends theirs accepts them."""
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     store.put("incoming/saturday.csv", MIXED.encode())
     before, other = everything(store), City.uniform(12, seed=2)
-    told = rf"2026-02-27.parquet was driven in city {CITY.city_id}.*{other.city_id}"
-    with pytest.raises(McvrpError, match=told):
+    cities = rf"2026-02-27.parquet was driven in city {CITY.city_id}.*{other.city_id}"
+    with pytest.raises(McvrpError, match=cities):
         take_routes(store, replace(LYON, city=other), today=TODAY)
     assert everything(store) == before
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
     assert len(take_routes(store, replace(LYON, city=extended), today=TODAY).stored) == 2
+
+
+DATA = Path(__file__).parents[3] / "support" / "data"
+VRP, SOL = (DATA / "E-n22-k4.vrp").read_bytes(), (DATA / "E-n22-k4.sol").read_bytes()
+UNPRICED = SOL[: SOL.index(b"Cost")]
+
+
+def take_solutions(store: Store, vrp: VrpFile) -> Taken:
+    city = StoredCity("e", vrp.city, Addresses.numbered(vrp.city.customers), "imported")
+    return take_routes(store, city, today=TODAY)
+
+
+def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
+    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+    store.put("incoming/E-2026-01-31.vrp", VRP)
+    store.put("incoming/E-2026-01-31.sol", SOL)
+    (receipt,) = take_solutions(store, vrp).receipts
+    assert (receipt.rows, receipt.rejected, receipt.days) == (21, 0, ("2026-01-31",))
+    label = read_day(store, "e", datetime.date(2026, 1, 31))
+    assert label.cost == 375
+    assert label.solution == canonical(vrp.city, parse_sol("E.sol", SOL, vrp)[0])
+    assert (label.instance.demands == vrp.demands).all()
+    assert take_solutions(store, vrp).known == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "vrp", "sol", "part"),
+    [
+        ("E-n22-k4", VRP, SOL, "E-n22-k4.sol has no date in its name"),
+        ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol does not solve"),
+        ("2026-01-31", VRP.replace(b"151 264", b"151 265"), UNPRICED, "is an instance of city"),
+        ("2026-01-31", VRP.replace(b"CAPACITY", b"DISTANCE : 9\nCAPACITY"), SOL, "a longest route"),
+    ],
+)
+def test_what_is_no_day_is_refused_with_its_reason(
+    tmp_path: Path, name: str, vrp: bytes, sol: bytes, part: str
+) -> None:
+    store = Store.open(tmp_path)
+    store.put(f"incoming/{name}.vrp", vrp)
+    store.put(f"incoming/{name}.sol", sol)
+    (receipt,) = take_solutions(store, parse_vrp("E-n22-k4.vrp", VRP)).receipts
+    assert receipt.days == ()
+    assert part in (receipt.refused or "")
+
+
+def test_a_solution_waits_for_its_instance(tmp_path: Path) -> None:
+    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+    store.put("incoming/2026-01-31.sol", SOL)
+    before = take_solutions(store, vrp)
+    assert before.receipts == ()
+    assert [str(one) for one in before.waiting] == [
+        "incoming/2026-01-31.sol waits for 2026-01-31.vrp in the same folder"
+    ]
+    store.put("incoming/2026-01-31.vrp", VRP)
+    assert take_solutions(store, vrp).days == ["2026-01-31"]
+
+
+def test_an_unresponsive_store_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the instance cannot be read from the store, there is no receipt: the solution is tried again."""
+    store, vrp = Store.open(tmp_path), parse_vrp("E-n22-k4.vrp", VRP)
+    store.put("incoming/E-2026-01-31.vrp", VRP)
+    store.put("incoming/E-2026-01-31.sol", SOL)
+    get = Store.get
+
+    def silent(self: Store, path: str) -> bytes:
+        if path.endswith(".vrp"):
+            raise StoreUnavailable("no response")
+        return get(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "get", silent)
+        with pytest.raises(StoreUnavailable):
+            take_solutions(store, vrp)
+    assert take_solutions(store, vrp).days == ["2026-01-31"]

@@ -1,9 +1,11 @@
-"""CSV for spreadsheets: no cell is a formula, and every text survives a round trip."""
+"""Numbers in user files are exact; CSV has no formula, and every text survives a round trip."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +13,24 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.importer import fitted
+from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import take_routes
-from mcvrp.tasks.files.csv_cells import csv_bytes
-from mcvrp.tasks.files.numbers import NUMBER
+from mcvrp.tasks.files.csv_cells import NUMBER, csv_bytes, whole
 from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solve.day import plan_day, solve_day
+from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import read_start
-from tests.support.malformed import TODAY, parquet
+from tests.support.malformed import NAMES, NODES, TODAY, TOWN, parquet
 from tests.support.workbook import xlsx
+from tests.unit.tasks.files.test_cvrplib import SMALL, small
 
 TITLE = st.text(st.sampled_from("'=+-@＝1a"), max_size=6)
 IDS = ("Depot", "=1+1", "+x", "-2+3", "@SUM(1)", "'=a", "-3.5", "+41791234567", "'quoted'", "C'1")
@@ -40,15 +47,14 @@ def harmless(data: bytes) -> bool:
 @settings(max_examples=25)  # each starts a reader
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5), TITLE)
 def test_no_text_is_a_formula_and_all_come_back(rows: list[tuple[str, str]], title: str) -> None:
-    """Cells and titles, by CSV and by the same table saved as a spreadsheet."""
     name = title or "a"
     data = csv_bytes(pd.DataFrame([("x", *row) for row in rows], columns=["id", name, "b"]))
     assert harmless(data)
     cells = list(csv.reader(io.StringIO(data.decode(), newline="")))
     for saved in (data, xlsx({"A": cells})):
-        found = read_tabular("f", saved)
-        assert list(found.frame.columns) == ["id", name, "b"]
-        back = list(zip(found.text(name), found.text("b"), strict=True))
+        table = read_tabular("f", saved)
+        assert list(table.frame.columns) == ["id", name, "b"]
+        back = list(zip(table.text(name), table.text("b"), strict=True))
         assert [tuple(map(_lines, row)) for row in back] == [tuple(map(_lines, row)) for row in rows]
 
 
@@ -57,7 +63,6 @@ def _lines(text: str) -> str:
 
 
 def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path) -> None:
-    """With formulas as ids, routes.csv is a start for another day, a corrected quarantine is ingested."""
     store, names = Store.open(tmp_path), Addresses(IDS)
     save_city(store, "town", CITY, names)
     orders = [Order(customer=name, demand=2) for name in IDS[1:]]
@@ -84,6 +89,62 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
 
 @pytest.mark.parametrize("number", ["-3.5", "+3", "1e-5"])
 def test_numbers_stay(number: str) -> None:
-    """Numbers are not formulas, as numbers or as text."""
     data = csv_bytes(pd.DataFrame({"text": [number], "number": [np.float64(number)]}))
     assert data == f"text,number\n{number},{float(number)}\n".encode()
+
+
+NONE = ["3.0000000000000000001", "true", "True", "1_0", "0x10", "３", "٣", "inf", "nan", "--3", "1,000", "3d"]
+NONE += ["9" * 19, "1e2"]
+
+
+@given(st.integers(-(10**18) + 1, 10**18 - 1), st.sampled_from(["", ".", ".0", ".000"]))
+def test_a_whole_number_is_exact(number: int, end: str) -> None:
+    assert whole(f"{number}{end}") == number
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=25, min_value=-1000, max_value=1000))
+def test_nothing_is_rounded_to_a_whole_number(number: Decimal) -> None:
+    assert whole(f"{number:f}") == (int(number) if number == int(number) else None)
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> None:
+    message = f"day.csv: row 2: demand is '{text}', not a whole number from 1 to 65,535"
+    with pytest.raises(McvrpError, match=re.escape(message)):
+        fitted(read_tabular("day.csv", f"demand;x\n{text};1\n3;1\n".encode()))
+    (tmp_path / "day.csv").write_text(f"customer;demand\nC1;{text}\n")
+    with pytest.raises(
+        McvrpError, match=rf"day\.csv: row 2: demand '{text}' is (not a whole number|more than)"
+    ):
+        checked_day(read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path)), TOWN, NAMES, "town", 20)
+    cells = ["2026-02-26", "a", "1", "C1", text, "10"]
+    columns = ["date", "route", "stop", "customer", "demand", "capacity"]
+    rows = pd.DataFrame([cells], columns=columns, index=[2], dtype="string")
+    [reason] = check_routes(rows, TOWN, NODES, today=TODAY).rejected["reason"]
+    assert reason == f"demand '{text}' is not a whole number from 1 to 65,535"
+
+
+@pytest.mark.parametrize("text", NONE)
+@pytest.mark.parametrize("line", ["DIMENSION : {}", "CAPACITY : {}", "{} 3 4", "2 {}"])
+def test_an_instance_s_numbers_are_exact(text: str, line: str) -> None:
+    lines = ["DIMENSION : 4", "CAPACITY : 10", "2 3 4", "2 4"]
+    (original,) = (each for each in lines if re.fullmatch(line.replace("{}", r"\d+"), each))
+    with pytest.raises(McvrpError, match=r"^small\.vrp"):
+        small(SMALL.replace(f"\n{original}\n", f"\n{line.format(text)}\n"))
+
+
+def test_truth_is_no_number() -> None:
+    with pytest.raises(McvrpError, match="row 1: demand is 'True', not a whole number"):
+        fitted(read_tabular("day", parquet(pd.DataFrame({"demand": [True, True]}))))
+    for make in (
+        lambda: Order(customer="a", demand=True),
+        lambda: Order(customer="a", demand="1_0"),  # type: ignore[arg-type]
+        lambda: SolveSpec(time_limit=True),
+        lambda: SolveSpec(samples=True),
+        lambda: SolveSpec(version=True),
+        lambda: LabelSpec(demand=[True, 9]),  # type: ignore[arg-type]
+        lambda: LabelSpec(count="1_0"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match="should be a valid"):
+            make()
+    assert SolveSpec(hgs=True).hgs is True

@@ -48,7 +48,6 @@ def small(text: str = SMALL, **options: bool) -> VrpFile:
 
 
 def files(folder: Path, vrp: str, sol: str | None = None) -> VrpFile:
-    """Return the instance ``vrp`` from a folder with the solution ``sol``."""
     (folder / "a.vrp").write_text(vrp)
     if sol is not None:
         (folder / "a.sol").write_text(sol)
@@ -58,26 +57,24 @@ def files(folder: Path, vrp: str, sol: str | None = None) -> VrpFile:
 def test_a_published_cost_is_reproduced() -> None:
     """The optimal routes of E-n22-k4 cost the published 375, and 375.28 without rounding."""
     place = str(DATA / "E-n22-k4.vrp")
-    found = read_vrp(Store.open("."), place)
-    assert found.best is not None
-    assert (found.best.cost, found.capacity, found.city.customers) == (375.0, 6000, 21)
-    assert found.instance.demands[:3].tolist() == [1100, 700, 800]
+    vrp = read_vrp(Store.open("."), place)
+    assert vrp.best is not None
+    assert (vrp.best.cost, vrp.capacity, vrp.city.customers) == (375.0, 6000, 21)
+    assert vrp.instance.demands[:3].tolist() == [1100, 700, 800]
     exact = read_vrp(Store.open("."), place, unrounded=True)
-    assert cost(exact.city, found.best.solution) == pytest.approx(375.279787, abs=1e-6)
+    assert cost(exact.city, vrp.best.solution) == pytest.approx(375.279787, abs=1e-6)
     assert exact.best is None  # 375 is no cost to compare exact ones with
     assert "the cost of rounded distances" in exact.notes[0]
 
 
 def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
-    """Each cost is TSPLIB's nint, half a unit going up; CEIL_2D and FLOOR_2D are what they say."""
     places = [(0, 0), (3, 4), (6, 0), (1, 1)]
     lengths = [[math.dist(a, b) for b in places] for a in places]
     rounded = [[int(length + 0.5) for length in row] for row in lengths]
     assert small().city.matrix.tolist() == rounded  # type: ignore[union-attr]
     for kind, function in (("CEIL_2D", math.ceil), ("FLOOR_2D", math.floor)):
         matrix = small(SMALL.replace("EUC_2D", kind)).city.matrix
-        assert matrix is not None
-        assert matrix.tolist() == [[function(length) for length in row] for row in lengths]
+        assert np.array_equal(matrix, [[function(length) for length in row] for row in lengths])
     half = small(SMALL.replace("4 1 1", "4 0 2.5")).city.matrix
     assert half is not None
     assert half[0, 3] == 3
@@ -85,20 +82,18 @@ def test_lengths_are_rounded_to_the_nearest_whole_number() -> None:
 
 
 def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -> None:
-    """The city has the costs, rounded or not, for which the published cost is right."""
     routes = "Route #1: 1 2\nRoute #2: 3\n"
     exact = 2 * math.sqrt(2) + 5 + 5 + 6
     assert files(tmp_path, SMALL, routes + "Cost 18\n").city.matrix is not None
-    found = files(tmp_path, SMALL, routes + f"Cost {exact:.2f}\n")
-    assert found.city.matrix is None
-    assert found.best is not None
-    assert found.best.cost == pytest.approx(exact)
+    vrp = files(tmp_path, SMALL, routes + f"Cost {exact:.2f}\n")
+    assert vrp.city.matrix is None
+    assert vrp.best is not None
+    assert vrp.best.cost == pytest.approx(exact)
     with pytest.raises(McvrpError, match=r"a.sol has Cost 17, but its routes cost 18 in a.vrp"):
         files(tmp_path, SMALL, routes + "Cost 17\n")
 
 
 def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:
-    """A full matrix may be asymmetric; a lower row may be wrapped anywhere; places are kept."""
     full = small(EXPLICIT)
     assert full.city.matrix is not None
     assert full.city.matrix[3].tolist() == [9, 5, 6, 0]
@@ -113,20 +108,18 @@ def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:
 
 
 def test_costs_without_places_are_laid_out() -> None:
-    """If costs are distances in the plane, the coordinates have these distances."""
     places = np.array([[0, 0], [30, 40], [60, 0], [10, 10]])
     lengths = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
     rows = "\n".join(" ".join(f"{value:.9f}" for value in row) for row in lengths)
     text = EXPLICIT.replace(COORDINATES, "").replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n")
-    found = small(text)
-    assert found.city.matrix is not None
-    straight = np.hypot(*(found.city.xy[:, None] - found.city.xy[None]).transpose(2, 0, 1))
+    vrp = small(text)
+    assert vrp.city.matrix is not None
+    straight = np.hypot(*(vrp.city.xy[:, None] - vrp.city.xy[None]).transpose(2, 0, 1))
     np.testing.assert_allclose(straight, lengths, atol=1e-3)
-    assert "multidimensional scaling" in found.notes[0]
+    assert "multidimensional scaling" in vrp.notes[0]
 
 
 def test_a_solution_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    """By us, and by vrplib, with a whole cost as a whole number."""
     vrp, solution = small(), Solution.of([[2, 1], [3]])
     text = sol_text(vrp.city, solution)
     assert text.splitlines()[-1] == "Cost 18"
@@ -139,14 +132,8 @@ CASES = {
     "empty": ("", ["has no DIMENSION"]),
     "prose": ("a table of mine\nx, y\n", ["is not a valid .vrp file", "'a table of mine'"]),
     "other type": (SMALL.replace(": CVRP", ": CVRPTW"), ["TYPE 'CVRPTW'"]),
-    "no dimension": (SMALL.replace("DIMENSION : 4\n", ""), ["has no DIMENSION"]),
-    "no capacity": (SMALL.replace("CAPACITY : 10\n", ""), ["has no CAPACITY"]),
     "capacity in words": (SMALL.replace(": 10", ": ten"), ["CAPACITY 'ten'", "whole number"]),
     "dimension disagrees": (SMALL.replace(": 4", ": 5"), ["DIMENSION 5", "4 rows in DEMAND_SECTION"]),
-    "dimension of places": (
-        SMALL.replace("4 1 1\n", ""),
-        ["DIMENSION 4, but 3 rows in NODE_COORD_SECTION"],
-    ),
     "no customers": (SMALL.replace(": 4", ": 1"), ["no customers"]),
     "no depot": (SMALL.replace("DEPOT_SECTION\n1\n-1\n", ""), ["has no depot", "DEPOT_SECTION"]),
     "two depots": (SMALL.replace("\n1\n-1\n", "\n1\n2\n-1\n"), ["has 2 depots (1 and 2)"]),
@@ -154,10 +141,6 @@ CASES = {
     "longest route": (SMALL.replace("CAPACITY", "DISTANCE : 200\nCAPACITY"), ["DISTANCE", "a longest route"]),
     "fleet": (SMALL.replace("CAPACITY", "VEHICLES : 3\nCAPACITY"), ["VEHICLES", "a limit of the fleet"]),
     "service": (SMALL.replace("CAPACITY", "SERVICE_TIME : 9\nCAPACITY"), ["SERVICE_TIME", "a time window"]),
-    "windows": (
-        SMALL.replace("DEPOT_SECTION", "TIME_WINDOW_SECTION\n1 0 9\nDEPOT_SECTION"),
-        ["TIME_WINDOW_SECTION"],
-    ),
     "wrong section": (SMALL.replace("NODE_COORD", "NODE_PLACE"), ["NODE_PLACE_SECTION"]),
     "section twice": (SMALL.replace("DEPOT_SECTION", COORDINATES + "DEPOT_SECTION"), ["_SECTION twice"]),
     "no places": (SMALL.replace(COORDINATES, ""), ["no NODE_COORD_SECTION", "EUC_2D"]),
@@ -169,11 +152,8 @@ CASES = {
         ["row 2 of NODE_COORD_SECTION", "(3, -1e+308), is beyond 1e+09: use a larger unit"],
     ),
     "demand too large": (SMALL.replace("4 6\n", "4 16\n"), ["node 4 has the demand '16'", "1 to 10"]),
-    "no demand": (SMALL.replace("4 6\n", "4 0\n"), ["node 4 has the demand '0'"]),
-    "half a demand": (SMALL.replace("4 6\n", "4 2.5\n"), ["node 4 has the demand '2.5'"]),
     "demand of the depot": (SMALL.replace("1 0\n2 4", "1 3\n2 4"), ["the depot has the demand 3"]),
     "other lengths": (SMALL.replace("EUC_2D", "GEO"), ["EDGE_WEIGHT_TYPE 'GEO'", "EUC_2D"]),
-    "no lengths": (SMALL.replace("EDGE_WEIGHT_TYPE : EUC_2D\n", ""), ["EDGE_WEIGHT_TYPE ''"]),
     "other matrix": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), ["EDGE_WEIGHT_FORMAT 'UPPER_ROW'"]),
     "no matrix": (EXPLICIT.replace(MATRIX, ""), ["no EDGE_WEIGHT_SECTION"]),
     "short matrix": (EXPLICIT.replace("9 5 6 0\n", "9 5 6\n"), ["15 numbers", "DIMENSION 4 needs 16"]),
@@ -185,14 +165,12 @@ CASES = {
 
 @pytest.mark.parametrize(("text", "parts"), CASES.values(), ids=CASES)
 def test_an_invalid_instance_is_reported_in_one_sentence(text: str, parts: list[str]) -> None:
-    """The message names file and line or field, in at most 300 characters."""
     with pytest.raises(McvrpError) as raised:
         small(text)
     message = str(raised.value)
-    assert "small.vrp" in message
+    assert all(part in message for part in ("small.vrp", *parts)), message
     assert len(message) <= 300
     assert "\n" not in message
-    assert all(part in message for part in parts), message
 
 
 @pytest.mark.parametrize(
@@ -207,7 +185,6 @@ def test_an_invalid_instance_is_reported_in_one_sentence(text: str, parts: list[
     ],
 )
 def test_a_solution_that_is_none_is_refused(tmp_path: Path, text: str, part: str) -> None:
-    """Unknown, missing or too many customers, or no numbers: the message names the file."""
     with pytest.raises(McvrpError) as raised:
         files(tmp_path, SMALL, text)
     assert str(raised.value).startswith("a.sol")

@@ -14,15 +14,13 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.labels.schema import SCHEMA, table_labels
+from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.labels.statistics import SizeStatistics, Spread, read_statistics
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import statistics as label_statistics
-from mcvrp.tasks.label.card import COLUMNS, figure_path, selection, size_tables, spread_figure, write_card
+from mcvrp.tasks.label.card import figure_path, selection, size_tables, spread_figure, write_card
 from mcvrp.tasks.label.statistics import update_statistics
 from tests.support.datasets import CITY, label_spec, make_dataset
-
-ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -33,12 +31,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_statistics_are_those_of_the_labels(store: Store) -> None:
-    """Mean, spread and counts agree with the rows, and come back from the store as they were."""
     statistics = update_statistics(store, "d")
-    assert [(size.n, size.rows, size.files, size.absent) for size in statistics] == [
-        (20, 10, 2, 0),
-        (21, 10, 2, 0),
-    ]
+    counts = [(size.n, size.rows, size.files, size.absent) for size in statistics]
+    assert counts == [(20, 10, 2, 0), (21, 10, 2, 0)]
     tables = [read_table(store, shard.path) for shard in Dataset.open(store, "d").shards(20)]
     costs = np.concatenate([table["cost"].to_numpy() for table in tables])
     routes = [len(row) for table in tables for row in table["routes"].to_pylist()]
@@ -70,7 +65,7 @@ def test_only_what_has_changed_is_read(store: Store, monkeypatch: pytest.MonkeyP
     assert read == [20, 21]
     path = layout.label_shard("d", 21, 1)
     spec_hash = next(Dataset.open(store, "d").shards(21)).footer.spec_hash
-    labels = list(table_labels(read_table(store, path), CITY.city_id))
+    labels = table_labels(read_table(store, path), CITY.city_id)
     slower = [dataclasses.replace(label, runtime=9.0) for label in labels]
     write_labels(store, path, CITY, spec_hash, slower)
     rebuild_manifest(store, "d", Dataset.open(store, "d"))
@@ -79,11 +74,6 @@ def test_only_what_has_changed_is_read(store: Store, monkeypatch: pytest.MonkeyP
     store.put(layout.label_statistics("d"), b"garbage")
     update_statistics(store, "d")
     assert read == [20, 21, 21, 20, 21]
-
-
-def test_sizes_that_are_gone_leave_the_statistics(store: Store) -> None:
-    """Statistics that are kept are of the shards that are there."""
-    update_statistics(store, "d")
     store.delete(layout.size_dir("d", 21))
     rebuild_manifest(store, "d")
     assert [size.n for size in update_statistics(store, "d")] == [20]
@@ -91,7 +81,6 @@ def test_sizes_that_are_gone_leave_the_statistics(store: Store) -> None:
 
 
 def test_a_corrupt_shard_is_named(store: Store) -> None:
-    """One sentence with the way out, no card."""
     path = layout.label_shard("d", 20, 0)
     data = bytearray(store.get(path))
     data[60] ^= 255
@@ -106,28 +95,14 @@ def test_the_card_says_what_there_is(store: Store) -> None:
     write_card(store, CITY, "d")
     before = {path: store.get(path) for path in store.list("")}
     text = before[layout.card("d")].decode()
-    for said in (
-        "20 solved instances",
-        "20 to 21 customers",
-        CITY.city_id,
-        "\n- **20**: solver, sweep, sweep 1, ",
-        "abacus",
-        "mcvrp verify d",
-    ):
-        assert said in text
+    makers = ("\n- **20**: solver, sweep, sweep 1, ", "abacus")
+    for part in ("20 solved instances", "20 to 21 customers", CITY.city_id, *makers, "mcvrp verify d"):
+        assert part in text
     for quantity in ("cost", "routes", "runtime"):
         assert f"(figures/{quantity}.png)" in text
         assert before[figure_path("d", quantity)].startswith(b"\x89PNG")
     write_card(store, CITY, "d")
     assert {path: store.get(path) for path in store.list("")} == before
-
-
-def test_every_column_is_documented() -> None:
-    """The card and the page of labels name each column of a label file, in its order."""
-    assert list(COLUMNS) == SCHEMA.names
-    page = (ROOT / "docs" / "labels.md").read_text()
-    for field in SCHEMA:
-        assert f"| `{field.name}` |" in page
 
 
 def some_statistics(count: int) -> list[SizeStatistics]:
@@ -160,7 +135,6 @@ def test_any_number_of_sizes_is_drawn_and_listed(count: int, quantity: str) -> N
 
 
 def test_a_selection_has_both_ends() -> None:
-    """First and last are in it, none is twice."""
     statistics = some_statistics(50)
     chosen = [size.n for size in selection(statistics, 6)]
     assert (chosen[0], chosen[-1], len(set(chosen))) == (20, 69, 6)
@@ -169,7 +143,6 @@ def test_a_selection_has_both_ends() -> None:
 
 @pytest.mark.parametrize("values", [[3], [4, 4, 4], list(range(500)), [0.25], [0.0, 1e-9]])
 def test_any_values_have_a_histogram(values: list[float]) -> None:
-    """One value, equal ones, a wide range: every value is counted once."""
     spread = Spread.of(np.array(values))
     assert sum(spread.counts) == len(values)
     assert len(spread.edges) == len(spread.counts) + 1 <= 60

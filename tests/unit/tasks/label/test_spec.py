@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Set
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,15 +15,18 @@ from pydantic import ValidationError
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import find_city, save_city
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer, Label
-from mcvrp.tasks.label.attempt import make_solver, plain_solving, solver_seed
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows, unit_seconds
-from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_per_instance
+from mcvrp.tasks.label.solving import attempting, make_solver, solver_seed
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_per_instance, stored_spec
 from mcvrp.tasks.solvers.budgets import BudgetName, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
+from tests.support.datasets import CITY, label_spec
 
-CITY = City.uniform(60, seed=3)
 GOLDEN = "76718549d98f2444"  # the hash of the defaults on CITY, as labels in people's stores carry it
 BASE = {"dataset": "d", "smallest": 20, "largest": 22, "count": 100}
 DEMANDS = st.none() | st.tuples(st.integers(1, 9), st.integers(9, 20))
@@ -63,18 +67,18 @@ def spec(**changes: object) -> LabelSpec:
         ),
         ({"capacity": (30, 20)}, "capacity"),
         ({"dataset": "../d"}, "dataset"),
+        ({"split": "trial"}, "'train', 'valid' or 'test'"),  # challengers are chosen by its instances
+        ({"held_out": 4, "split": "test"}, "held_out = 4 requires split train, not test"),
         ({"shards": 4}, "shards"),
         ({"workers": 0}, "workers"),
     ],
 )
 def test_a_wrong_spec_is_refused(changes: dict[str, object], message: str) -> None:
-    """Every absurd value is named."""
     with pytest.raises(ValidationError, match=message):
         spec(**changes)
 
 
 def test_five_seconds_unless_told() -> None:
-    """The paper's budget holds where neither budget is given, and nowhere else."""
     assert spec().time_limit == 5.0
     assert spec(iterations=30).time_limit is None
     assert spec(time_limit=None, iterations=30).iterations == 30
@@ -86,53 +90,40 @@ def test_identity_is_what_decides_the_labels() -> None:
     own = spec().recipe(CITY).spec_hash
     for same in ({"count": 7}, {"smallest": 10}, {"largest": 30}, {"workers": 1}, {"shard_rows": 10}):
         assert spec(**same).recipe(CITY).spec_hash == own
-    others = [
-        {"seed": 2},
-        {"split": "test"},
-        {"solver": "pyvrp"},
-        {"fleet": 10_000},
-        {"time_limit": 4.0},
-        {"iterations": 30},
-        {"iterations": 30, "population": 6},
-        {"iterations": 30, "granular": 8},
-        {"budget": "thrifty"},
-        {"budget": "converged"},
-        {"demand": (1, 8)},
-        {"capacity": (30, 40)},
+    others: list[dict[str, object]] = [
+        *({"iterations": 30, **more} for more in ({}, {"population": 6}, {"granular": 8})),
+        *({"budget": name} for name in ("thrifty", "converged")),
+        *({"seed": 2}, {"split": "test"}, {"solver": "pyvrp"}, {"fleet": 10_000}, {"time_limit": 4.0}),
+        *({"demand": (1, 8)}, {"capacity": (30, 40)}),
     ]
-    hashes = {spec(**other).recipe(CITY).spec_hash for other in others}
+    hashes = {spec(**other).recipe(CITY).spec_hash for other in others}  # type: ignore[arg-type]
     hashes.add(spec().recipe(City.uniform(60, seed=4)).spec_hash)
     assert len(hashes | {own}) == len(others) + 2
 
 
-@pytest.mark.parametrize("name", ["thrifty", "converged"])
-def test_a_named_budget_is_the_solver_it_describes(name: BudgetName) -> None:
+@pytest.mark.parametrize("budget_name", ["thrifty", "converged"])
+def test_a_named_budget_is_the_solver_it_describes(budget_name: BudgetName) -> None:
     """At each size the worker's solver, the words on the label and the estimate come from one budget."""
-    wanted = spec(budget=name, largest=400)
+    wanted = spec(budget=budget_name, largest=400)
     assert wanted.time_limit is None
     recipe = wanted.recipe(CITY)
     for n in (20, 100, 400):
-        budget = budget_for(name, n)
+        budget = budget_for(budget_name, n)
         solver = make_solver(recipe, n)
         assert isinstance(solver, HGS)
-        assert (solver.iterations, solver.population, solver.granular) == (
-            budget.iterations,
-            budget.population,
-            budget.granular,
-        )
+        for name in ("iterations", "population", "granular"):
+            assert getattr(solver, name) == getattr(budget, name)
         assert recipe.budget_text(n) == budget.description
         assert budget.seconds(n) < seconds_per_instance(wanted, n) < budget.seconds(n) + 2e-3
 
 
 def test_converged_searches_longest_where_it_pays() -> None:
-    """Iterations grow with n, up to 181 customers, then fall as each takes longer."""
     iterations = [budget_for("converged", n).iterations for n in (20, 181, 182, 200, 400)]
     assert iterations == [160, 1448, 1449, 1200, 300]
     assert [budget_for("thrifty", n).iterations for n in (20, 120, 400)] == [30, 30, 100]
 
 
 def test_solver_seeds_are_their_own() -> None:
-    """The seed of an instance is a fixed function of three numbers, and rarely another's."""
     seeds = {solver_seed(s, n, i) for s in (1, 2) for n in (20, 21) for i in range(1000)}
     assert len(seeds) > 3990
     assert max(seeds) < 2**30
@@ -152,12 +143,11 @@ RANGES = st.lists(
 def test_gaps_are_the_rows_in_no_file(
     ranges: list[tuple[int, int]], start: int, rows: int, absent: set[int]
 ) -> None:
-    """Any files, overlapping or not, some rows declared absent: the missing are missing."""
     files = [file(a, b, absent & set(range(a, b))) for a, b in ranges]
-    there = {row for first, last in ranges for row in range(first, last)} - absent
+    present = {row for first, last in ranges for row in range(first, last)} - absent
     gaps = list(missing_rows(files, start, start + rows))
     missing = [row for first, last in gaps for row in range(first, last)]
-    assert missing == [row for row in range(start, start + rows) if row not in there]
+    assert missing == [row for row in range(start, start + rows) if row not in present]
     assert all(first < last for first, last in gaps)
 
 
@@ -173,21 +163,15 @@ def test_units_are_the_missing_rows_whatever_their_size(
     workers: int,
     budget: dict[str, float],
 ) -> None:
-    """More workers mean other units, never other rows; none lasts much longer than a minute.
-
-    Units of whole shards are of shards with nothing, suspects are among themselves and dealt with
-    isolated, and each shard knows how many units it waits for.
-    """
+    """More workers mean other units, never other rows; suspects are in isolated units of their own."""
     wanted = spec(**budget, shard_rows=shard_rows)
     jobs = []
-    for k, (there, suspects) in enumerate(parts):
+    for k, (ranges, suspects) in enumerate(parts):
         start, stop = k * shard_rows, (k + 1) * shard_rows
-        sources = [file(start + a, start + b) for a, b in there if start + a < stop]
+        sources = [file(start + a, start + b) for a, b in ranges if start + a < stop]
         gaps = list(missing_rows(sources, start, stop))
-        rows = {row for a, b in gaps for row in range(a, b)}
-        jobs.append(
-            ShardJob(20, k, start, stop, sources, gaps, frozenset(s for s in rows if s - start in suspects))
-        )
+        suspected = frozenset(row for a, b in gaps for row in range(a, b) if row - start in suspects)
+        jobs.append(ShardJob(20, k, start, stop, sources, gaps, suspected))
     total = sum(job.missing for job in jobs) * seconds_per_instance(wanted, 20)
     cut = list(cut_into_units(wanted, iter(jobs), unit_seconds(total, workers)))
     units = [(owners, unit) for owners, unit in cut if unit]
@@ -203,8 +187,7 @@ def test_units_are_the_missing_rows_whatever_their_size(
         assert (rows <= suspects) if unit.isolated else not rows & suspects
         if unit.shard_rows:
             assert all(job.fresh for job in owners)
-            shards = list(unit.shards(shard_rows))
-            assert shards == [(job.k, job.start, job.stop) for job in owners]
+            assert [*unit.shards(shard_rows)] == [(job.k, job.start, job.stop) for job in owners]
         else:
             assert [job.start <= unit.start < unit.stop <= job.stop for job in owners] == [True]
     for job in jobs:
@@ -212,26 +195,19 @@ def test_units_are_the_missing_rows_whatever_their_size(
 
 
 def test_there_is_work_for_every_worker() -> None:
-    """A small dataset is cut finely enough for all workers to have some."""
     wanted = spec(iterations=30)
     job = ShardJob(20, 0, 0, 4000, [], [(0, 4000)])
     seconds = unit_seconds(4000 * seconds_per_instance(wanted, 20), 8)
     assert len(list(cut_into_units(wanted, [job], seconds))) >= 2 * 8
 
 
-@pytest.mark.parametrize(
-    "module", ["mcvrp.tasks.label.stage", "mcvrp.tasks.label.worker", "mcvrp.tasks.solvers.hgs"]
-)
-def test_a_solver_worker_starts_light(module: str) -> None:
-    """Imports of a worker bring neither torch nor DeepSpeed nor Prefect."""
-    code = f"import sys, {module}; print(sorted({{'torch', 'deepspeed', 'prefect'}} & set(sys.modules)))"
-    root = Path(__file__).parents[4]
-    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
-    assert asked.stdout.strip() == "[]"
+def test_a_solver_worker_imports_nothing_heavy() -> None:
+    heavy = "{'torch', 'deepspeed', 'prefect'}"
+    code = f"import sys, mcvrp.tasks.label.stage; assert not {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
-    """Same sizes and budget, another split, its own name; asking for it does not change the dataset."""
     plain = spec(budget="thrifty")
     assert plain.datasets == (plain,)
     asked = spec(budget="thrifty", held_out=4)
@@ -242,14 +218,6 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
     assert (apart.dataset, apart.split, apart.count, apart.sizes) == ("d-held-out", "valid", 4, plain.sizes)
     assert LabelSpec.model_validate(apart.model_dump()) == apart
     assert {**apart.identity(CITY), "split": "train"} == plain.identity(CITY)
-    with pytest.raises(ValidationError, match="held_out = 4 requires split train, not test"):
-        spec(held_out=4, split="test")
-
-
-def test_instances_of_trials_are_never_labelled() -> None:
-    """What challengers are chosen by is nobody's training data: the split "trial" has no labels."""
-    with pytest.raises(ValidationError, match="'train', 'valid' or 'test'"):
-        spec(split="trial")
 
 
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
@@ -271,12 +239,45 @@ def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
 def test_a_source_has_the_instances_that_are_labelled(
     own: tuple[Range | None, Range | None], asked: tuple[Range | None, Range | None], i: int
 ) -> None:
-    """Whatever ranges city and spec have, what is verified against is what the solver was given."""
     city = City(CITY.xy, demand=own[0], capacity=own[1])
-    there = spec(demand=asked[0], capacity=asked[1], iterations=1)
-    label = plain_solving(city, there.recipe(city), 20)(i)
-    instance = Source(there, city).stream(20, i)
+    source = Source(spec(demand=asked[0], capacity=asked[1], iterations=1), city)
+    label = attempting(city, source.recipe, 20)(i, 1)
+    instance = source.stream(20, i)
     assert isinstance(label, Label)
     assert label.instance.ids.tolist() == instance.ids.tolist()
     assert label.instance.demands.tolist() == instance.demands.tolist()
     assert label.instance.capacity == instance.capacity
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"iterations": None},
+        {"iterations": None, "budget": "converged"},
+        {"iterations": None, "time_limit": 0.5, "fleet": 10_000},
+        {"population": 5, "demand": (2, 7), "capacity": (40, 44)},
+        {"solver": "lkh3", "iterations": None},
+        {"solver": "pyvrp", "split": "test", "seed": 2**63},
+    ],
+)
+def test_a_stored_spec_is_the_one_that_was_asked(tmp_path: Path, changes: dict[str, Any]) -> None:
+    store = Store.open(tmp_path)
+    spec = label_spec(**changes)
+    extent = {"smallest": 20, "largest": 21, "count": 10}
+    store.put_json(layout.label_spec("d"), {**spec.identity(CITY), **extent})
+    save_city(store, "anything", CITY)
+    save_city(store, "another", City.uniform(5, seed=1))
+    stored, city_id = stored_spec(store, "d")
+    assert stored == spec.in_city(CITY)
+    assert city_id == find_city(store, city_id).city_id == CITY.city_id
+    assert stored.recipe(CITY) == spec.recipe(CITY)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "{}", '{"city_id": "x", "schema_version": 2}'])
+def test_a_corrupt_spec_is_named(tmp_path: Path, text: str) -> None:
+    store = Store.open(tmp_path)
+    store.put(layout.label_spec("d"), text.encode())
+    with pytest.raises(McvrpError, match=r"labels/d/spec\.json .*remove") as caught:
+        stored_spec(store, "d")
+    assert "\n" not in str(caught.value)

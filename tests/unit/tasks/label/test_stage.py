@@ -1,12 +1,18 @@
-"""A run of labelling that has nothing to do: it knows that from the list of shards."""
+"""A run of labelling: it reads no footer without need, and cancels workers that hang."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import ray
 
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.driver import Driver, _Task
+from mcvrp.tasks.label.plan import ShardJob
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from tests.support.datasets import CITY, age, count_footers, everything, label_spec, make_dataset
 
@@ -26,3 +32,19 @@ def test_a_run_with_nothing_to_do_reads_no_footer(
     assert label_missing(store, CITY, label_spec()).new == 0
     assert sorted(footers.values()) == ([] if listed else [2] * 4)
     assert everything(store) == before
+
+
+@pytest.mark.parametrize("looked_ago", [0.0, 4_000.0])
+def test_while_the_driver_waited_nobody_hung(looked_ago: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge of 4,000 s is cancelled, unless the driver has waited for the store all the time."""
+    cancelled: list[Any] = []
+    monkeypatch.setattr(ray, "cancel", lambda reference, force: cancelled.append(reference))
+    nothing: Any = None
+    dataset: Any = SimpleNamespace(store=nothing)
+    driver = Driver(dataset, nothing)
+    task = _Task([ShardJob(20, 0, 0, 5, [], [], frozenset())], sent=time.monotonic() - 4_000)
+    reference: Any = object()
+    driver._in_flight[reference] = task
+    driver._looked = time.monotonic() - looked_ago
+    driver._cancel_hanging()
+    assert cancelled == ([] if looked_ago else [reference])

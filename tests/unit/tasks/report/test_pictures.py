@@ -1,9 +1,8 @@
-"""Instances, sizes and methods in the figures of a report."""
+"""Figures of a report: their instances, sizes and methods, and the values that they name."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -15,10 +14,12 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.metrics import MethodRun
+from mcvrp.tasks.report.paper import compared_size
+from mcvrp.tasks.report.paper_values import published_distances
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from mcvrp.tasks.report.significance import compared_size
-from mcvrp.tasks.support.routes_picture import Panel
-from tests.support.results import ROW
+from mcvrp.tasks.support.pictures import png, svg
+from tests.support.figures import drawn, pixels
+from tests.support.results import routed_rows, rows_of
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
@@ -36,7 +37,6 @@ COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5
 def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
     sizes: tuple[int, ...], limit: int, expected: int
 ) -> None:
-    """Figures and tests of significance use the same size."""
     assert compared_size(pd.DataFrame({"n": sizes}), limit) == expected
 
 
@@ -51,7 +51,6 @@ def test_distributions_are_compared_at_the_papers_size_or_the_largest_trained(
 def test_the_models_best_is_its_sampling_with_the_most_samples(
     rows: list[tuple[str, int, float | None]], expected: MethodRun | None
 ) -> None:
-    """Greedy if sampling has no answers, None without a model."""
     assert best_of_the_model(pd.DataFrame(rows, columns=["method", "samples", "cost"])) == expected
 
 
@@ -59,9 +58,9 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
     """The model on the left, HGS on the right; the best gap also of the largest size beyond training."""
     drawn: list[tuple[int, list[str]]] = []
 
-    def record(city: City, instance: Instance, panels: list[Panel], reference: int) -> str:
+    def record(city: City, instance: Instance, panels: list[tuple[str, Solution]], reference: int) -> str:
         assert reference == 1
-        drawn.append((instance.n, [panel.title for panel in panels]))
+        drawn.append((instance.n, [title for title, _ in panels]))
         return f"figure {instance.ids.tolist()}"
 
     monkeypatch.setattr(report_pictures, "solutions", record)
@@ -86,23 +85,69 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def results(store: Store) -> BenchmarkResults:
-    """Three instances of 20 customers, two of 30, by HGS and by the model, trained up to 20."""
-    stream = InstanceStream(CITY, 1, "test", RULES)
-    rows = [
-        replace(
-            ROW,
-            method=method,
-            n=n,
-            index=index,
-            samples=(1,),
-            seconds=(1.0,),
-            costs=(cost if method != "HGS" else 5.0,),
-            routes=Solution.of([i] for i in stream(n, index).ids.tolist()).routes,
-        )
-        for method in ("HGS", "FM-MCVRP (GS)")
-        for n, costs in COSTS.items()
-        for index, cost in enumerate(costs)
-    ]
+    base = {n: [5.0] * len(costs) for n, costs in COSTS.items()}
+    rows = routed_rows(InstanceStream(CITY, 1, "test", RULES), {"HGS": base, "FM-MCVRP (GS)": COSTS})
     write_results(store, "b", rows)
     spec = BenchmarkSpec(run="b", sizes=(20, 30), methods=("hgs", "fm-gs"), capacity=RULES.capacity)
     return BenchmarkResults(spec, None, None, read_results(store, "b"))
+
+
+HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)
+
+
+def two_methods(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
+    costs = {n: np.linspace(4, 6, count) * n / 20 for n in sizes}
+    return pd.concat(
+        rows_of(method, n, (costs[n] * factor).tolist(), samples)
+        for n in sizes
+        for (method, samples), factor in ((HGS, 1.0), (NS, 1.02))
+    )
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
+def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -> None:
+    picture = report_pictures.distance_distributions(two_methods(sizes, count), HGS, NS, "m")
+    height, width = pixels(picture).shape[:2]
+    assert drawn(picture) > 0.01
+    assert height == pytest.approx(-(-len(sizes) // 3) * 3.4 * 150, abs=2)
+    least = 8.4  # a legend of all methods has to fit
+    assert width == pytest.approx(max(min(len(sizes), 3) * 3.7, least) * 150, abs=2)
+
+
+def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
+    rows = two_methods((20,), 10)
+    failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
+    with_failed = report_pictures.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
+    assert png(with_failed) == png(report_pictures.gap_boxes(rows, HGS, [NS]))
+
+
+def test_the_papers_figure_names_means_and_their_difference() -> None:
+    figure = report_pictures.paper_distances(two_methods((20,), 10), 20, HGS, NS, "m")
+    (axis,) = figure.axes
+    assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
+    assert axis.get_xlabel() == "Total distance (m)"
+    (legend,) = figure.legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["HGS: mean 5.00", "FM-MCVRP (NS), best of 16: mean 5.10"]
+    assert drawn(figure) > 0.01
+
+
+def test_published_values_are_shown() -> None:
+    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); none for other samples."""
+    ours = ("FM-MCVRP (NS)", 1000)
+    single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
+    assert single == (35.08, 34.71, -1.05)
+    assert best == (34.43, 34.71, 0.81)
+    assert published_distances(("HGS", 100), ours) is None
+    assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
+    figure = report_pictures.paper_distances(two_methods((20,), 10), 20, HGS, NS, published=single)
+    assert figure.axes[0].get_title(loc="left").endswith("+2.00 % (the paper: -1.05 %)")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
+
+
+def test_equal_data_are_equal_bytes() -> None:
+    rows = two_methods((20,), 10)
+    one, other = (report_pictures.distance_distributions(rows, HGS, NS) for _ in range(2))
+    assert png(one) == png(other)
+    assert svg(one) == svg(other)

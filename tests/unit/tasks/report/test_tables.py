@@ -1,4 +1,4 @@
-"""Tables: the paper's columns from per-instance results, and their four formats."""
+"""Tables: the paper's columns from per-instance results, their formats, and notes on the conditions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from mcvrp.model.problem import gap
+from mcvrp.model.decoding import Decoded
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City, Solution, cost
 from mcvrp.tasks.report.cells import cells
 from mcvrp.tasks.report.formats import (
     latex_escape,
@@ -21,11 +23,10 @@ from mcvrp.tasks.report.formats import (
     to_markdown,
     to_narrow_markdown,
 )
-from mcvrp.tasks.report.lines import Line, blocks_of, make_line
-from mcvrp.tasks.report.metrics import Percentiles, paired, wins
-from mcvrp.tasks.report.tables import Table, benchmark_table
-from mcvrp.tasks.support.text import format_seconds
+from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, run_on, wins
+from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
 from tests.support.results import rows_of
+from tests.support.sweep import sweep
 
 
 def line(table: Table, method: str, samples: int = 1, n: int = 20) -> Line:
@@ -49,15 +50,18 @@ def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
     """Gaps of +10, 0 and -10 % have a mean of 0, whatever the costs; a difference of 1e-10 is a tie."""
     table = small_table()
     greedy = line(table, "FM-MCVRP (GS)")
-    assert greedy.gap == Percentiles(pytest.approx(0), pytest.approx(-8), pytest.approx(8))  # interpolated
+    assert greedy.gap == Percentiles(pytest.approx(0), pytest.approx(-8), pytest.approx(8))  # type: ignore[arg-type]  # interpolated
     assert greedy.cost is not None
     assert greedy.cost.mean == pytest.approx(67 / 3)
     assert line(table, "FM-MCVRP (NS)", 16).wins == greedy.wins == 1
     assert line(table, "HGS").wins is None
+    frame = pd.read_csv(io.StringIO(to_csv(table)))
+    assert frame.loc[1, "cost_mean"] == greedy.cost.mean  # with every digit
+    alone = line(benchmark_table(rows_of("LKH-3", 20, HGS)), "LKH-3")
+    assert (alone.gap, alone.wins) == (None, None)  # without a baseline
 
 
 def test_baseline_is_a_single_run_or_equal_samples() -> None:
-    """HGS best of 4 is compared with HGS s = 1 by default, and is the baseline at equal s."""
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("HGS", 20, [9.0, 18.0, 36.0], samples=4)])
     best_of_4 = line(benchmark_table(results), "HGS", 4)
     assert best_of_4.gap is not None
@@ -67,7 +71,6 @@ def test_baseline_is_a_single_run_or_equal_samples() -> None:
 
 
 def test_failed_instances_are_excluded_and_counted() -> None:
-    """Figures cover solved instances, gaps those that both solved; a note counts the failures."""
     results = pd.concat(
         [rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None, 22.0, 40.0], failure="it crashed")]
     )
@@ -80,7 +83,6 @@ def test_failed_instances_are_excluded_and_counted() -> None:
 
 
 def test_a_method_without_results_has_a_row_and_a_reason() -> None:
-    """LKH-3 is missing: dashes in its row and the reason in a note, in every format."""
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None] * 3, failure="not installed")])
     table = benchmark_table(results)
     row = cells(table, line(table, "LKH-3"))
@@ -90,24 +92,7 @@ def test_a_method_without_results_has_a_row_and_a_reason() -> None:
         assert "not installed" in text
 
 
-def test_without_a_baseline_there_are_no_gaps_and_wins() -> None:
-    """HGS has no results: gap and wins of LKH-3 are unknown."""
-    table = benchmark_table(rows_of("LKH-3", 20, HGS))
-    assert line(table, "LKH-3").gap is None
-    assert line(table, "LKH-3").wins is None
-
-
 costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
-
-
-@given(costs, st.floats(0.01, 100))
-def test_gaps_do_not_depend_on_the_unit_of_cost(values: list[float], unit: float) -> None:
-    """Metres or kilometres: the same gaps; a baseline has gap 0 to itself and no wins."""
-    base = np.array(values)
-    other = base[::-1] * 1.1
-    assert (gap(base, base) == 0).all()
-    assert wins(base, base) == 0
-    np.testing.assert_allclose(gap(other * unit, base * unit), gap(other, base), rtol=1e-9, atol=1e-9)
 
 
 @given(costs)
@@ -120,7 +105,6 @@ def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[floa
 
 
 def test_pairs_are_matched_by_instance_not_by_row() -> None:
-    """Shuffled rows, and an instance that only one method solved, give the right pairs in index order."""
     other = rows_of("B", 20, [1.0, None, 3.0]).iloc[[2, 0, 1]]
     results = pd.concat([rows_of("A", 20, HGS), other, rows_of("B", 50, [7.0])])
     a, b = paired(results, 20, ("A", 1), ("B", 1))
@@ -128,25 +112,13 @@ def test_pairs_are_matched_by_instance_not_by_row() -> None:
     assert b.tolist() == [1.0, 3.0]
 
 
-def test_csv_reads_back_with_every_digit() -> None:
-    """The CSV has the numbers themselves, not their rounded text."""
-    table = small_table()
-    frame = pd.read_csv(io.StringIO(to_csv(table)))
-    greedy = line(table, "FM-MCVRP (GS)")
-    assert greedy.cost is not None
-    assert frame.loc[1, "cost_mean"] == greedy.cost.mean
-    assert frame["method"].tolist() == [x.method for x in table.lines]
-
-
 def test_markdown_rows_have_as_many_cells_as_the_heading() -> None:
-    """A pipe inside a cell does not make a column."""
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("a|b", 20, HGS)])
     rows = [r for r in to_markdown(benchmark_table(results)).splitlines() if r.startswith("|")]
     assert {row.replace("\\|", "").count("|") for row in rows} == {rows[1].count("|")}
 
 
 def markdown_columns(text: str) -> dict[str, list[str]]:
-    """Return the columns of all tables in ``text`` by heading."""
     columns: dict[str, list[str]] = {}
     for part in text.split("\n\n"):
         if part.startswith("|"):
@@ -156,7 +128,6 @@ def markdown_columns(text: str) -> dict[str, list[str]]:
 
 
 def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
-    """Same columns and notes, except the hardware of each row."""
     table = small_table()
     wide, narrow = to_markdown(table), to_narrow_markdown(table)
     columns = markdown_columns(wide)
@@ -166,7 +137,6 @@ def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
 
 
 def test_large_costs_have_no_decimals() -> None:
-    """Decimals of metres are meaningless; gaps, in percent, keep theirs."""
     table = benchmark_table(
         pd.concat(
             [rows_of("HGS", 20, [9_999.125]), rows_of("A", 20, [10_998.5]), rows_of("B", 20, [12_345.678])]
@@ -178,7 +148,6 @@ def test_large_costs_have_no_decimals() -> None:
 
 
 def test_latex_has_no_naked_special_character() -> None:
-    """Percent signs, underscores and Unicode in names and reasons are escaped."""
     results = pd.concat(
         [rows_of("HGS", 20, HGS), rows_of("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x}")]
     )
@@ -193,22 +162,71 @@ def test_latex_has_no_naked_special_character() -> None:
     assert latex_escape("\\%") == "\\textbackslash{}\\%"  # escapes are not escaped again
 
 
-def test_html_has_no_markup_of_the_data() -> None:
-    """A method's name cannot close the table."""
-    assert "<b>" not in to_html(replace(benchmark_table(rows_of("<b>", 20, HGS)), caption="<b>"))
+ROW = {
+    "method": "HGS",
+    "samples": 100,
+    "seed": 3,
+    "device": "1 CPU core",
+    "workers": 48,
+    "machine": "48 cores of a processor",
+    "other_cores": 0.1,
+    "version": "hybgensea 0.2.0",
+    "configuration": "HGS-CVRP, 5 s, fleet default",
+}
+
+
+def notes(**changes: object) -> str:
+    (note,) = conditions(pd.DataFrame([ROW | changes] * 2))
+    return note
+
+
+def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
+    assert notes() == (
+        "HGS: HGS-CVRP, 5 s, fleet default (hybgensea 0.2.0); seeds 3 and up; 1 CPU core per instance, "
+        "48 in parallel, on a machine with 48 cores of a processor; no other load on the machine."
+    )
+    assert "seed 3;" in notes(samples=1)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0081, "8.10 ms"),
-        (0.5, "500 ms"),
-        (5.0, "5.00 s"),
-        (76.8, "76.8 s"),
-        (918, "15.3 min"),
-        (9000, "2.50 h"),
-    ],
+    ("others", "text"),
+    [(0.4, "no other load"), (2.5, "other processes kept 2.5 cores"), (None, "was not recorded")],
 )
-def test_times_have_a_readable_unit(seconds: float, text: str) -> None:
-    """Milliseconds to hours, three significant digits."""
-    assert format_seconds(seconds) == text
+def test_other_load_is_reported(others: float | None, text: str) -> None:
+    assert text in notes(other_cores=others)
+
+
+def test_a_note_lists_all_settings_of_a_method() -> None:
+    rows = [ROW, ROW | {"version": "hybgensea 0.3.0", "machine": "2 cores of another", "other_cores": 1.9}]
+    (note,) = conditions(pd.DataFrame(rows))
+    assert all(part in note for part in ("0.2.0", "0.3.0", "other processes kept 1.9 cores"))
+    # a solver that is not installed has its reason in another note
+    assert list(conditions(pd.DataFrame([ROW | {"machine": ""}]))) == []
+
+
+def test_processor_time_is_added_if_it_differs_from_wall_clock_time() -> None:
+    block = pd.DataFrame([ROW | {"device": "4 CPU cores", "workers": 1}])
+    assert run_on(block, 1.0) == "4 CPU cores (CPU time 4.00 s)"
+    joined = [ROW | {"device": device, "workers": 1} for device in ("1 CPU core", *["2 CPU cores"] * 2)]
+    assert run_on(pd.DataFrame(joined), 1.0) == "2 CPU cores (CPU time 2.00 s)"  # the most frequent one
+    assert run_on(pd.DataFrame([ROW]), 5.0) == "1 CPU core, 48 at once"
+    assert run_on(block.assign(device="GPU (H200)"), 1.0) == "GPU (H200)"
+    for mixed in ("GPU (H200) + 1 CPU core", "4 CPU cores, then 1 CPU core"):
+        assert run_on(block.assign(device=mixed), 1.0) == mixed  # the share of each is unknown
+
+
+@pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02])
+def test_another_order_of_the_same_routes_is_not_a_win(side: float) -> None:
+    """In any unit and order of summation: stored results may have been summed in each of these ways."""
+    city = City.framed(City.uniform(1000, seed=3).xy * side)
+    rng, instance = np.random.default_rng(1), InstanceStream(city, 1, "test")(400, 0)
+    routes, costs = sweep(city, instance).routes, list[float]()
+    for _ in range(20):
+        same = Solution.of(routes[k][:: rng.choice([1, -1])] for k in rng.permutation(len(routes)))
+        legs = city.legs(same.path)
+        decoded = Decoded.of(city, instance, same.path[None].astype(np.int32)).costs[0]
+        costs += [cost(city, same), float(decoded), sum(legs.tolist()), float(legs.sum())]
+    assert len(set(costs)) > 1
+    assert wins(np.array(costs)[:, None], np.array(costs)) == 0
+    base = side * np.linspace(5, 50, 100)
+    assert (wins(base * (1 - 1e-5), base), wins(base * (1 + 1e-5), base)) == (len(base), 0)

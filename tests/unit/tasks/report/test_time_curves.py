@@ -70,23 +70,17 @@ def test_a_curve_begins_when_every_instance_has_an_answer(store: Store) -> None:
     """If the first sample is infeasible on one instance, the curve starts at the second."""
     (size,) = curves(store, row("A", 0, [float("inf"), 4.0], {2: 2.0}), row("A", 1, [6.0, 5.0], {2: 4.0}))
     (curve,) = size.curves
-    assert curve.cost.tolist() == [4.5]
-    assert curve.seconds.tolist() == [3.0]
-    assert curve.marks.tolist() == [0]
+    assert (curve.seconds.tolist(), curve.cost.tolist(), curve.marks.tolist()) == ([3.0], [4.5], [0])
 
 
 def test_an_outcome_is_a_point_at_its_time(store: Store) -> None:
     """A search from 100 samples has one cost per instance, and no curve before it."""
-    begun = [
-        row("A", i, [cost], {100: seconds}) for i, (cost, seconds) in enumerate([(4.0, 5.0), (6.0, 7.0)])
-    ]
-    (size,) = curves(store, *begun)
+    (size,) = curves(store, row("A", 0, [4.0], {100: 5.0}), row("A", 1, [6.0], {100: 7.0}))
     (curve,) = size.curves
     assert (curve.seconds.tolist(), curve.cost.tolist(), curve.marks.tolist()) == ([6.0], [5.0], [0])
 
 
 def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
-    """A thousand samples become few points, including the measured ones."""
     long = np.linspace(9, 5, 1000).tolist()
     sizes = curves(
         store, row("A", 0, long, {1: 1.0, 100: 60.0, 1000: 600.0}, n=50), row("A", 0, [4.0], {1: 1.0})
@@ -98,14 +92,12 @@ def test_sizes_ascend_and_a_long_curve_is_thinned(store: Store) -> None:
 
 
 def test_methods_look_different_in_the_curves() -> None:
-    """Markers are unique; methods of the same colour have different dashes."""
     looks = [*_KNOWN.values(), *_OTHERS]
     assert len({marker for _, _, marker in looks}) == len(looks)
     assert len({(colour, dash) for colour, dash, _ in looks}) == len(looks)
 
 
 def test_cost_against_time_has_one_panel_per_size_and_any_number_of_methods() -> None:
-    """Twelve unknown methods, one with a single answer, and a size without answers."""
     curves = [
         Curve(f"method {k}", np.array([0.1 * k, 1.0 * k]), np.array([5.0 + k, 4.0 + k]), np.array([0, 1]))
         for k in range(1, 12)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -13,7 +12,7 @@ import pytest
 import mcvrp.tasks.report.history as report_history
 import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Solution
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.models import ModelCard
@@ -24,7 +23,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
-from tests.support.results import ROW
+from tests.support.results import routed_rows
 
 CITY = City.uniform(40, seed=1)
 SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))
@@ -47,27 +46,13 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(report_pictures, "png", lambda figure: b"png")
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"svg")
-    stream = InstanceStream(CITY, 1, "test")
-    rows = [
-        replace(
-            ROW,
-            method=method,
-            n=20,
-            index=index,
-            samples=(1,),
-            seconds=(1.0,),
-            costs=(5.0 + index,),
-            routes=Solution.of([i] for i in stream(20, index).ids.tolist()).routes,
-        )
-        for method in ("HGS", "FM-MCVRP (GS)")
-        for index in range(3)
-    ]
+    costs = {20: (5.0, 6.0, 7.0)}
+    rows = routed_rows(InstanceStream(CITY, 1, "test"), {"HGS": costs, "FM-MCVRP (GS)": costs})
     write_results(store, "b", rows)
     return store
 
 
 def report(store: Store) -> str:
-    """Write the report, and return its page."""
     write_report(store, CITY, BenchmarkResults(SPEC, CARD, None, read_results(store, "b")))
     return store.get(f"{layout.benchmark_dir('b')}/report.html").decode()
 
@@ -84,10 +69,13 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
     for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.phase_metrics("r", "I")):
         assert path in paths
     assert store.url(folder) in page
+    readme = store.get(f"{folder}/README.md").decode()
+    assert "| Greedy: gap to HGS | 0.00 % | mean over all held-out instances, greedy decoding |" in readme
+    assert "![gaps](figures/gaps.png)\n\nGaps to HGS over all sizes" in readme
+    assert "| 20 | HGS (s = 1) | baseline |" in readme
 
 
 def test_removed_files_are_not_linked(store: Store) -> None:
-    """Without the training run, the report lacks its figure and links only."""
     for path in store.list(layout.run_dir("r")):
         store.delete(path)
     page = report(store)
@@ -97,7 +85,6 @@ def test_removed_files_are_not_linked(store: Store) -> None:
 
 
 def test_the_first_table_names_the_solver_of_the_labels(store: Store) -> None:
-    """From the stored spec of the labels; without one, it is unknown."""
     table, path = f"{layout.benchmark_dir('b')}/tables/training.md", layout.label_spec("d")
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mcvrp.flows.figures import improve_figures
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, cost
 from mcvrp.storage.cities import Addresses, StoredCity
@@ -31,7 +32,6 @@ from mcvrp.tasks.solvers.solver import Answer
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
-from tests.support.silent_store import Outage, check_outlasted
 from tests.support.sweep import sweep
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
@@ -63,7 +63,6 @@ class Half:
 
 @pytest.fixture
 def labels(tmp_path: Path) -> list[Label]:
-    """Twelve labels of maximum cost, one of them found by a model."""
     store = Store.open(tmp_path / "labels")
     write_dataset(store, CITY, range(20, 22), 6, solve=alone)
     tables = [table for n in (20, 21) for table in Dataset.open(store, "tiny").read_rows(n)]
@@ -71,13 +70,13 @@ def labels(tmp_path: Path) -> list[Label]:
     return [replace(first, source=MODEL), *others]
 
 
-def tried(store: Store, labels: Sequence[Label], solver: Half) -> list[Label]:
-    return improved(store, CITY, ("small", "improve-1"), labels, solver, tries=4, seed=7)
-
-
 def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label]) -> None:
-    """Improved labels name the solver; all others are unchanged."""
-    after = tried(Store.open(tmp_path / "store"), labels, Half())
+    """Improved labels name the solver, all others are unchanged; a stored chunk is not tried again."""
+    store, solver = Store.open(tmp_path / "store"), Half()
+    after = improved(store, CITY, ("small", "improve-1"), labels, solver, tries=4, seed=7)
+    again = improved(store, CITY, ("small", "improve-1"), labels, solver, tries=4, seed=7)
+    assert [(each.cost, each.source) for each in again] == [(each.cost, each.source) for each in after]
+    assert solver.asked == 12
     for known, new in zip(labels, after, strict=True):
         assert key_of(new.instance) == key_of(known.instance)
         if even(known.instance):
@@ -88,12 +87,11 @@ def test_what_beats_a_label_takes_its_place(tmp_path: Path, labels: list[Label])
         else:
             assert (new.solution, new.cost, new.source) == (known.solution, known.cost, known.source)
     gain, beaten = gains(labels, after), sum(even(label.instance) for label in labels)
+    before, now = (np.mean([label.cost for label in each]) for each in (labels, after))
     assert 0 < beaten < 12
-    assert (gain.looked, gain.improved) == (12, beaten)
+    assert (gain.looked, gain.improved, gain.before, gain.after) == (12, beaten, before, now)
     assert gain.share == pytest.approx(100 * beaten / 12)
-    assert gain.before == pytest.approx(np.mean([label.cost for label in labels]))
-    assert gain.after == pytest.approx(np.mean([label.cost for label in after]))
-    assert gain.change == pytest.approx(100 * (gain.after / gain.before - 1))
+    assert gain.change == pytest.approx(100 * (now / before - 1))
 
 
 def test_equal_costs_and_rounding_beat_nothing() -> None:
@@ -103,17 +101,6 @@ def test_equal_costs_and_rounding_beat_nothing() -> None:
     assert not beats(1e7 - 1e-4, 1e7)
     assert beats(5.0 - 1e-6, 5.0)
     assert not beats(float("inf"), 5.0)
-
-
-def test_what_was_tried_is_not_tried_again(tmp_path: Path, labels: list[Label]) -> None:
-    """A stored chunk is complete, with or without improvements."""
-    store, solver = Store.open(tmp_path / "store"), Half()
-    for _ in range(2):
-        after = tried(store, labels, solver)
-        assert solver.asked == 12
-        assert [label.source == MODEL for label in after[1:]] == [
-            even(label.instance) for label in labels[1:]
-        ]
 
 
 @pytest.fixture
@@ -161,32 +148,27 @@ def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, deci
     assert second.measured.gains.improved == fewer
 
 
-def test_a_loop_that_is_done_is_left_alone(store: Store, decided: list[bool]) -> None:
-    """A repeated loop writes nothing and reports the same; more rounds continue it."""
+def test_a_finished_loop_is_left_as_it_is(store: Store, decided: list[bool]) -> None:
+    """A repeated loop writes nothing; more rounds continue it from the same champion if none was promoted."""
+    decided += [False, True]
     done = loop(store)
+    assert [each.record.champion for each in done] == [1, 1]
+    assert pointer(store, "small", "champion").version == 3
+    models = round_table([(each.record, each.measured) for each in done]).split("\n\n")[-1]
+    assert [line.split(" | ")[-2] for line in models.splitlines()[2:]] == ["no", "version 3"]
     before = everything(store)
     again = loop(store)
-    assert [each.new for each in again] == [False, False]
-    assert [(each.record, each.measured) for each in again] == [(each.record, each.measured) for each in done]
+    assert [(each.record, each.measured, each.new) for each in again] == [
+        (each.record, each.measured, False) for each in done
+    ]
     assert everything(store) == before
+    assert improve_figures(again)["rounds"] == "2, all done before"
     more = loop(store, SPEC.model_copy(update={"rounds": 3}))
     assert [each.new for each in more] == [False, False, True]
 
 
-def test_a_round_that_promotes_nobody_leaves_the_champion(store: Store, decided: list[bool]) -> None:
-    """The next round starts from the same champion, on other labels, as the table shows."""
-    decided += [False, True]
-    first, second = loop(store)
-    assert (first.record.champion, second.record.champion) == (1, 1)
-    assert pointer(store, "small", "champion").version == 3
-    table = round_table([(each.record, each.measured) for each in (first, second)])
-    models = table.split("\n\n")[-1]
-    assert [line.split(" | ")[-2] for line in models.splitlines()[2:]] == ["no", "version 3"]
-
-
 @pytest.mark.slow
 def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_path: Path) -> None:
-    """At any write: one version is promoted, by one round with a README."""
     spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
     for there, _ in killed_at_each_write(store, tmp_path, lambda there: loop(there, spec), at_least=30):
         loop(there, spec)
@@ -196,37 +178,8 @@ def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_p
         assert [pointer(there, "small", alias).version for alias in ALIASES] == [2, None]
         folder = f"rounds/small/{record.name}"
         names = {path.removeprefix(f"{folder}/").split("/")[0] for path in there.list(folder)}
-        files = {
-            "README.md",
-            "spec.json",
-            "metrics.json",
-            "comparison.parquet",
-            "comparison.png",
-            "round.json",
-        }
-        assert names == files | {"improved"}
+        comparison = {"comparison.parquet", "comparison.png", "improved"}
+        assert names == {"README.md", "spec.json", "metrics.json", "round.json"} | comparison
         readme = there.get(f"{folder}/README.md").decode()
         assert "**Version 2 was promoted: so it was said.**" in readme
         assert "## Rounds of this loop" in readme
-
-
-@pytest.mark.parametrize("most", [4, pytest.param(80, marks=pytest.mark.slow)])
-def test_a_round_outlasts_a_silent_store(
-    store: Store, decided: list[bool], tmp_path: Path, outage: Outage, most: int | None
-) -> None:
-    """If any request is not answered for a while, labels, version and decision are the same."""
-    spec = SPEC.model_copy(update={"rounds": 1, "count": 9})
-
-    def decision(there: Store) -> object:
-        (done,) = loop(there, spec)
-        return done.record, pointer(there, "small", "champion").version
-
-    check_outlasted(
-        store,
-        tmp_path / "silent",
-        outage,
-        decision,
-        at_least=60,
-        exact=(".safetensors", "0000.parquet"),
-        most=most,
-    )

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 
-from mcvrp.model.errors import LONGEST, McvrpError
-from mcvrp.model.instances import InstanceStream
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.models.models import load_model
@@ -18,11 +16,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
 from mcvrp.tasks.solve.limits import require_possible
 from mcvrp.tasks.solve.search import _SearchClock, baseline, route, searched
-from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.solvers.local_search import random_solution
-from mcvrp.tasks.solvers.solver import Limits, SolverFailed, longest_route
-from tests.support.optimum import SMALL
-from tests.support.solving import CITY, one_way_city, put_day
+from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solvers.solver import Limits, SolverFailed
+from tests.support.solving import CITY, day_plan, one_way_city, put_day
 
 # Customers in opposite directions: a round trip to each is 20, one route to both 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
@@ -39,9 +35,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def planned(store: Store, city: str = "small", **spec: Any) -> Planned:
     """Return a day of 20 orders of demand 3 at capacity 18: at least four vehicles."""
-    orders = [Order(customer=str(k), demand=3) for k in range(1, 21)]
-    day_spec = SolveSpec.model_validate({"polish": "pyvrp", "time_limit": 0.1, **spec})
-    return plan_day(store, city, "small", orders, 18, day_spec)
+    options = {"polish": "pyvrp", "time_limit": 0.1, **spec}
+    return day_plan(store, dict.fromkeys(range(1, 21), 3), 18, city=city, **options)
 
 
 def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
@@ -51,9 +46,8 @@ def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
 
 def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples of an untrained network violate them; the routes derived from them do not."""
-    monkeypatch.setattr(
-        _SearchClock, "share", lambda clock: 1 / 300
-    )  # of a minute, however busy the machine is
+    # of a minute, however busy the machine is
+    monkeypatch.setattr(_SearchClock, "share", lambda clock: 1 / 300)
     day = planned(store, samples=4, fleet=4, longest_route=2.6, time_limit=60)
     network, _ = load_model(store, "small")
     free = day.spec.model_copy(update={"polish": "none", "fleet": None, "longest_route": None})
@@ -62,10 +56,8 @@ def test_a_day_of_a_model_keeps_its_limits(store: Store, monkeypatch: pytest.Mon
     result = solve_day(store, day, time.monotonic())
     assert infeasibility(day.day.instance, result.solution) is None
     assert keeps(CITY, result.solution, 4, 2.6)
-    assert any(
-        note.startswith("the routes satisfy --fleet 4 and --longest-route 2.6; the longest is")
-        for note in result.summary.notes
-    )
+    note = "the routes satisfy --fleet 4 and --longest-route 2.6; the longest is"
+    assert any(each.startswith(note) for each in result.summary.notes)
     assert result.summary.compared is not None
     assert result.summary.compared.label == "HGS"
 
@@ -77,30 +69,6 @@ def test_a_search_without_a_model_keeps_the_limits(store: Store, city: str, sear
     result = solve_day(store, day, time.monotonic())
     assert (result.summary.polish, result.summary.compared) == (search, None)
     assert keeps(day.city, result.solution, 5, np.inf)
-
-
-@settings(max_examples=25)
-@given(
-    city=st.sampled_from([CITY, one_way_city()]),
-    seed=st.integers(0, 1000),
-    fleet=st.integers(1, 6),
-    share=st.floats(0.3, 1.5),
-    begun=st.booleans(),
-)
-def test_returned_routes_never_break_a_limit(
-    city: City, seed: int, fleet: int, share: float, begun: bool
-) -> None:
-    """For any limits, start and time limit: routes within the limits, or an error."""
-    instance = InstanceStream(city, 1, "test", SMALL)(9, seed)
-    start = random_solution(instance, seed)
-    longest = share * longest_route(city, start)
-    spec = SolveSpec(samples=0, time_limit=0.005, fleet=fleet, longest_route=longest)
-    try:
-        result = searched(city, instance, spec, start if begun else None)
-    except SolverFailed:
-        return
-    assert infeasibility(instance, result.solution) is None
-    assert keeps(city, result.solution, fleet, longest * (1 + 1e-9))
 
 
 def test_the_comparison_keeps_the_limits() -> None:
@@ -115,27 +83,20 @@ def test_no_routes_within_the_limits_is_one_sentence() -> None:
     """A case that no bound detects: two vehicles suffice, one has too long a route."""
     spec = SolveSpec(samples=0, time_limit=0.05, fleet=1, longest_route=30.0)
     require_possible(spec.limits, OPPOSITE, Addresses.numbered(2), BOTH)
-    with pytest.raises(SolverFailed) as caught:
+    message = "no routes within --fleet 1 and --longest-route 30 were found in 0.05 s: increase"
+    with pytest.raises(SolverFailed, match=f"^{message}"):
         searched(OPPOSITE, BOTH, spec)
-    message = str(caught.value)
-    assert message.startswith(
-        "no routes within --fleet 1 and --longest-route 30 were found in 0.05 s: increase"
-    )
-    assert len(message) <= LONGEST
-    wide = spec.model_copy(update={"longest_route": 40.0})
-    assert searched(OPPOSITE, BOTH, wide).cost == 40.0
+    assert searched(OPPOSITE, BOTH, spec.model_copy(update={"longest_route": 40.0})).cost == 40.0
 
 
 def test_a_start_within_the_limits_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the search fails, the start is returned, unless it violates a limit."""
 
     def none(*_: object) -> Solution:
         raise SolverFailed("HGS gave up")
 
     monkeypatch.setattr("mcvrp.tasks.solvers.hgs.HGS.search", none)
     spec = SolveSpec(samples=0, time_limit=0.05, longest_route=30.0)
-    apart = Solution(((1,), (2,)))
-    assert searched(OPPOSITE, BOTH, spec, apart).cost == 40.0
+    assert searched(OPPOSITE, BOTH, spec, Solution(((1,), (2,)))).cost == 40.0
     with pytest.raises(SolverFailed, match="no routes within --longest-route 30 were found"):
         searched(OPPOSITE, BOTH, spec, Solution(((1, 2),)))
 
@@ -147,34 +108,22 @@ def test_distance_is_that_of_the_shortest_path() -> None:
     names = Addresses(("depot", "near", "far"))
     both = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 5)
     require_possible(Limits(longest_route=11.0), city, names, both)  # 1 + 1 to it, 9 back
-    require_possible(
-        Limits(longest_route=4.0), city, names, both
-    )  # a lower bound: a route visits "near" once
+    # a lower bound: a route visits "near" once
+    require_possible(Limits(longest_route=4.0), city, names, both)
     with pytest.raises(McvrpError, match=r"customer 'far' is too far for --longest-route 3: .* is 4 sides"):
         require_possible(Limits(longest_route=3.0), city, names, both)
     alone = Instance(city.city_id, np.array([2]), np.array([1]), 5)
     with pytest.raises(McvrpError, match="the round trip is 18 sides of"):
         require_possible(Limits(longest_route=11.0), city, names, alone)
-
-
-def test_a_round_trip_may_equal_the_longest_route() -> None:
-    """The limit is inclusive."""
+    # a round trip may equal the limit
     require_possible(Limits(longest_route=20.0), OPPOSITE, Addresses.numbered(2), BOTH)
     with pytest.raises(McvrpError, match=r"\(and 1 more\) is too far"):
         require_possible(Limits(longest_route=20.0 * (1 - 1e-6)), OPPOSITE, Addresses.numbered(2), BOTH)
 
 
 def test_refused_before_the_store_is_read(store: Store) -> None:
-    """The polish is checked first, bounds as soon as the orders have been read."""
-    with pytest.raises(
-        McvrpError, match="--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
-    ):
-        planned(store, "nowhere", fleet=4, polish="local-search")
+    message = "--polish local-search does not support --fleet 4: use --polish hgs or pyvrp"
+    with pytest.raises(McvrpError, match=message):
+        plan_day(store, "nowhere", "small", [], 18, SolveSpec(fleet=4))
     with pytest.raises(McvrpError, match="--fleet 3 is too small: a total demand of 60 at a capacity of 18"):
         planned(store, fleet=3)
-
-
-def test_a_spec_omits_limits_that_are_not_set() -> None:
-    """Without limits, a stored spec is the same as before they existed."""
-    assert not {"fleet", "longest_route"} & SolveSpec().model_dump(mode="json").keys()
-    assert SolveSpec(fleet=3).model_dump(mode="json")["fleet"] == 3

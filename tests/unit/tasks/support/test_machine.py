@@ -11,28 +11,24 @@ from mcvrp.tasks.support import machine
 
 
 @pytest.mark.parametrize(
-    ("text", "limit"),
+    ("files", "limit"),
     [
-        ("150000 100000\n", 1.5),
-        ("max 100000\n", None),
-        ("50000 100000", 0.5),
-        ("", None),
-        ("x y", None),
-        ("1 0", None),
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": ""}, None),
+        ({"cpu.max": "x y"}, None),
+        ({"cpu.max": "1 0"}, None),
+        ({"cpu.cfs_quota_us": "150000\n", "cpu.cfs_period_us": "100000\n"}, 1.5),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
     ],
 )
-def test_a_limit_is_read_as_the_kernel_writes_it(tmp_path: Path, text: str, limit: float | None) -> None:
-    """Quota and period in microseconds; what is no limit is none."""
-    (tmp_path / "cpu.max").write_text(text)
-    assert machine.cpu_limit(tmp_path) == limit
-    assert machine.cpu_limit(tmp_path / "none") is None
-
-
-@pytest.mark.parametrize(("quota", "limit"), [("150000", 1.5), ("-1", None), ("", None)])
-def test_a_limit_of_the_first_version_is_read(tmp_path: Path, quota: str, limit: float | None) -> None:
-    """Quota and period in a file each; -1 is no limit."""
-    (tmp_path / "cpu.cfs_quota_us").write_text(f"{quota}\n")
-    (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
+def test_a_limit_is_read_as_the_kernel_writes_it(
+    tmp_path: Path, files: dict[str, str], limit: float | None
+) -> None:
+    """Quota and period in microseconds, in one file or in two by the version of control groups."""
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     assert machine.cpu_limit(tmp_path) == limit
 
 
@@ -57,7 +53,6 @@ def test_the_limit_of_any_group_above_counts(
 def test_a_container_has_the_cores_of_its_limit(
     monkeypatch: pytest.MonkeyPatch, limit: float | None, cores: int
 ) -> None:
-    """Whole ones, one at least, and no more than the machine gives."""
     monkeypatch.setattr(machine, "cpu_limit", lambda cgroup: limit)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
     assert machine.local_cores() == cores

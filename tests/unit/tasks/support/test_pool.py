@@ -34,7 +34,6 @@ def product(context: tuple[int, str] | tuple[int], task: int) -> int:
 
 
 def mortal(context: tuple[int], task: int) -> int:
-    """Kill the process that runs it, unless it is the parent."""
     time.sleep(0.01)
     if os.getpid() != context[0]:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -49,7 +48,7 @@ def refused(context: tuple[int], task: int) -> int:
 
 
 class Counted:
-    """Object that counts how often it is pickled."""
+    """Object that counts its pickles."""
 
     sent = 0
 
@@ -70,7 +69,6 @@ def warm(pool: Pool, processes: int) -> set[int]:
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_come_in_the_order_of_tasks(processes: int) -> None:
-    """From any process, with a context that changes between calls, and for no tasks."""
     with Pool(processes, worth=0) as pool:
         assert len(warm(pool, processes)) == processes == pool.processes
         for factor in (2, 3):
@@ -80,7 +78,6 @@ def test_results_come_in_the_order_of_tasks(processes: int) -> None:
 
 
 def test_a_context_is_sent_once() -> None:
-    """A child keeps its parts between calls, until a part is another object."""
     one, other = Counted(), Counted()
     with Pool(2, worth=0) as pool:
         warm(pool, 2)
@@ -90,7 +87,6 @@ def test_a_context_is_sent_once() -> None:
 
 
 def test_little_work_starts_no_process() -> None:
-    """A child is started once past and expected work are worth it."""
     with Pool(4, worth=1e6) as pool:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
         assert pool.processes == 1
@@ -100,7 +96,6 @@ def test_little_work_starts_no_process() -> None:
 
 
 def test_the_task_of_a_child_that_dies_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
-    """By the other processes, with a warning."""
     with Pool(3, worth=0) as pool:
         warm(pool, 3)
         with caplog.at_level(logging.WARNING):
@@ -111,7 +106,6 @@ def test_the_task_of_a_child_that_dies_is_done_again(caplog: pytest.LogCaptureFi
 
 
 def test_an_error_in_a_child_is_raised_in_the_parent() -> None:
-    """With its type and message, and no process is left."""
     with Pool(2, worth=0) as pool:
         warm(pool, 2)
         with pytest.raises(McvrpError, match="no"):
@@ -144,7 +138,6 @@ def script(tmp_path: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]
 
 @pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT])
 def test_children_end_with_a_script_that_has_no_main_guard(ended: signal.Signals, tmp_path: Path) -> None:
-    """If it is killed or interrupted; its children do not run the script."""
     process, children = script(tmp_path)
     assert len(children) == 2
     process.send_signal(ended)

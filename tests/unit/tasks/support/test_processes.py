@@ -1,4 +1,4 @@
-"""Tests of child processes: descendants are found however deep they are."""
+"""Tests of child processes: descendants are found at any depth."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from mcvrp.tasks.support.processes import descendants
 
 
 def test_descendants_are_found_at_any_depth() -> None:
-    """A grandchild is a descendant, this process itself is not."""
     shell = subprocess.Popen(["sh", "-c", "sleep 600 & wait"])
     try:
         deadline = time.monotonic() + 30
-        while len(found := descendants(shell.pid)) < 1:
+        while len(running := descendants(shell.pid)) < 1:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert shell.pid in descendants(os.getpid())
-        assert set(found) <= set(descendants(os.getpid()))
+        assert set(running) <= set(descendants(os.getpid()))
         assert os.getpid() not in descendants(os.getpid())
     finally:
         for pid in [*descendants(shell.pid), shell.pid]:

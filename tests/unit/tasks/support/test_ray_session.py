@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -47,29 +48,18 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
-@pytest.mark.parametrize("failures", [1, 2])
-def test_ray_is_started_again(
+@pytest.mark.parametrize("failures", [1, 2, 99])
+def test_ray_is_started_again_or_given_up(
     monkeypatch: pytest.MonkeyPatch, ours: subprocess.Popen[bytes], failures: int
 ) -> None:
     """Processes of earlier attempts are killed, and no others."""
     busy = Busy(failures)
     monkeypatch.setattr(ray, "init", busy.init)
-    with ray_session(1) as workers:
+    message = r"Ray did not start on this machine in 3 attempts \(The current node timed out.* less busy"
+    refused = pytest.raises(McvrpError, match=message) if failures > 2 else contextlib.nullcontext()
+    with refused as caught, ray_session(1) as workers:
         assert workers == 1
-    assert busy.attempts == failures + 1
-    assert [process.wait(30) for process in busy.leftover] == [-9] * failures
+    assert busy.attempts == min(failures + 1, 3)
+    assert [process.wait(30) for process in busy.leftover] == [-9] * min(failures, 3)
     assert ours.pid in descendants(os.getpid())
-
-
-def test_a_ray_that_never_starts_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Ray's message and the remedy."""
-    busy = Busy(failures=99)
-    monkeypatch.setattr(ray, "init", busy.init)
-    with pytest.raises(McvrpError) as caught, ray_session(1):
-        pass
-    assert busy.attempts == 3
-    assert [process.wait(30) for process in busy.leftover] == [-9] * 3
-    sentence = str(caught.value)
-    assert sentence.startswith("Ray did not start on this machine in 3 attempts (The current node timed out")
-    assert sentence.endswith("run the command again when the machine is less busy, finished work is kept")
-    assert len(sentence) <= LONGEST
+    assert not caught or len(str(caught.value)) <= LONGEST

@@ -24,13 +24,9 @@ SPECS: dict[type[StrictSpec], dict[str, Any]] = {
     TrainSpec: {"dataset": "d", "phases": [{"name": "I", "first": 20, "last": 22, "lr": 1e-3}]},
     BenchmarkSpec: {"sizes": [20], "hgs_fleet": "default"},  # as a preset says it, from the labels
     AttentionSpec: {"sizes": [20]},
-    TrialSpec: {},
-    NightlySpec: {},
-    ImproveSpec: {},
-    SolveSpec: {},
 }
 # Of the JSON with the fields in their order: stores hold it, and names of nights and draws come from it.
-GOLDEN: dict[type[StrictSpec], str] = {
+GOLDEN = {
     LabelSpec: "d838810437757d5d",
     TrainSpec: "22090484e354df0c",
     BenchmarkSpec: "444d5a8f0876b138",
@@ -42,16 +38,14 @@ GOLDEN: dict[type[StrictSpec], str] = {
 }
 
 
-@pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", GOLDEN, ids=lambda kind: kind.__name__)
 def test_the_json_of_a_spec_stays(kind: type[StrictSpec]) -> None:
-    """Another name, order or default of a field would be another spec to whoever compares."""
-    text = kind.model_validate(SPECS[kind]).model_dump_json()
+    text = kind.model_validate(SPECS.get(kind, {})).model_dump_json()
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == GOLDEN[kind]
 
 
 @pytest.mark.parametrize("kind", [LabelSpec, BenchmarkSpec, AttentionSpec])
 def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None:
-    """A range that a spec leaves open is the city's; said of the city or in the spec, it is the same spec."""
     city = City(City.uniform(30, seed=1).xy, demand=(2, 5), capacity=(20, 30))
     spec = kind.model_validate(SPECS[kind])
     assert spec.rules_in(None) == Rules()
@@ -61,8 +55,7 @@ def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None
     assert own.rules_in(city) == Rules((1, 3), (20, 30))
 
 
-@pytest.mark.parametrize("kind", [*SPECS, PipelineSpec], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*GOLDEN, PipelineSpec], ids=lambda kind: kind.__name__)
 def test_no_spec_takes_a_field_that_it_does_not_know(kind: type[StrictSpec]) -> None:
-    """A misspelt field is refused, never ignored."""
     with pytest.raises(ValidationError, match="smaples"):
         kind.model_validate({**SPECS.get(kind, {}), "smaples": 1})

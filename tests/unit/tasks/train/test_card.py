@@ -7,7 +7,6 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.image import imread
@@ -17,24 +16,17 @@ from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.support.pictures import png
-from mcvrp.tasks.train.card import loss_figure, loss_grid, training_curves, write_loss_grid
+from mcvrp.tasks.train.card import loss_figure, training_curves, write_run_card
 from tests.support.figures import drawn
+from tests.support.training import CITY, small_spec
 
 
 def rows(count: int, *, encoder: bool = False, measured: bool = False) -> list[StepMetrics]:
     """Return metrics of a phase with a decreasing loss."""
+    solution = (math.nan, math.nan) if encoder else (1.0, 0.5)
     return [
         StepMetrics(
-            step=10 * k,
-            samples=160 * k,
-            problem_loss=3.0 / k,
-            problem_accuracy=0.5,
-            solution_loss=math.nan if encoder else 1 + 1.0 / k,
-            solution_accuracy=math.nan if encoder else 0.5,
-            lr=0.01,
-            gradient_norm=1.0,
-            tokens_per_second=1e4,
-            padding=0.1,
+            *(10 * k, 160 * k, 3.0 / k, 0.5, solution[0] * (1 + 1 / k), solution[1], 0.01, 1.0, 1e4, 0.1),
             greedy_gap=20.0 / k if measured and k % 3 == 0 else math.nan,
         )
         for k in range(1, count + 1)
@@ -49,9 +41,9 @@ def frame(count: int, **kind: bool) -> pd.DataFrame:
 def test_a_phase_is_a_row(count: int) -> None:
     """From the first row of metrics on, also if a stream is not trained or the gap not measured."""
     first = ("I", frame(count, encoder=True))
-    one = imread(io.BytesIO(loss_grid([first])))
+    one = imread(io.BytesIO(png(loss_figure([first]))))
     more = ("II", frame(count)), ("III", frame(count, measured=True))
-    three = imread(io.BytesIO(loss_grid([first, *more])))
+    three = imread(io.BytesIO(png(loss_figure([first, *more]))))
     assert one.shape[1] == three.shape[1]
     assert three.shape[0] > 2.5 * one.shape[0]
     assert (one[..., :3].min(axis=-1) < 0.95).mean() > 0.01
@@ -66,29 +58,27 @@ def test_a_phase_by_policy_shows_what_its_samples_cost() -> None:
     )
     frame.loc[0, ["problem_loss", "solution_loss", "sampled_cost", "best_cost"]] = math.nan
     figure = loss_figure([("II", frame.assign(sampled_cost=math.nan)), ("III", frame)])
-    titles = [axis.get_title() for axis in figure.axes]
-    assert "Phase II: problem tokens" in titles
-    assert "Phase III: samples" in titles
+    titles = {axis.get_title() for axis in figure.axes}
+    assert {"Phase II: problem tokens", "Phase III: samples"} < titles
     labels = {line.get_label() for axis in figure.axes for line in axis.lines}
-    assert {"mean of the samples", "best of the samples"} < labels
-    assert "gap on the held-out set, best of several samples (right scale)" in labels
+    gap = "gap on the held-out set, best of several samples (right scale)"
+    assert {"mean of the samples", "best of the samples", gap} < labels
 
 
 def test_the_plot_has_the_phases_that_have_started(tmp_path: Path) -> None:
     """Without metrics of any phase there is no plot, neither in the store nor in Prefect."""
     store = Store.open(tmp_path)
-    write_loss_grid(store, "r", ["I", "II"])
+    write_run_card(store, CITY, small_spec(run="r"))
     assert not store.exists(run_losses("r"))
     assert training_curve(store, "r", ["I", "II"]) == ""
     write_metrics(store, "r", "I", rows(5, encoder=True))
-    write_loss_grid(store, "r", ["I", "II"])
-    assert store.get(run_losses("r")) == loss_grid([("I", frame(5, encoder=True))])
+    write_run_card(store, CITY, small_spec(run="r"))
+    assert store.get(run_losses("r")) == png(loss_figure([("I", frame(5, encoder=True))]))
     markdown = training_curve(store, "r", ["I", "II"])
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
 
 
 def test_a_plot_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The link leads to the plot in the store."""
     store = Store.open(tmp_path)
     write_metrics(store, "r", "II", rows(5))
     monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
@@ -97,15 +87,8 @@ def test_a_plot_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pyt
 
 def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
     """NaN for the solution stream, a phase without rows, and a loss of zero are no errors."""
-    first = pd.DataFrame(
-        {
-            "step": [5, 10],
-            "problem_loss": [3.0, 0.0],
-            "solution_loss": [np.nan, np.nan],
-            "problem_accuracy": [0.1, 1.0],
-            "solution_accuracy": [np.nan, np.nan],
-        }
-    )
+    first = pd.DataFrame({"step": [5, 10], "problem_loss": [3.0, 0.0], "problem_accuracy": [0.1, 1.0]})
+    first = first.assign(solution_loss=math.nan, solution_accuracy=math.nan)
     second = first.assign(solution_loss=[2.0, 1.0], solution_accuracy=[0.3, 0.6])
     curves = training_curves([("I", first), ("II-A", second), ("II-B", second.iloc[:0])])
     assert drawn(curves) > 0.01
@@ -114,7 +97,6 @@ def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
 
 @pytest.mark.filterwarnings("error:constrained_layout")
 def test_training_curves_of_a_single_row_have_room() -> None:
-    """For the curves of a phase with one logged step, and its name above them."""
     row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
     figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
     assert png(figure)

@@ -16,9 +16,9 @@ from mcvrp.model.problem import City
 from mcvrp.storage.layout import label_spec
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.held_out import HeldOut, measured, require
-from tests.support.training import small_spec, write_dataset
+from tests.support.training import CITY, small_spec, write_dataset
 
-CITY = City.uniform(60, seed=3)
+TABLE = CityTable.of(CITY)
 SPEC = small_spec(held_out="tiny-held-out")
 
 
@@ -39,20 +39,18 @@ def network() -> FmMcvrp:
 
 
 def test_the_gap_is_the_mean_over_instances(store: Store, network: FmMcvrp) -> None:
-    """The mean of the instances' gaps to their labels, however they are batched."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 22))
     assert [instance.n for instance in held_out.instances] == [20] * 3 + [21] * 3
-    gap = held_out.gap(network, CityTable.of(CITY), Greedy())
+    gap = held_out.gap(network, TABLE, Greedy(), 1, 0, 1)
     network.eval()
     costs = [decode(network, CITY, [i], strategy=Greedy())[0].costs[0] for i in held_out.instances]
     assert gap == pytest.approx(float(np.mean(100 * (np.array(costs) / held_out.costs - 1))))
 
 
 def test_measuring_does_not_affect_training(store: Store, network: FmMcvrp) -> None:
-    """Dropout is off meanwhile and on afterwards; the random state stays the same."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 23))
     before = torch.get_rng_state()
-    gaps = [held_out.gap(network, CityTable.of(CITY), Greedy()) for _ in range(2)]
+    gaps = [held_out.gap(network, TABLE, Greedy(), 1, 0, 1) for _ in range(2)]
     assert gaps[0] == gaps[1]
     assert network.training
     assert torch.equal(torch.get_rng_state(), before)
@@ -63,18 +61,16 @@ def test_measuring_does_not_affect_training(store: Store, network: FmMcvrp) -> N
 def test_ranks_share_the_instances(store: Store, network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum over ranks is the gap of one rank, even if some ranks have no instance."""
     held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 22))
-    table, parts = CityTable.of(CITY), list[torch.Tensor]()
+    parts = list[torch.Tensor]()
     monkeypatch.setattr("torch.distributed.all_reduce", lambda costs: parts.append(costs.clone()))
     for rank in range(8):
-        held_out.gap(network, table, Greedy(), 1, rank, 8)
+        held_out.gap(network, TABLE, Greedy(), 1, rank, 8)
     assert [int((part > 0).sum()) for part in parts] == [1] * 6 + [0] * 2
-    total = torch.stack(parts).sum(0).numpy()
-    gap = float(np.mean(100 * (total / held_out.costs - 1)))
-    assert gap == pytest.approx(held_out.gap(network, table, Greedy()))
+    gap = float(np.mean(100 * (torch.stack(parts).sum(0).numpy() / held_out.costs - 1)))
+    assert gap == pytest.approx(held_out.gap(network, TABLE, Greedy(), 1, 0, 1))
 
 
 def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> None:
-    """No dataset, another split, another city, other sizes: an error with a remedy each."""
     require(store, CITY, SPEC, "II")
     with pytest.raises(McvrpError, match=r"no dataset 'nowhere'.*label\.held_out of at least 1"):
         require(store, CITY, small_spec(held_out="nowhere"), "II")
@@ -89,7 +85,6 @@ def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> Non
 
 
 def test_an_encoder_phase_is_not_measured(store: Store) -> None:
-    """A gap needs a trained decoder and a held-out set."""
     assert [measured(SPEC, name) for name in ("I", "II")] == [False, True]
     assert not measured(small_spec(), "II")
     require(store, CITY, small_spec(held_out="nowhere"), "I")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
 from mcvrp.model.features import Batch
 from mcvrp.model.problem import City
 from mcvrp.tasks.train.memory import advice, is_out_of_memory, largest_that_fits, tokens
-from tests.gpu.batches import sweep_batch
+from tests.support.batches import sweep_batch
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     fits = largest_that_fits(batch, attempt)
-    assert fits is not None
+    assert isinstance(fits, Batch)
     assert len(fits.ids) == tried[-1] == next(rows for rows in (6, 3, 1) if rows <= room)
     assert len(fits.angle) == len(fits.path) == len(fits.ids)  # type: ignore[arg-type]
     assert f"--set train.micro_tokens={tokens(fits)}" in advice(batch, fits)
@@ -35,22 +37,13 @@ def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
 
 def test_if_no_sample_fits_the_size_is_named(batch: Batch) -> None:
     """The message has the number of customers, and no number of tokens to try."""
-
-    def attempt(part: Batch) -> None:
-        raise MemoryError
-
-    assert largest_that_fits(batch, attempt) is None
+    assert largest_that_fits(batch, Mock(side_effect=MemoryError)) is None
     assert "not even one sample fits: train a smaller network, or on sizes below 20" in advice(batch, None)
 
 
 def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
-    """A bug in the attempt propagates."""
-
-    def attempt(part: Batch) -> None:
-        raise RuntimeError("shapes do not fit")
-
     with pytest.raises(RuntimeError, match="shapes"):
-        largest_that_fits(batch, attempt)
+        largest_that_fits(batch, Mock(side_effect=RuntimeError("shapes do not fit")))
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
 
 
@@ -58,16 +51,13 @@ def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
     "error",
     [
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
-        RuntimeError(
-            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
-        ),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         RuntimeError("could not create a primitive"),  # oneDNN, without memory for its code
         MemoryError(),
     ],
 )
 def test_messages_of_allocators_are_recognized(error: Exception) -> None:
-    """Each library has its own message."""
     assert is_out_of_memory(error)
 
 

@@ -30,7 +30,6 @@ def test_a_step_is_pytorchs(shape: tuple[int, int]) -> None:
 
 
 def test_orthogonal_keeps_singular_vectors() -> None:
-    """Singular values become about 1, whatever they were."""
     torch.manual_seed(1)
     u, v = (torch.linalg.qr(torch.randn(12, 12)).Q for _ in range(2))
     values = torch.logspace(0, -2, 12)

@@ -7,20 +7,20 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from safetensors.numpy import save
 
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.layout import model_alias
-from mcvrp.storage.models.card import ModelCard
+from mcvrp.storage.layout import label_spec, model_alias
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import Holder
@@ -28,16 +28,19 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.events import RankEvent, Warned, encode
-from mcvrp.tasks.train.job import RankJob, RanksDiedError, ranks_died
-from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, rank_count, until_complete
+from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks_died
+from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, until_complete
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+from mcvrp.tasks.train.resources import rank_count
+from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.datasets import age, count_footers
-from tests.support.training import small_spec, write_dataset
+from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
-CITY = City.uniform(60, seed=3)
 LEASE = "training/small/lease.json"
+POINTER = small_spec().network.model_copy(update={"pointer": True})
+TUNE = PhaseSpec(
+    name="tune", first=20, last=22, trains="policy", lr=1e-3, policy=PolicySpec(steps=7, instances=4)
+)
 UNUSED = Path("/nowhere")  # the label cache: no launcher here reads labels
 LAUNCH = "mcvrp.tasks.train.ranks.launch."
 
@@ -61,7 +64,7 @@ def train_phase(
 
 def pretend(job: RankJob, progress: Progress, step: int | None = None) -> None:
     """Save a checkpoint of ``step`` (default: the last) without training; phases add 1 to every weight."""
-    steps = job.spec.curriculum(job.phase, job.counts, "").steps
+    steps = job.spec.steps(job.phase, job.counts)
     network = FmMcvrp(NetworkConfig(**job.origin.network))
     count = 2.0 if job.phase == "II" else 1.0
     weights = {name: np.full(p.shape, count, np.float32) for name, p in network.named_parameters()}
@@ -86,13 +89,9 @@ def test_the_card_names_the_city_and_the_ids_of_its_customers(store: Store) -> N
 
 
 def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Store) -> None:
-    """A second call trains nothing and publishes no second version."""
     spec = small_spec()
     summary = train(store, spec, pretend)
-    assert [(phase.phase, phase.steps, phase.samples) for phase in summary.phases] == [
-        ("I", 12, 144),
-        ("II", 7, 90),
-    ]
+    assert [(p.phase, p.steps, p.samples) for p in summary.phases] == [("I", 12, 144), ("II", 7, 90)]
     again = train(store, spec, forbidden)
     assert again.model == summary.model
     assert [phase.began_at for phase in again.phases] == [12, 7]
@@ -110,43 +109,43 @@ def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Stor
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_finished_run_reads_no_footer(store: Store, monkeypatch: pytest.MonkeyPatch, listed: bool) -> None:
     """The manifest lists the labels; without it each footer is read once per phase."""
-    spec = small_spec()
-    train(store, spec, pretend)
+    train(store, small_spec(), pretend)
     if listed:
-        rebuild_manifest(store, spec.dataset)
-        age(store, spec.dataset)
+        rebuild_manifest(store, "tiny")
+        age(store, "tiny")
     footers = count_footers(monkeypatch)
-    train(store, spec, forbidden)
-    assert sorted(footers.values()) == ([] if listed else [len(spec.phases)] * 3)
+    train(store, small_spec(), forbidden)
+    assert sorted(footers.values()) == ([] if listed else [2, 2, 2])
 
 
-def publish_nights(store: Store, first: ModelCard, count: int) -> None:
-    """Publish ``count`` more versions with other weights."""
-    for night in range(count):
-        weights = {name: array + night + 1 for name, array in model_weights(store, first).items()}
-        data = save(weights)
-        checksum = hashlib.sha256(data).hexdigest()
-        publish_model(store, replace(first, run=f"night-{night}", weights_sha256=checksum), data)
-
-
-@pytest.mark.parametrize("aliases", ["first", "last", "rolled back", "never champion"])
-def test_later_versions_do_not_make_a_run_publish_again(store: Store, aliases: str) -> None:
-    """A finished run finds its version among all, and no alias moves to it."""
+def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
+    """A finished run finds its version among all, whatever the aliases, and none moves to it."""
     first = train(store, small_spec(), pretend).model
-    publish_nights(store, first, 3)
-    champions = {"first": [], "last": [3, 4], "rolled back": [4], "never champion": [2, 3]}[aliases]
-    for version in champions:
-        move_champion(store, "small", version, pointer(store, "small", "champion"))
-    if aliases == "rolled back":
-        roll_back(store, "small")
-    if aliases == "never champion":
+    for night in range(3):
+        data = save({name: array + night + 1 for name, array in model_weights(store, first).items()})
+        card = replace(first, run=f"night-{night}", weights_sha256=hashlib.sha256(data).hexdigest())
+        publish_model(store, card, data)
+
+    def forget_first() -> None:
         alias = store.get_json(model_alias("small", "champion"))
         alias["history"] = [move for move in alias["history"] if move["version"] != 1]
         store.put_json(model_alias("small", "champion"), alias)
         store.delete(model_alias("small", "challenger"))
-    before = contents(store, "models")
-    assert train(store, small_spec(), forbidden).model == first
-    assert contents(store, "models") == before
+
+    def promote(version: int) -> None:
+        move_champion(store, "small", version, pointer(store, "small", "champion"))
+
+    for change in (
+        lambda: None,
+        lambda: promote(3),
+        lambda: promote(4),
+        lambda: roll_back(store, "small"),
+        forget_first,
+    ):
+        change()
+        before = contents(store, "models")
+        assert train(store, small_spec(), forbidden).model == first
+        assert contents(store, "models") == before
 
 
 def test_other_weights_are_another_version(store: Store) -> None:
@@ -185,37 +184,22 @@ def test_a_run_fine_tunes_a_model(store: Store) -> None:
     [
         ({"base": "small@2"}, "model 'small' has no version 2"),
         ({"base": "large@1"}, "no model 'large'"),
-        ({"base": "small@1", "network": NetworkSpec(dim=32, heads=2)}, "network.dim = 16, the run has 32"),
+        ({"base": "small@1", "network": POINTER}, "network.pointer = not set, now it is True"),
     ],
 )
 def test_an_unusable_base_is_refused(store: Store, changes: dict[str, object], match: str) -> None:
-    """A version that does not exist, or has another network."""
     train(store, small_spec(), pretend)
     with pytest.raises(McvrpError, match=match):
         train(store, small_spec(run="tuned", **changes), forbidden)
 
 
-def test_a_base_is_named_by_its_number() -> None:
-    """An alias would move, and with it the base; the name of the base's phase is reserved."""
-    for base in ("small", "small@champion", "small@0", "../x@1"):
-        with pytest.raises(ValidationError, match="base"):
-            small_spec(base=base)
-    with pytest.raises(ValidationError, match="name the phase differently"):
-        small_spec(base="small@1", phases=(PhaseSpec(name="base", first=20, last=20, lr=0.1),))
-
-
 def test_gaps_skips_sizes_without_labels(store: Store) -> None:
-    """Without it the error lists the missing sizes."""
     write_dataset(store, CITY, range(25, 26), 30)
-    phase = PhaseSpec(name="II", first=25, last=25, lr=0.01)
-    with pytest.raises(McvrpError, match="no labels of 23-24 customers"):
-        train(store, small_spec(run="whole", phases=(phase,)), forbidden)
-    gaps = small_spec(run="gaps", phases=(phase.model_copy(update={"gaps": True}),))
-    assert train(store, gaps, pretend).phases[0].samples == 4 * 30
+    gaps = PhaseSpec(name="II", first=25, last=25, lr=0.01, gaps=True)
+    assert train(store, small_spec(phases=(gaps,)), pretend).phases[0].samples == 4 * 30
 
 
 def test_a_phase_needs_the_previous_one(store: Store) -> None:
-    """Training the second phase first, or publishing an unfinished run, names the missing phase."""
     with pytest.raises(McvrpError, match=r"phase 'II' needs the finished phase 'I'.*has not started"):
         train_phase(store, small_spec(), "II", forbidden)
     train_phase(store, small_spec(), "I", pretend)
@@ -229,6 +213,7 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
     ("changes", "match"),
     [
         ({"network": small_spec().network.model_copy(update={"dim": 32})}, "network.dim = 16, now it is 32"),
+        ({"network": POINTER}, "network.pointer = not set, now it is True"),
         ({"seed": 2}, "recipe.seed = 1, now it is 2"),
         ({"batch": 24}, "recipe.batch = 12, now it is 24"),
         (
@@ -240,21 +225,18 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
 def test_checkpoints_of_other_settings_are_refused(
     store: Store, changes: dict[str, object], match: str
 ) -> None:
-    """Settings that decide the result cannot change under a checkpoint; both values are named."""
     train_phase(store, small_spec(), "I", pretend)
     with pytest.raises(McvrpError, match=match):
         train_phase(store, small_spec(**changes), "I", forbidden)
 
 
 def test_settings_that_do_not_change_the_result_may_change(store: Store) -> None:
-    """Ranks, micro-batches, ZeRO stage and intervals are no part of a checkpoint's origin."""
     train_phase(store, small_spec(), "I", pretend)
     other = small_spec(ranks=2, micro_batch=3, zero=2, checkpoint_every=7, log_every=3, model="x")
     train_phase(store, other, "I", forbidden)
 
 
 def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Store) -> None:
-    """More labels, or a previous phase that was trained again."""
     train(store, small_spec(), pretend)
     second = next(p for p in store.list("training/small/II") if p.endswith("state.json"))
     state = store.get_json(second)
@@ -268,35 +250,62 @@ def test_checkpoints_of_other_data_or_another_first_phase_are_refused(store: Sto
 
 
 @pytest.mark.parametrize(
-    ("last", "city", "match"),
+    ("changes", "city", "match"),
     [
-        (26, CITY, r"no labels of 23-26 customers.*label.largest=26"),
-        (61, CITY, r"trains on 61 customers, the city .* has 60"),
-        (22, City.uniform(60, seed=4), f"are of city {CITY.city_id}, not of city"),
+        ({"last": 26}, CITY, r"no labels of 23-26 customers.*label.largest=26$"),
+        ({"last": 61}, CITY, r"trains on 61 customers, the city .* has 60"),
+        ({}, City.uniform(60, seed=4), f"are of city {CITY.city_id}, not of city"),
+        (
+            {"last": 24, "trains": "policy", "policy": TUNE.policy},
+            CITY,
+            r"has no labels of 23-24 .* or set policy.labels = 0 for the phase",
+        ),
     ],
 )
-def test_unusable_labels_are_refused(store: Store, last: int, city: City, match: str) -> None:
-    """Missing sizes, as ranges with the command that labels them; too large ones; another city's."""
-    phases = (PhaseSpec(name="I", first=20, last=last, lr=0.1),)
+def test_unusable_labels_are_refused(
+    store: Store, changes: dict[str, object], city: City, match: str
+) -> None:
+    train(store, small_spec(phases=small_spec().phases[1:]), pretend)
+    phase = small_spec().phases[0].model_copy(update={"trains": "both"} | changes)
+    spec = small_spec(run="tuned", phases=(phase,), base="small@1")
     with pytest.raises(McvrpError, match=match):
-        train_phase(store, small_spec(phases=phases), "I", forbidden, city)
+        train_phase(store, spec, "I", forbidden, city)
+
+
+def test_instances_have_the_ranges_of_the_labels(store: Store) -> None:
+    """Ranges that a policy-gradient phase leaves open are those of the dataset, and in its checkpoints."""
+    store.put_json(label_spec("tiny"), {"demand": [2, 3], "capacity": [40, 50]})
+    spec, jobs = small_spec(phases=(*small_spec().phases, TUNE)), list[RankJob]()
+
+    def noted(job: RankJob, progress: Progress) -> None:
+        jobs.append(job)
+        pretend(job, progress)
+
+    train(store, spec, noted)
+    recipe = jobs[-1].origin.recipe
+    assert jobs[-1].rules == Rules((2, 3), (40, 50))
+    assert (recipe["policy.demand"], recipe["policy.capacity"]) == ([2, 3], [40, 50])
+
+
+def test_paths_that_do_not_fit_into_memory_are_refused_before_training(store: Store) -> None:
+    network = small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})
+    tune = TUNE.model_copy(update={"policy": PolicySpec(steps=7, samples=10**5)})
+    spec = small_spec(ranks=1, batch=12, phases=(*small_spec().phases, tune), network=network)
+    with pytest.raises(McvrpError, match=r"policy.samples = 100,000 paths of 22 .* would fit"):
+        stage.check_training(store, CITY, spec)
 
 
 def test_a_batch_is_a_multiple_of_the_ranks(store: Store) -> None:
-    """Whatever the size of micro-batches."""
     with pytest.raises(McvrpError, match="batch = 12 cannot be divided among 5 ranks: use a multiple of 5"):
         train_phase(store, small_spec(ranks=5), "I", forbidden)
+    with pytest.raises(McvrpError, match=r"policy.instances of phase tune = 4 cannot be divided among 3"):
+        stage.check_training(store, CITY, small_spec(ranks=3, phases=(*small_spec().phases, TUNE)))
     train_phase(store, small_spec(ranks=2, micro_batch=4), "I", pretend)
 
 
 def test_more_ranks_than_cores_are_refused(store: Store) -> None:
-    """Before any rank starts."""
-
-    def one_core(job: RankJob, progress: Progress) -> None:
-        run_local(replace(job, cores=1), progress)
-
     with pytest.raises(McvrpError, match="ranks = 2, but this machine has 1 cores"):
-        train_phase(store, small_spec(ranks=2), "I", one_core)
+        run_local(rank_job(store, "I", ranks=2), Progress("train", 9, "steps"))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +315,7 @@ def test_the_default_is_a_rank_per_core(
     monkeypatch: pytest.MonkeyPatch, batch: int, cores: int, ranks: int
 ) -> None:
     """Without a GPU, as long as each has 32 samples of a batch that divides equally."""
-    monkeypatch.setattr("mcvrp.tasks.train.phases._gpus", lambda: 0)
+    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
     assert rank_count(small_spec(batch=batch), cores) == ranks
 
 
@@ -329,15 +338,9 @@ def test_jobs_resume_until_the_phase_is_complete(store: Store) -> None:
 
 
 def test_a_phase_has_the_time_of_all_its_jobs() -> None:
-    """Seconds add up, the start is the first job's, and each job gets its number."""
-    numbers: list[int] = []
-
-    def job(number: int) -> PhaseSummary:
-        numbers.append(number)
-        return PhaseSummary("I", 10 * number, 30, 300, 10 * (number - 1), 1.5, {})
-
+    job = Mock(side_effect=lambda k: PhaseSummary("I", 10 * k, 30, 300, 10 * (k - 1), 1.5, {}))
     assert until_complete(job) == PhaseSummary("I", 30, 30, 300, 0, 4.5, {})
-    assert numbers == [1, 2, 3]
+    assert [call.args for call in job.call_args_list] == [(1,), (2,), (3,)]
 
 
 def dying(steps: Iterable[int]) -> tuple[Launcher, list[int]]:
@@ -370,27 +373,20 @@ def test_dead_ranks_are_restarted_from_the_last_checkpoint(
     assert "from step 6 (attempt 2 of 2" in warnings[4]
 
 
-@pytest.mark.parametrize(("restarts", "attempts"), [(0, 1), (2, 3)])
-def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int, attempts: int) -> None:
-    """The error names where the phase stands."""
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_restarts_without_a_checkpoint_are_limited(store: Store, restarts: int) -> None:
     launch, starts = dying([0] * 10)
     with pytest.raises(RanksDiedError, match="run again to resume from the start of the phase"):
         train_phase(store, small_spec(restarts=restarts), "I", launch)
-    assert len(starts) == attempts
+    assert len(starts) == 1 + restarts
 
 
 @pytest.mark.parametrize("error", [McvrpError("no"), IncompleteError("the store is silent")])
 def test_a_refusal_is_not_retried(store: Store, error: McvrpError) -> None:
-    """Errors of the user, and a long outage of the store, end the job at once."""
-    starts: list[RankJob] = []
-
-    def launch(job: RankJob, progress: Progress) -> None:
-        starts.append(job)
-        raise error
-
+    launch = Mock(side_effect=error)
     with pytest.raises(type(error), match=str(error)):
         train_phase(store, small_spec(), "I", launch)
-    assert len(starts) == 1
+    launch.assert_called_once()
 
 
 def test_ranks_do_not_restart_from_a_foreign_checkpoint(store: Store) -> None:
@@ -419,11 +415,7 @@ def test_a_stopped_launcher_leaves_no_log(
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     run_as_rank(monkeypatch, "-c", f"print({encode(Warned('hello'))!r})")
-
-    def stop(job: RankJob, event: RankEvent, progress: Progress) -> None:
-        raise error
-
-    monkeypatch.setattr(LAUNCH + "follow_event", stop)
+    monkeypatch.setattr(LAUNCH + "follow_event", Mock(side_effect=error))
     with pytest.raises(type(error)):
         train_phase(store, small_spec(ranks=1), "I", run_local)
     assert not list(folder.iterdir())
@@ -447,7 +439,6 @@ def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.Mo
 
 
 def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
-    """A second driver is refused, also with another base, and changes nothing."""
     train(store, small_spec(), pretend)
     train(store, small_spec(run="other", phases=small_spec().phases[:1]), pretend)
     tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])

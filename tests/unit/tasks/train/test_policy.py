@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mcvrp.model.instances import InstanceStream
+from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.paths import Group
-from mcvrp.model.problem import City
-from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
-from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.memory import policy_tokens
-from mcvrp.tasks.train.policy import PolicyStream, micro_groups
+from mcvrp.tasks.train.policy import PolicyStream
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec
-from tests.support.training import small_spec
-
-CITY = City.uniform(60, seed=3)
+from tests.support.training import CITY, rank_job, small_spec
 
 
-def stream(ranks: int = 1, seed: int = 1, data: str = "f", **policy: Any) -> PolicyStream:
-    tuned = PolicySpec(**{"steps": 30, "instances": 12, "samples": 3} | policy)
-    phase = PhaseSpec(name="tune", first=20, last=22, trains="policy", lr=1e-3, rotation=True, policy=tuned)
-    job = RankJob(
-        store=Store("/nowhere"),
-        city=CITY,
-        spec=small_spec(phases=(*small_spec().phases, phase), seed=seed),
-        phase="tune",
-        counts=(),
-        origin=Origin(CITY.city_id, data, {}, {}, ""),
-        start=None,
-        ranks=ranks,
-        cores=1,
-        cache=Path(),
-        lease=Lease(Store("/nowhere"), "", "", Holder.here(), ""),
+def stream(ranks: int = 1, data: str = "f", rules: Rules = Rules(), **spec: Any) -> PolicyStream:  # noqa: B008
+    policy = PolicySpec(steps=30, instances=12, samples=3)
+    phase = PhaseSpec(name="tune", first=20, last=22, trains="policy", lr=1e-3, rotation=True, policy=policy)
+    changed = small_spec(phases=(*small_spec().phases, phase), **spec)
+    origin = Origin(CITY.city_id, data, {}, {}, "")
+    return PolicyStream(
+        rank_job(Store("/nowhere"), "tune", spec=changed, ranks=ranks, rules=rules, origin=origin)
     )
-    return PolicyStream(job)
 
 
 def shown(groups: list[Group]) -> list[tuple[bytes, float, bytes]]:
@@ -48,7 +33,6 @@ def shown(groups: list[Group]) -> list[tuple[bytes, float, bytes]]:
 
 @pytest.mark.parametrize("ranks", [2, 3, 12])
 def test_any_number_of_ranks_has_the_same_instances(ranks: int) -> None:
-    """Instances, rotations and random numbers are functions of the step alone."""
     alone, shared = stream(), stream(ranks)
     for step in (1, 17):
         parts = [shown(shared.groups(step, rank)) for rank in range(ranks)]
@@ -64,12 +48,8 @@ def test_no_instance_repeats() -> None:
     assert len({g.uniforms.tobytes() for g in drawn}) == len(drawn)
     assert len({g.angle for g in drawn}) == len(drawn)
     labels = InstanceStream(CITY, 1, "train")
-    labelled = {
-        (n, labels(n, i).ids.tobytes(), labels(n, i).demands.tobytes())
-        for n in (20, 21, 22)
-        for i in range(50)
-    }
-    assert not labelled & set(keys)
+    labelled = [labels(n, i) for n in (20, 21, 22) for i in range(50)]
+    assert not {(each.n, each.ids.tobytes(), each.demands.tobytes()) for each in labelled} & set(keys)
 
 
 def test_sizes_are_those_of_the_curriculums_sets() -> None:
@@ -82,18 +62,28 @@ def test_sizes_are_those_of_the_curriculums_sets() -> None:
     assert largest[-1] == 22
 
 
-def test_micro_batches_never_divide_an_instance() -> None:
-    """As many instances as paths and tokens allow, with paths of the maximum length; at least one."""
-    groups = stream().groups(1, 0)
-    five = policy_tokens(5, 22, 3)
-    for paths, tokens, parts in [
+@pytest.mark.parametrize(
+    ("paths", "tokens", "parts"),
+    [
         (None, None, [12]),
-        (None, five, [5, 5, 2]),
+        (None, policy_tokens(5, 22, 3), [5, 5, 2]),
         (None, 1, [1] * 12),
         (36, None, [12]),
         (15, None, [5, 5, 2]),
         (2, None, [1] * 12),
-        (15, five - 1, [4, 4, 4]),
-        (14, five, [4, 4, 4]),
-    ]:
-        assert [len(part) for part in micro_groups(groups, 22, paths=paths, tokens=tokens)] == parts
+        (15, policy_tokens(5, 22, 3) - 1, [4, 4, 4]),
+        (14, policy_tokens(5, 22, 3), [4, 4, 4]),
+    ],
+)
+def test_micro_batches_never_divide_an_instance(
+    paths: int | None, tokens: int | None, parts: list[int]
+) -> None:
+    """As many instances as paths and tokens allow, with paths of the maximum length; at least one."""
+    groups = stream(micro_batch=paths, micro_tokens=tokens).micro_batches(1, 0)
+    assert [len(part) for part in groups] == parts
+
+
+def test_instances_have_the_rules_of_the_job() -> None:
+    for group in stream(rules=Rules((2, 3), (40, 50))).groups(1, 0):
+        assert set(group.instance.demands) <= {2, 3}
+        assert 40 <= group.instance.capacity <= 50

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from ray.util.queue import Empty
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.events import RankEvent, Refused
-from mcvrp.tasks.train.ranks.launch_ray import _Follower, _on_gpus
+from mcvrp.tasks.train.job import RankEvent, Refused
+from mcvrp.tasks.train.ranks.launch_ray import _follow, _on_gpus
+from tests.support.training import rank_job
 
 
 class Reports:
     """A queue of events: gone once it is shut down, so that the rank that reports next fails."""
 
     def __init__(self, *events: RankEvent) -> None:
-        self.events, self.gone = list(events), False
+        self.events, self.gone, self.over = list(events), False, threading.Event()
 
     def get(self, timeout: float) -> RankEvent:
         assert not self.gone
         if not self.events:
+            self.over.set()  # training ends while the queue is empty
             raise Empty
         return self.events.pop(0)
 
@@ -38,28 +39,19 @@ def step(number: int) -> StepMetrics:
     return StepMetrics(number, number, 1.0, 0.5, math.nan, math.nan, 0.01, 1.0, 1.0, 0.0)
 
 
-def lease_in(folder: Path) -> Lease:
-    return Lease(Store.open(folder), "lease.json", "the run is being trained", Holder.here(), "")
-
-
-def follow(lease: Lease, reports: Reports, progress: Progress) -> _Follower:
-    return _Follower(SimpleNamespace(lease=lease), reports, progress)  # type: ignore[arg-type]
-
-
 def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
     """After a takeover the next event is the last: the queue is shut down, and the ranks with it."""
-    lease = lease_in(tmp_path)
+    job = rank_job(Store.open(tmp_path), "I")  # the lease has no file
 
     class Losing(Progress):
         def update(self, done: int, note: str | None = None) -> None:
             super().update(done, note)
             if done == 2:
                 with pytest.raises(McvrpError):
-                    lease.confirm()  # there is no file
+                    job.lease.confirm()
 
     reports, progress = Reports(step(1), step(2), step(3)), Losing("train I", 9, "steps")
-    error = follow(lease, reports, progress).stop()
-    assert "has been removed" in str(error)
+    assert "has been removed" in str(_follow(job, reports, progress, reports.over))
     assert reports.gone
     assert progress.done == 2
 
@@ -67,8 +59,8 @@ def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
 def test_events_before_the_end_are_shown(tmp_path: Path) -> None:
     """Stopping follows the events to the last, a refusal among them, and does not shut down the queue."""
     reports, progress = Reports(step(1), Refused("no", 2), step(2)), Progress("train I", 9, "steps")
-    follower = follow(lease_in(tmp_path), reports, progress)
-    assert str(follower.stop()) == str(follower.stop()) == "no"
+    job = rank_job(Store.open(tmp_path), "I")
+    assert str(_follow(job, reports, progress, reports.over)) == "no"
     assert progress.done == 2
     assert not reports.gone
 

@@ -1,0 +1,173 @@
+"""Solving of the instances of a unit, in this process or isolated, so that a crash costs one attempt at one.
+
+The isolated process is restarted after each crash. Over its pipe, a request is an instance and a seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, cost
+from mcvrp.model.random import philox_key
+from mcvrp.storage.labels.arrays import LabelArrays
+from mcvrp.storage.labels.checks import require_sound
+from mcvrp.storage.labels.schema import SOLVED, Label, label_table
+from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome, Unit
+from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.support.machine import processor
+from mcvrp.tasks.support.processes import start_group, stop_group
+
+_SEED_BITS = 30  # supported by every solver
+_START_SECONDS = 120.0  # to import Python and the solver on a busy machine
+
+
+def make_solver(recipe: LabelRecipe, n: int) -> Solver:
+    """Return the solver of ``recipe`` for ``n`` customers; SolverMissing if it is not installed."""
+    return recipe.solver.make(**recipe.budget_of(n).options(), fleet=recipe.fleet)
+
+
+def solver_seed(seed: int, n: int, i: int) -> int:
+    """Return the solver's seed for instance (n, i): a function of these numbers alone."""
+    # Neither the worker nor the order of the rows matters, so that a repeated unit makes the same labels.
+    return philox_key("solver", str(seed), str(n), str(i)) % 2**_SEED_BITS
+
+
+@contextlib.contextmanager
+def solving(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Callable[[int], Outcome]]:
+    """Yield the function that labels instance (n, i), given i; ``unit`` determines in which process."""
+    child = _Child(city, recipe, unit) if unit.isolated else None
+    attempt = child.attempt if child else attempting(city, recipe, unit.n)
+
+    def solve(i: int) -> Outcome:
+        seed, crashed = unit.seeds.get(i, solver_seed(recipe.seed, unit.n, i)), False
+        for _ in range(ATTEMPTS):
+            outcome = attempt(i, seed)
+            if isinstance(outcome, Label):
+                return outcome
+            # A first crash is retried with the same seed: its cause may be external (memory, an operator).
+            seed += crashed or not outcome.crashed
+            crashed = outcome.crashed
+        return outcome
+
+    try:
+        yield solve
+    finally:
+        if child:
+            child.stop()
+
+
+def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], Outcome]:
+    """Return the function that makes one attempt at instance (n, i), given i and the solver's seed."""
+    solver = make_solver(recipe, n)
+    stream = recipe.stream(city)
+    name, version, budget, cpu = solver.label, solver.version, recipe.budget_text(n), processor()
+
+    def attempt(i: int, seed: int) -> Outcome:
+        instance = stream(n, i)
+        answer = next(iter(solver.solve(city, [instance], samples=1, seed=seed)))
+        if answer.solution is None:
+            return Failure(i, answer.failure or "no answer", name, version, seed)
+        # Recomputed from the city in float64: solvers round distances, and some report only their own cost.
+        exact = cost(city, answer.solution)
+        return Label(
+            i, instance, answer.solution, exact, SOLVED, name, version, seed, budget, answer.seconds, cpu
+        )
+
+    return attempt
+
+
+class _Child:
+    """The isolated process, started at the first attempt and again after a crash."""
+
+    def __init__(self, city: City, recipe: LabelRecipe, unit: Unit) -> None:
+        self._task, self._seconds = (city, recipe, unit.n), unit.instance_seconds
+        self._solver = make_solver(recipe, unit.n)
+        self._process: subprocess.Popen[str] | None = None
+        self._connection: Connection | None = None
+
+    def attempt(self, i: int, seed: int) -> Outcome:
+        """Return the outcome of instance (n, i); how the process ended is the reason of a crash."""
+        process, connection = self._running()
+        try:
+            connection.send((i, seed))
+            if connection.poll(self._seconds):
+                outcome: Outcome = connection.recv()
+                return outcome
+            # it can answer no other request: the solver does not return to Python
+            reason = f"the solver took longer than {self._seconds:.0f} s"
+        except (EOFError, OSError):
+            # The pipe closes a moment before the process can be waited for; its exit code is the reason.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+            reason = _death(process.poll())
+        self.stop()
+        return Failure(i, reason, self._solver.label, self._solver.version, seed, crashed=True)
+
+    def stop(self) -> None:
+        """Stop the process, if it is running."""
+        if self._process and self._connection:
+            self._connection.close()
+            stop_group(self._process, grace=0.5)
+        self._process = self._connection = None
+
+    def _running(self) -> tuple[subprocess.Popen[str], Connection]:
+        if self._process is None or self._connection is None:
+            self._connection, theirs = Pipe()
+            with theirs:
+                self._process = start_group(
+                    [sys.executable, "-m", "mcvrp.tasks.label.solving", str(theirs.fileno())],
+                    # `python -m` would put the working directory first on the path: a user's model.py there
+                    # would be imported instead of ours.
+                    env={**os.environ, "PYTHONSAFEPATH": "1"},
+                    stdout=subprocess.DEVNULL,  # solvers in C++ write there
+                    pass_fds=[theirs.fileno()],
+                )
+            try:  # a failure here is no instance's fault
+                self._connection.send(self._task)
+                ready = self._connection.poll(_START_SECONDS) and self._connection.recv() is None
+            except (EOFError, OSError):
+                ready = False
+            if not ready:
+                self.stop()
+                raise McvrpError("the isolated process did not start: check the machine's memory")
+        return self._process, self._connection
+
+
+def _death(code: int | None) -> str:
+    if code is None:
+        return "the solver stopped answering"
+    if code < 0:
+        return f"the solver died with {signal.Signals(-code).name}"
+    return f"the solver ended with exit code {code}"
+
+
+def main() -> None:
+    """Answer requests until the pipe is closed."""
+    connection = Connection(int(sys.argv[1]))
+    city, recipe, n = connection.recv()
+    attempt, solver = attempting(city, recipe, n), make_solver(recipe, n)
+    connection.send(None)
+    with contextlib.suppress(EOFError):
+        while True:
+            i, seed = connection.recv()
+            try:
+                outcome = attempt(i, seed)
+                if isinstance(outcome, Label):
+                    # Here, where a wrong label costs one instance: the check of the file would fail the unit.
+                    require_sound(city, n, LabelArrays.of(label_table([outcome]), n))
+            except Exception as error:  # any error is the instance's, and its reason goes into the quarantine
+                reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                outcome = Failure(i, reason, solver.label, solver.version, seed, crashed=True)
+            connection.send(outcome)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Base of HGS and PyVRP: budget and limits of a search, bounds of the number of vehicles, scaled costs."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.solvers.solver import Answer, Costs, Limits, SolverFailed, best_of, require_costs
+
+# side of the city's square for solvers, large enough for integer rounding and penalty floors
+COORDINATE_SCALE = 1e4
+SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
+_TO_A_VEHICLE = 3  # counts orders of more than 1/4 of a vehicle; for smaller ones HGS's bound is sufficient
+
+
+@dataclass(frozen=True)
+class LimitedSearch(ABC):
+    """Search with a budget, a time limit or iterations, and limits of the routes."""
+
+    time_limit: float | None = None  # seconds of processor time per run
+    iterations: int | None = None  # without improvement, then a run ends; deterministic for a seed
+    fleet: Literal["default"] | int | None = None  # like the longest route, as in `Limits`
+    longest_route: float | None = None
+    label: ClassVar[str]
+    device: ClassVar[str] = "1 CPU core"
+    costs: ClassVar[Costs] = "any"
+
+    def __post_init__(self) -> None:
+        checked_budget(self.time_limit, self.iterations)
+        if isinstance(self.fleet, int) and self.fleet < 1:
+            raise McvrpError(f"a fleet needs at least one vehicle, not {self.fleet}")
+
+    @property
+    def settings(self) -> str:
+        """Budget and limits in one line."""
+        budget = checked_budget(self.time_limit, self.iterations)
+        without = " without improvement" if self.iterations is not None else ""
+        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}"
+        return f"{budget}{without}, fleet {self.fleet or 'n'}{longest}"
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of its routes beside the capacity."""
+        return Limits(None if self.fleet == "default" else self.fleet, self.longest_route)
+
+    def solve(
+        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
+    ) -> Iterator[Answer]:
+        """Yield one answer per instance; McvrpError if the city's costs are not supported."""
+        require_costs(self.label, self.costs, city)
+        for instance in instances:
+            yield best_of(self.search, city, instance, samples=samples, seed=seed)
+
+    def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
+        """Return the best solution of one run, started from ``starts`` if any, which may violate the limits.
+
+        Raises SolverFailed if the run ends without an answer, or violates a limit.
+        """
+        solution = self._solution(city, instance, seed, starts)
+        if broken := self.limits.broken(city, solution):
+            raise SolverFailed(f"{self.label} found {broken}")
+        return solution
+
+    @abstractmethod
+    def _solution(
+        self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]
+    ) -> Solution: ...
+
+
+def checked_budget(time_limit: float | None, iterations: int | None) -> str:
+    """Return the budget in words: "5 s", "30 iterations"; McvrpError unless exactly one is given."""
+    if (time_limit is None) == (iterations is None):
+        raise McvrpError("a solver takes either a time limit or iterations: give one of the two")
+    if time_limit is not None:
+        if not 0 < time_limit < float("inf"):
+            raise McvrpError(f"a time limit must be a positive number of seconds, not {time_limit}")
+        return f"{time_limit:g} s"
+    if iterations is not None and iterations < 1:
+        raise McvrpError(f"a solver needs at least one iteration, not {iterations}")
+    return f"{iterations} iterations"
+
+
+def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:
+    """Return ``solution`` in at most ``fleet`` routes: the lightest are appended to others."""
+    if fleet is None or len(solution.routes) <= fleet:
+        return solution
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    routes = sorted(map(list, solution.routes), key=lambda route: -sum(demand[node] for node in route))
+    for k, route in enumerate(routes[fleet:], start=1):
+        routes[-k % fleet] += route  # the lightest first
+    return Solution.of(routes[:fleet])
+
+
+def fewest_vehicles(instance: Instance) -> int:
+    """Return a lower bound of the number of vehicles.
+
+    At most k orders that are each larger than 1 / (k + 1) of a vehicle fit into one.
+    """
+    demands = instance.demands.astype(int)
+    large = [(k, int((demands * (k + 1) > instance.capacity).sum())) for k in range(1, _TO_A_VEHICLE + 1)]
+    return max(math.ceil(int(demands.sum()) / instance.capacity), *(-(-many // k) for k, many in large))
+
+
+def packed_vehicles(instance: Instance) -> int:
+    """Return the number of vehicles of a first-fit decreasing packing."""
+    room: list[int] = []
+    for demand in sorted(instance.demands.tolist(), reverse=True):
+        vehicle = next((v for v, free in enumerate(room) if free >= demand), len(room))
+        if vehicle == len(room):
+            room.append(instance.capacity)
+        room[vehicle] -= demand
+    return len(room)
+
+
+def scaled_xy(city: City, instance: Instance) -> NDArray[np.float64]:
+    """Return the coordinates of the instance's nodes in a city of side 1e4, ``(n + 1, 2)``."""
+    return (city.xy[instance.nodes] - np.asarray(city.origin)) * (COORDINATE_SCALE / city.scale)
+
+
+def scaled_costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], float]:
+    """Return the scaled travel costs between the instance's nodes, ``(n + 1, n + 1)``, and their factor.
+
+    Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4. The factor of a
+    matrix of integers is an integer, so that solvers that round are exact.
+    """
+    costs = city.costs(instance.nodes)
+    np.fill_diagonal(costs, 0)  # PyVRP requires 0, HGS-CVRP would add it for each empty route
+    if city.matrix is None:
+        factor = COORDINATE_SCALE / city.scale
+    else:
+        largest = float(costs.max())
+        factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
+        if np.array_equal(costs, np.rint(costs)):
+            factor = max(1.0, np.floor(factor))
+    return costs * factor, factor

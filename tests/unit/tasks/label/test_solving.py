@@ -1,0 +1,96 @@
+"""Isolated solving: a crash or a hang costs its own instance, the others have the labels of any process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mcvrp.model.problem import City
+from mcvrp.storage.labels.label_files import read_table
+from mcvrp.storage.labels.schema import Label
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label import work
+from mcvrp.tasks.label.solving import solving
+from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.work import Failure, Outcome, Unit
+from mcvrp.tasks.label.worker import label_unit
+from tests.support.poison import poison
+
+CITY = City.uniform(60, seed=3)
+RECIPE = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(CITY)
+UNIT = Unit(20, 0, 6, isolated=True)
+ROWS = range(6)
+
+
+def solved(unit: Unit = UNIT) -> list[Outcome]:
+    with solving(CITY, RECIPE, unit) as solve:
+        return [solve(i) for i in ROWS]
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Outcome]:
+    """Outcomes of the solver in this process."""
+    return solved(replace(UNIT, isolated=False))
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    assert isinstance(one, Label)
+    assert isinstance(other, Label)
+    return (one.index, one.seed, one.solution) == (other.index, other.seed, other.solution)
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "the solver died with SIGSEGV"),
+        ("os._exit(3)", "the solver ended with exit code 3"),
+        ("raise MemoryError('too much')", "MemoryError: too much"),
+        ("time.sleep(100)", "the solver took longer than 3 s"),
+        ("raise RuntimeError('no')", "HGS gave up: no"),
+    ],
+)
+def test_a_poison_instance_costs_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[Outcome], action: str, reason: str
+) -> None:
+    """It is tried three times and has the reason; the unit's file declares its row absent."""
+    poison(tmp_path, CITY, 20, 2, action)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(work, "LONGEST_INSTANCE", 3.0)
+    outcomes = solved()
+    failure = outcomes[2]
+    assert isinstance(failure, Failure)
+    assert (failure.i, failure.reason, failure.attempts) == (2, reason, 3)
+    assert (failure.solver, failure.version.split()[0]) == ("HGS", "hybgensea")
+    assert all(same(outcomes[i], expected[i]) for i in ROWS if i != 2)
+    if "exit code" in reason:
+        store = Store.open(tmp_path / "store")
+        receipt = label_unit(store, CITY, RECIPE, UNIT)
+        assert (receipt.rows, receipt.failures) == (5, (failure,))
+        assert receipt.chunk is not None
+        assert receipt.chunk.footer.absent == (2,)
+        assert read_table(store, receipt.chunk.path)["index"].to_pylist() == [0, 1, 3, 4, 5]
+
+
+def test_a_crash_from_outside_changes_no_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[Outcome]
+) -> None:
+    """A process that is killed once gets the same request again, and none is left in the end."""
+    once = tmp_path / "killed"
+    poison(
+        tmp_path,
+        CITY,
+        20,
+        2,
+        f"p = pathlib.Path({str(once)!r}); p.exists() or (p.touch(), os.kill(os.getpid(), signal.SIGKILL))",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    before = set(psutil.Process().children())
+    with solving(CITY, RECIPE, UNIT) as solve:
+        assert all(same(solve(i), expected[i]) for i in ROWS)
+        (child,) = set(psutil.Process().children()) - before
+    assert once.exists()
+    assert not child.is_running()

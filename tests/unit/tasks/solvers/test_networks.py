@@ -1,0 +1,245 @@
+"""Networks behind the solver protocol: proved answers, prefixes, equal samples in any number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from mcvrp.model.attention_model import rollout
+from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.model.network import FmMcvrp
+from mcvrp.model.problem import City, Solution, cost, infeasibility
+from mcvrp.tasks.solvers import attention, fm_mcvrp
+from mcvrp.tasks.solvers.attention import AttentionSolver
+from mcvrp.tasks.solvers.devices import decoding_map
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
+from mcvrp.tasks.solvers.local_search import Polished
+from mcvrp.tasks.solvers.reconstruction import Reconstructed
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.solver import Solver
+from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
+from mcvrp.tasks.support.pool import Pool
+from tests.support.answers import require_answer
+from tests.support.attention import orders_of, small_model
+from tests.support.networks import require_equal, small_network, small_solver
+
+CITY = City.uniform(60, seed=1)
+STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
+INSTANCES = [STREAM(3 + 7 * k % 22, k) for k in range(400)]
+MODELS = {n: small_model(n) for n in (5, 8, 12)}
+FEW = [STREAM(n, i) for i, n in enumerate((8, 5, 8, 12, 5))]
+FM = FmMcvrpSolver(small_network(CITY), Nucleus(), rotations=3)
+ATTENTION = AttentionSolver(MODELS, "demo", CITY.city_id)
+DEFAULT_THREADS = 2  # of a process that decodes alone
+
+
+@pytest.fixture(scope="module")
+def network() -> FmMcvrp:
+    return small_network(CITY, decoder_layers=2)
+
+
+@pytest.fixture(scope="module")
+def pools(network: FmMcvrp) -> Iterator[dict[int, Pool]]:
+    """Pools of one, two and three processes, all started."""
+    made = {count: Pool(count, worth=0) for count in (1, 2, 3)}
+    for count, pool in made.items():
+        solver = FmMcvrpSolver(network, Greedy(), pool=pool)
+        while pool.processes < count:
+            solver.decoded(CITY, INSTANCES, 1, 0)
+    yield made
+    for pool in made.values():
+        pool.close()
+
+
+@pytest.fixture
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(DEFAULT_THREADS)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("solver", [FM, ATTENTION], ids=["fm", "attention"])
+def test_answers_are_feasible_canonical_and_as_good_as_their_best_sample(solver: Solver) -> None:
+    for instance, answer in zip(FEW, solver.solve(CITY, FEW, samples=5, seed=1), strict=True):
+        require_answer(CITY, instance, answer, samples=5)
+    assert list(solver.solve(CITY, [], samples=1, seed=1)) == []
+
+
+def test_samples_of_attention_models_are_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """s = 1 and s = 4 are the first of 9, alone, in other company or in pieces."""
+
+    def costs(samples: int, instances: list = FEW, seed: int = 3) -> list[np.ndarray]:
+        return [answer.costs for answer in ATTENTION.solve(CITY, instances, samples=samples, seed=seed)]
+
+    whole = costs(9)
+    for samples in (1, 4):
+        assert all(np.array_equal(a[:samples], b) for a, b in zip(whole, costs(samples), strict=True))
+    assert np.array_equal(whole[2], costs(9, FEW[2:3])[0])
+    for tokens in (12, 40, 90):  # one path at once, some of an instance, some instances
+        monkeypatch.setattr(attention, "_CPU_TOKENS", tokens)
+        assert all(np.array_equal(a, b) for a, b in zip(whole, costs(9), strict=True))
+    assert not any(np.array_equal(a, b) for a, b in zip(whole, costs(9, seed=4), strict=True))
+
+
+def test_a_greedy_attention_model_has_one_answer() -> None:
+    solver = AttentionSolver(MODELS, greedy=True)
+    (answer,) = solver.solve(CITY, FEW[:1], samples=1, seed=1)
+    orders = orders_of(CITY, FEW[:1])
+    with torch.no_grad():
+        path = rollout(MODELS[8], MODELS[8].encode(orders), orders)[0, 0].numpy()
+    assert answer.costs[0] == pytest.approx(CITY.legs(FEW[0].nodes[path]).sum())
+    with pytest.raises(McvrpError, match="exactly one sample, not 2"):
+        next(solver.solve(CITY, FEW, samples=2, seed=1))
+
+
+def test_another_city_and_a_size_without_an_attention_model_are_refused() -> None:
+    other = City.uniform(30, seed=2)
+    foreign = [InstanceStream(other, 1, "test", STREAM.rules)(5, 0)]
+    for city, instances, message in (
+        (other, FEW, rf"route city {CITY.city_id}, not city {other.city_id}"),
+        (CITY, foreign, rf"belongs to city {other.city_id}, not to city {CITY.city_id}"),
+        (CITY, [STREAM(6, 0)], "no attention model for 6 customers, only for 5, 8, 12"),
+    ):
+        with pytest.raises(McvrpError, match=message):
+            next(ATTENTION.solve(city, instances, samples=1, seed=1))
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_starts_are_the_samples_of_each_instance_and_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    decode = fm_mcvrp.decode
+    monkeypatch.setattr(
+        fm_mcvrp, "decode", lambda *a, **k: threads.append(torch.get_num_threads()) or decode(*a, **k)
+    )
+    ticks = iter(range(100))
+    monkeypatch.setattr(fm_mcvrp.time, "thread_time", lambda: float(2 ** next(ticks)))
+    starts = list(FM.starts(CITY, FEW[:4], samples=4, seed=1))
+    assert torch.get_num_threads() == DEFAULT_THREADS
+    assert set(threads) == {1}
+    assert [start.seconds for start in starts] == [1.0, 4.0, 16.0, 64.0]
+    answers = FM.solve(CITY, FEW[:4], samples=4, seed=1)
+    for start, instance, answer in zip(starts, FEW, answers, strict=False):
+        solutions = [Solution(routes) for routes in start.routes]
+        assert all(infeasibility(instance, solution) is None for solution in solutions)
+        assert [cost(CITY, solution) for solution in solutions] == pytest.approx(answer.costs.tolist())
+
+
+def test_names_in_tables() -> None:
+    """Labels are those of the paper; configurations have the model and the settings of samples."""
+    solver = small_solver(CITY)
+    warm = WarmStarted(SOLVERS["hgs"], 2.0, (Start((((1,),),), 0.0),), version="m 1")
+    for named, label, words in (
+        (FmMcvrpSolver(solver.model, Greedy()), "FM-MCVRP (GS)", ()),
+        (FmMcvrpSolver(solver.model, Nucleus(0.8)), "FM-MCVRP (NS)", ("p = 0.8", "not rotated")),
+        (solver, "FM-MCVRP (NS)", ("model m 1", "3 rotations")),
+        (ATTENTION, "AM (VS)", ("models demo, one a size, sampled as it is",)),
+        (Polished(solver), "FM-MCVRP (NS) + local search", ("local search of pyvrp",)),
+        (
+            Reconstructed(solver, 7, 22, 9),
+            "FM-MCVRP (NS) + re-construction",
+            ("7 rounds", "22 customers"),
+        ),
+        (warm, "FM-MCVRP (NS) + HGS (equal time)", ("model m 1, 1 samples", "best 8", "of 2 s", "hybgensea")),
+    ):
+        assert named.label == label
+        assert all(word in named.configuration for word in words)
+    assert {Polished(solver).version, Reconstructed(solver).version} == {"m 1"}
+    assert "CPU core" in ATTENTION.device
+
+
+def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, table = small_network(CITY), CityTable.of(CITY)
+    right = 0
+    for instance in FEW:
+        ids = torch.from_numpy(instance.nodes)[None]
+        demands = torch.tensor([[0, *instance.demands.tolist()]], dtype=torch.float32)
+        features = problem_features(table, ids, demands, torch.tensor([float(instance.capacity)]))
+        named = model.output(model.encode(features))[0].argmax(-1).tolist()
+        right += sum(a == b for a, b in zip(named, instance.nodes.tolist(), strict=True))
+    expected = right / sum(instance.n + 1 for instance in FEW)
+    assert problem_accuracy(model, CITY, FEW) == pytest.approx(expected)
+    monkeypatch.setattr(fm_mcvrp, "_SCORES", 1)
+    assert problem_accuracy(model, CITY, FEW) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rotations", [1, 3])
+@pytest.mark.parametrize(
+    ("strategy", "samples"),
+    [
+        (Greedy(), 1),
+        (Sampling(), 5),
+        (Sampling(0.8, 4, 1.5), 3),
+        (Nucleus(), 300),  # more samples of an instance than a batch has paths
+        (Beam(4), 4),
+        (Beam(4, dominance=False), 3),
+    ],
+    ids=str,
+)
+def test_samples_do_not_depend_on_the_number_of_processes(
+    network: FmMcvrp, pools: dict[int, Pool], strategy: Strategy, samples: int, rotations: int
+) -> None:
+    rotations = rotations if strategy.width == 1 else min(rotations, 2)
+    instances = INSTANCES[: 600 // samples]
+    alone = FmMcvrpSolver(network, strategy, rotations).decoded(CITY, instances, samples, 3)
+    for pool in pools.values():
+        solver = FmMcvrpSolver(network, strategy, rotations, pool=pool)
+        require_equal(alone, solver.decoded(CITY, instances, samples, 3))
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_samples_do_not_depend_on_batches_and_threads(network: FmMcvrp, pools: dict[int, Pool]) -> None:
+    """Scores differ in their last bits with the batch and the threads, the paths drawn from them do not."""
+    together = FmMcvrpSolver(network, Nucleus(), 3, max_batch=1024).decoded(CITY, INSTANCES[::9], 8, 3)
+    solver = FmMcvrpSolver(network, Nucleus(), 3, pool=pools[2])
+    require_equal(together, solver.decoded(CITY, INSTANCES[::9], 8, 3))
+
+
+def test_other_networks_do_not_depend_on_the_number_of_processes(
+    network: FmMcvrp, pools: dict[int, Pool]
+) -> None:
+    """Rounds of re-construction decode other instances; of attention models there is one per size."""
+    sizes = [STREAM(n, i) for i in range(40) for n in (5, 8, 12)]
+
+    def answers(pool: Pool | None) -> tuple[list[object], list[list[Decoded]]]:
+        solver = Reconstructed(FmMcvrpSolver(network, Nucleus(), 3, pool=pool), rounds=2, part_samples=8)
+        rebuilt = solver.solve(CITY, INSTANCES[:40], samples=8, seed=1)
+        settings = ((False, 24), (True, 1))
+        return [(answer.solution, answer.costs.tolist()) for answer in rebuilt], [
+            AttentionSolver(MODELS, greedy=greedy, pool=pool).decoded(CITY, sizes, samples, 3)
+            for greedy, samples in settings
+        ]
+
+    rebuilt, decoded = answers(None)
+    for pool in pools.values():
+        others = answers(pool)
+        assert others[0] == rebuilt
+        for one, other in zip(decoded, others[1], strict=True):
+            require_equal(one, other)
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_a_pool_decodes_on_one_thread_and_a_large_network_on_those_there_are(
+    network: FmMcvrp, pools: dict[int, Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a network that is too large to copy nor the start of a search is decoded by children."""
+    devices = [FmMcvrpSolver(network, Greedy(), pool=pool).device for pool in pools.values()]
+    assert devices == ["1 CPU core", "2 CPU cores", "3 CPU cores"]
+    with decoding_map(network, pools[2]) as mapped:
+        assert torch.get_num_threads() == 1
+        assert mapped == pools[2].map
+    assert torch.get_num_threads() == DEFAULT_THREADS
+    worked = pools[2].children_seconds
+    sampler = FmMcvrpSolver(network, Nucleus(), pool=pools[2])
+    assert len(list(sampler.starts(CITY, INSTANCES[:5], samples=300, seed=1))) == 5
+    monkeypatch.setattr("mcvrp.tasks.solvers.devices._MOST_PARAMETERS", 10)
+    solver = FmMcvrpSolver(network, Greedy(), pool=pools[2])
+    solver.decoded(CITY, INSTANCES[:150], 1, 0)
+    assert pools[2].children_seconds == worked
+    assert solver.device == f"{DEFAULT_THREADS} CPU cores"
