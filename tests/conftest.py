@@ -19,6 +19,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 import pytest
 from hypothesis import settings
 
+from mcvrp.storage.store.store import Store
 from tests.support.browser import browser
 from tests.support.only_rank import only_rank
 from tests.support.postgres_server import postgres
@@ -39,6 +40,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # Minutes each: the test process that ended with such a file would keep the others waiting.
 _LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py", "test_loop.py")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

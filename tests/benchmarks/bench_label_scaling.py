@@ -29,7 +29,7 @@ from mcvrp.tasks.solvers import Answer, SolverEntry, best_of, register
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.processes import below
 from mcvrp.tasks.support.ray_session import ray_session
-from tests.support.sweep import sweep
+from tests.support.labels import sweep
 
 CITY = City.uniform(100, seed=1)
 N = 20

@@ -33,8 +33,7 @@ from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from tests.benchmarks.common import Gap, arguments, hgs_costs, instances_of, row, timed_command
-from tests.support.driving import put_routes
-from tests.support.sweep import sweep
+from tests.support.labels import put_routes, sweep
 from tests.support.training import write_dataset
 
 CITY, SWEPT, DAYS, SIZES = "laptop", "swept", 600, range(20, 25)

@@ -40,10 +40,7 @@ def falling_silent(proxy: Proxy, rng: random.Random, end: threading.Event) -> No
 def test_every_stage_outlasts_a_silent_bucket(
     s3: S3Server, s3_uri: str, proxy: Proxy, tmp_path: Path, seed: int
 ) -> None:
-    """However often the server falls silent, a command ends with the weights and costs of a quiet run.
-
-    A wrong key is one sentence before any work, and nothing is stored outside of the bucket.
-    """
+    """However often the server falls silent, a command ends with the weights and costs of a quiet run."""
     place, end = Workplace.new(tmp_path), threading.Event()
     methods = 'benchmark.methods=["hgs", "am", "fm-ns", "fm-hgs"]'  # one of each kind; all run elsewhere
     quiet, silent = Store.at(f"{s3_uri}/quiet"), Store.at(f"{s3_uri}/silent")

@@ -33,7 +33,7 @@ from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
-from tests.support.poison import poison
+from tests.support.labels import poison
 from tests.support.store_page import unknown
 from tests.support.ui import until
 from tests.unit.docs.pages import DOCS, examples

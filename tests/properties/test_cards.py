@@ -47,8 +47,7 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
     assert "\n\nFinished.\n" in run_text(CITY, spec, done, plotted=True)
 
 
-def test_driven_days_add_up(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_driven_days_add_up(store: Store) -> None:
     assert "| files of routes | 0 |" in driven_readme(store, "lyon")
     days = ("2026-02-26", "2026-02-27")
     write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, 7, days))
@@ -63,8 +62,7 @@ def test_driven_days_add_up(tmp_path: Path) -> None:
     assert all(part in text for part in (*parts, "b.csv has no column stop"))
 
 
-def test_a_bar_in_a_file_s_name_makes_no_column(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_bar_in_a_file_s_name_makes_no_column(store: Store) -> None:
     write_receipt(
         store, "lyon", IntakeReceipt("north|south.csv", "a" * 64, refused="north|south.csv is empty")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -94,10 +93,9 @@ def test_a_picture_or_link_is_one(name: str, address: str) -> None:
         assert [token.type for token in parsed if token.type in ACTIVE] == [kind]
 
 
-def test_documents_show_names_as_they_are(tmp_path: Path) -> None:
+def test_documents_show_names_as_they_are(store: Store) -> None:
     file = {"name": EVIL, "rows": 1, "rejected": 0, "days": ["2026-01-01"], "key": "k", "refused": EVIL}
     driven = render("mcvrp.storage", "driven.md.j2", city="c", files=[file], days=["2026-01-01"], shown=9)
-    store = Store.open(tmp_path)
     store.put(f"benchmarks/b/figures/{EVIL.rstrip(chr(92))}.png", base64.b64decode("iVBORw0KGgo="))
     pictures = gallery(store, "benchmarks/b/figures")
     for text, pictures_in_it in (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from mcvrp.model.curriculum import Curriculum
@@ -24,9 +22,8 @@ def curriculum(store: Store, dataset: str) -> Curriculum:
     return spec.curriculum("I", [ROWS], Dataset.open(store, dataset).fingerprint())
 
 
-def test_the_subset_depends_on_the_labels_alone(tmp_path: Path) -> None:
+def test_the_subset_depends_on_the_labels_alone(store: Store) -> None:
     """Not on the size of files; and it is not the first rows."""
-    store = Store.open(tmp_path)
     for dataset, rows, seed in (("a", 7, 1), ("b", 1000, 1), ("other", 1000, 2)):
         changes = {"dataset": dataset, "shard_rows": rows, "seed": seed}
         make_dataset(store, label_spec(largest=SIZE, count=ROWS, **changes))

@@ -10,7 +10,7 @@ import torch
 from mcvrp.model.features import Batch
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution
-from tests.support.sweep import sweep
+from tests.support.labels import sweep
 
 
 def batch_of(pairs: list[tuple[Instance, Solution]], angle: float | None = None) -> Batch:

@@ -1,7 +1,4 @@
-"""A real browser for tests: Debian's Chromium without a window, driven by Playwright.
-
-Keyboard and mouse are the browser's own events, so that a test does what a person does.
-"""
+"""A real browser for tests: Debian's Chromium without a window, driven by Playwright."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
 from tests.support.hosts import Host
-from tests.support.poison import poison
+from tests.support.labels import poison
 from tests.support.shared import unavailable, until
 
 FIRST = int(os.environ.get("MCVRP_FAULT_SEED", "1"))
@@ -53,10 +53,7 @@ def strike(kind: str, site: Site, driver: LabelCommand, rng: random.Random) -> b
 
 
 def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
-    """Label while the faults of ``plan`` happen one after another at random moments; then finish.
-
-    If the command ends before its fault, shards are lost, and it has to work again.
-    """
+    """Label while the faults of ``plan`` happen one after another at random moments; then finish."""
     driver = site.start()
     for kind in plan:
         struck = False

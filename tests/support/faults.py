@@ -1,7 +1,4 @@
-"""Labelling of a dataset under faults: the command in separate processes, and the invariants of its result.
-
-The faults themselves are in `tests.support.fault_kinds`.
-"""
+"""Labelling of a dataset under faults: the command in its processes, and the invariants of its result."""
 
 from __future__ import annotations
 
@@ -179,10 +176,7 @@ class Site:
         return min(count, TOTAL)
 
     def await_moment(self, driver: LabelCommand, rng: random.Random, *, at_work: bool = False) -> None:
-        """Wait for a random moment of the rest of ``driver``'s work, or for its end.
-
-        Unless it is to be ``at_work``, this may be before the first label or after the last.
-        """
+        """Wait for a random moment of ``driver``'s work, unless ``at_work`` also before or after it."""
         kind = 0.5 if at_work else rng.random()
         if kind < 0.25:
             _wait(lambda: not driver.running, rng.uniform(0.5, 8.0))

@@ -1,7 +1,4 @@
-"""Inputs that cost a reader its memory or its patience, and workbooks that ask for gigabytes.
-
-`malformed` has inputs that are merely wrong.
-"""
+"""Inputs that cost a reader its memory or its patience, and workbooks that ask for gigabytes."""
 
 from __future__ import annotations
 

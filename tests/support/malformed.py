@@ -1,7 +1,4 @@
-"""Malformed input files (addresses, matrices, orders) with the expected parts of their error messages.
-
-`malformed_store` has cases of stored files; `test_malformed_inputs` reads both.
-"""
+"""Malformed input files (addresses, matrices, orders) with the expected parts of their error messages."""
 
 from __future__ import annotations
 

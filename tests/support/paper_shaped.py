@@ -10,7 +10,7 @@ import numpy as np
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import PartRow
-from tests.support.sweep import sweep
+from tests.support.labels import sweep
 
 SIZES = {20: 5.0, 50: 8.3, 100: 12.3, 200: 19.1, 400: 34.0, 600: 43.8, 800: 56.3}  # with costs
 HEURISTIC, GPU = "1 CPU core", "GPU (NVIDIA H200)"

@@ -13,10 +13,7 @@ _PLACEHOLDER = re.compile(r"(?!README)[A-Z]+|\*")
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """Yield the path of each file of the tree and of each folder without files, with what it says of it.
-
-    Capitals in a path are placeholders of a name or number; a folder ends with a slash.
-    """
+    """Yield the path of each file of the tree and of each folder without files, with what it says of it."""
     section = README.read_text().split(_HEADING)[1].split("\n## ")[0]
     folders: dict[int, str] = {}
     for match in filter(None, map(_LINE.fullmatch, section.splitlines())):

@@ -22,8 +22,7 @@ from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
-from tests.support.labels import label_of
-from tests.support.sweep import sweep
+from tests.support.labels import label_of, sweep
 
 CITY = City.uniform(60, seed=3)
 

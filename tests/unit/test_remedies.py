@@ -23,7 +23,7 @@ BOUND = re.compile(
     r"\b(must|needs|whole number|share)\b.*, not (k = )?\{\w*\}(, \{\})*$|need the columns \{\}$"
 )
 # Variables that contain a remedy.
-HINTS = {"hint", "HINT", "remedy", "_REMEDY", "_AGAIN", "_ABSENT", "_SILENCE", "fault", "few"}
+HINTS = {"hint", "HINT", "remedy", "_REMEDY", "_AGAIN", "_TRAIN_AGAIN", "_ABSENT", "_SILENCE", "fault", "few"}
 # Messages that end with another one, which has the remedy.
 MADE_ELSEWHERE = {
     "city {} has {costs}",  # two texts with a remedy each

@@ -31,7 +31,7 @@ from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from tests.integration.docker.machine import mount_disk, skip_or_fail
-from tests.support.driving import drive
+from tests.support.labels import drive
 from tests.support.ui import until
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,11 +16,6 @@ from mcvrp.storage.store.store import Store
 from tests.support.results import ROW
 
 PATH = layout.benchmark_part("b", "hgs-abc", 20, 0, 2)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 def test_a_part_reads_back_as_written(store: Store) -> None:

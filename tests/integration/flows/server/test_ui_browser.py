@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.browser import new_page
 from tests.support.command import Workplace
-from tests.support.driving import drive
+from tests.support.labels import drive
 from tests.support.paper_shaped import paper_shaped
 from tests.support.shared import until
 from tests.support.ui import Ui, mcvrp_ui
@@ -165,7 +164,7 @@ def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace
     assert cut_off(page) == []
 
 
-def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path) -> None:
+def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, store: Store) -> None:
     rng = np.random.default_rng(0)
     metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
     spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
@@ -177,7 +176,6 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, tmp_path: Path)
         replace(row, costs=tuple(2e4 * cost for cost in row.costs))
         for row in paper_shaped(City.uniform(500, seed=1), instances=2, sizes=(20, 400))
     ]
-    store = Store.open(tmp_path)
     write_results(store, "b", rows)
     compared = to_narrow_markdown(benchmark_table(results_frame(read_results(store, "b"))))
     text = "\n\n".join(["# Large runs", size_tables(sizes), phase_table(phases), compared])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from mcvrp.model.instances import InstanceStream
@@ -28,9 +26,8 @@ SPEC = AttentionSpec(
 )
 
 
-def test_a_network_learns_in_seconds(tmp_path: Path) -> None:
+def test_a_network_learns_in_seconds(store: Store) -> None:
     """The greedy cost falls, also on held-out instances; more samples are better."""
-    store = Store.open(tmp_path)
     (card,) = train_attention(store, CITY, SPEC).cards
     costs = [card.untrained, *(epoch.greedy for epoch in card.epochs)]
     assert min(costs[1:]) < 0.75 * card.untrained

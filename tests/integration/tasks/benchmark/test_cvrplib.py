@@ -32,9 +32,8 @@ def run(store: Store, folder: Path, **changes: object) -> CvrplibResults:
     return run_cvrplib(store, str(folder), SPEC.model_copy(update=changes))
 
 
-def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
+def test_gaps_are_to_the_best_known(store: Store, folder: Path) -> None:
     """One answer per file, a gap if it has a .sol file; a second run solves only what is new."""
-    store = Store.open(tmp_path / "store")
     first = run(store, folder).table
     assert first["instance"].tolist() == ["E-n22-k4", "up"]
     assert first["cost"].iloc[0] == 375
@@ -51,9 +50,8 @@ def test_gaps_are_to_the_best_known(tmp_path: Path, folder: Path) -> None:
     assert "no gap, because there is no .sol file: up" in readme
 
 
-def test_equal_instances_share_their_answers(tmp_path: Path, folder: Path) -> None:
+def test_equal_instances_share_their_answers(store: Store, folder: Path) -> None:
     shutil.copy(folder / "up.vrp", folder / "again.vrp")
-    store = Store.open(tmp_path / "store")
     for runs in ((1,), (1, 2)):
         table = run(store, folder, heuristic_samples=runs).table
         costs = table.groupby("instance")["cost"].apply(list)

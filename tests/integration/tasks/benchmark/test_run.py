@@ -212,8 +212,7 @@ def test_a_missing_solver_keeps_its_rows_with_the_reason(
     assert "LKH-3 has no figures: LKH-3 is not installed" in summary.markdown
 
 
-def test_invalid_input_is_refused_before_any_work(tmp_path: Path, finished: Store) -> None:
-    store = Store.open(tmp_path)
+def test_invalid_input_is_refused_before_any_work(store: Store, finished: Store) -> None:
     for change, model, reason in (
         ({"sizes": (31, 32)}, "m", "30 customers"),
         ({"sizes": (5, 6)}, "m", "no capacity rule"),

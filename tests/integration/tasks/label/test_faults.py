@@ -1,8 +1,7 @@
 """Labelling survives who dies: whatever happens, the same command ends with the undisturbed dataset.
 
 Faults and their moments are random, from the seed in the test's name; MCVRP_FAULT_SEED draws others. Each
-happens: a command that was through before it loses a shard, and works again. With those of files and of the
-store, next door, they are more than fifty.
+happens: a command that was through before it loses a shard, and works again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Labelling survives what happens to its files and disks: the same command ends with the undisturbed dataset.
-
-The seed in a test's name draws the faults and their moments, see `tests.integration.tasks.label.test_faults`.
-"""
+"""Labelling survives faults of files and disks: the same command ends with the undisturbed dataset."""
 
 from __future__ import annotations
 

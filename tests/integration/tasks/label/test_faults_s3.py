@@ -1,7 +1,4 @@
-"""Labelling into an object store that fails for a while: it waits, or ends in a sentence, and loses nothing.
-
-The seed in a test's name draws the faults and their moments, see `tests.integration.tasks.label.test_faults`.
-"""
+"""Labels into an object store that fails for a while: it waits or ends in a sentence, and loses nothing."""
 
 from __future__ import annotations
 

@@ -6,15 +6,10 @@ import dataclasses
 import hashlib
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-import psutil
 import pyarrow.compute as pc
 import pytest
 
@@ -33,17 +28,11 @@ from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import processor
-from mcvrp.tasks.support.processes import descendants
-from tests.support.faults import is_alive
-from tests.support.poison import poison
+from tests.support.faults import LabelCommand, start_family
+from tests.support.labels import poison
+from tests.support.shared import until
 
 CITY = City.uniform(60, seed=3)
-ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 def spec(**changes: object) -> LabelSpec:
@@ -255,42 +244,50 @@ plan._SHORTEST_UNIT = 0.1  # seconds: some rows
 label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), LabelSpec.model_validate_json(sys.argv[2]))
 """
 COUNT = 60
+WANTED = spec(largest=20, count=COUNT, shard_rows=COUNT)
 
 
-def wait(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+@pytest.fixture
+def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabelCommand]:
+    """A driver that has staged rows, and comes to no end: a worker of its sleeps at the last instance."""
+    asleep = tmp_path_factory.mktemp("asleep")
+    poison(asleep, CITY, 20, COUNT - 1, "time.sleep(60)")
+    command = [sys.executable, "-c", SCRIPT, store.uri, WANTED.model_dump_json(exclude_none=True)]
+    path = os.pathsep.join([str(asleep), os.environ["PYTHONPATH"]])
+    driver = LabelCommand(*start_family(command, asleep / "log", PYTHONPATH=path), asleep / "log")
+    try:
+        until("rows", 120, lambda: not driver.running or store.list(layout.staging_dir("d")), 0.05)
+        yield driver
+    finally:
+        driver.family.kill()
+        driver.process.wait()
 
 
-def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, tmp_path_factory: Any) -> None:
+def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: LabelCommand) -> None:
     """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
-    wanted, asleep = spec(largest=20, count=COUNT, shard_rows=COUNT), tmp_path_factory.mktemp("asleep")
-    poison(asleep, CITY, 20, COUNT - 1, "time.sleep(60)")  # a worker comes to no end
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, store.uri, wanted.model_dump_json(exclude_none=True)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(asleep), os.environ["PYTHONPATH"]])},
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as driver:
-        try:
-            wait(lambda: driver.poll() is not None or store.list(layout.staging_dir("d")))
-            below = [psutil.Process(pid) for pid in descendants(driver.pid)]
-            assert below
-            os.killpg(driver.pid, signal.SIGINT)
-            output, _ = driver.communicate(timeout=60)
-        finally:
-            if driver.poll() is None:
-                os.killpg(driver.pid, signal.SIGKILL)
-    assert driver.returncode != 0
-    assert "Check failed" not in output  # of Ray, which then leaves processes behind
-    wait(lambda: not any(is_alive(process) for process in below))
+    assert len(at_work.family.members()) > 1
+    os.killpg(at_work.process.pid, signal.SIGINT)
+    assert at_work.process.wait(60) != 0
+    assert "Check failed" not in at_work.output  # of Ray, which then leaves processes behind
+    until("the end of all processes", 120, lambda: not at_work.family.members(), 0.05)
     staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
     kept = sum(stop - start for start, stop in staged)
     assert 0 < kept < COUNT
-    assert label_missing(store, CITY, wanted).new == COUNT - kept
+    assert label_missing(store, CITY, WANTED).new == COUNT - kept
     assert len(load_labels(store, "d", 20)) == COUNT
+
+
+@pytest.mark.slow
+def test_a_killed_driver_is_followed_at_once(
+    store: Store, at_work: LabelCommand, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After SIGKILL the same command takes over without waiting, whatever the dead one's workers still do."""
+    with pytest.raises(McvrpError, match=rf"is being labelled by process {at_work.process.pid}"):
+        label_missing(store, CITY, WANTED)
+    at_work.process.kill()
+    at_work.process.wait()
+    assert label_missing(store, CITY, WANTED).new < COUNT
+    assert "heartbeat" not in caplog.text  # it would have waited for one of a holder that may be alive
+    assert len(rows_of(store)) == COUNT
+    label_missing(store, CITY, WANTED.model_copy(update={"dataset": "fresh"}))
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()

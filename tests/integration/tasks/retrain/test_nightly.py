@@ -16,7 +16,7 @@ from mcvrp.tasks.retrain.nightly import run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, PolicySpec
-from tests.support.driving import drive
+from tests.support.labels import drive
 from tests.support.training import small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)

@@ -154,9 +154,8 @@ def test_an_instance_is_drawn(
         draw(carded, "d", 20, 0, tmp_path / "no" / "x.png")
 
 
-def test_an_instance_after_a_row_without_label_is_found(tmp_path: Path) -> None:
+def test_an_instance_after_a_row_without_label_is_found(store: Store, tmp_path: Path) -> None:
     """A quarantined row has no label; the rows after it are not mistaken for it."""
-    store = Store.open(tmp_path)
     spec = label_spec(largest=20, count=5)
     make_dataset(store, spec)
     labels = [sweep_label(20, i, spec) for i in (0, 1, 3, 4)]

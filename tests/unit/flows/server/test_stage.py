@@ -134,10 +134,9 @@ def test_a_deployed_pipeline_is_checked_before_its_first_stage(
 
 
 def test_only_the_first_stage_requires_an_answer_at_once(
-    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
+    store: Store, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stages of a pipeline wait for a silent store; the flow that was started fails at once."""
-    store = Store.open(tmp_path)
     store.put("a", b"1")
     outage.begin(1)
     with pytest.raises(StoreUnavailable):

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import row_faults
@@ -35,17 +35,8 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, Label, label_table, table_labels
 from mcvrp.storage.labels.shards import ShardList
 from mcvrp.storage.store.store import Store
+from tests.support.datasets import other_routes, routes
 from tests.support.labels import CITY, N, some_label
-
-
-def with_routes(label: Label, routes: list[list[int]]) -> Label:
-    solution = Solution.of(routes)
-    return replace(label, solution=solution, cost=cost(CITY, solution))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 def fill(store: Store, parts: list[tuple[int, int]], dataset: str = "d", n: int = N) -> None:
@@ -70,51 +61,30 @@ def test_labels_and_their_footer_read_back(store: Store, tmp_path: Path) -> None
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def lists(label: Label) -> list[list[int]]:
-    return [list(route) for route in label.solution.routes]
-
-
 def drop_one(label: Label) -> Label:
-    *others, last = lists(label)
-    return with_routes(label, [*others, last[1:]])
-
-
-def serve_twice(label: Label) -> Label:
-    return with_routes(label, [*lists(label), lists(label)[0][:1]])
+    *others, last = routes(label)
+    return other_routes(label, [*others, last[1:]])
 
 
 def serve_another_instead(label: Label) -> Label:
-    first, *others = lists(label)
+    first, *others = routes(label)
     stranger = min(set(range(1, 61)) - set(label.instance.ids.tolist()))
-    return with_routes(label, [[stranger, *first[1:]], *others])
-
-
-def one_route(label: Label) -> Label:
-    return with_routes(label, [[node for route in lists(label) for node in route]])
-
-
-def wrong_price(label: Label) -> Label:
-    return replace(label, cost=label.cost * (1 + 1e-7))
-
-
-def not_a_number(label: Label) -> Label:
-    return replace(label, cost=float("nan"))
+    return other_routes(label, [[stranger, *first[1:]], *others])
 
 
 def stranger_to_the_city(label: Label) -> Label:
     ids = np.array([*label.instance.ids.tolist()[:-1], 61])
-    return replace(
-        label, instance=Instance(CITY.city_id, ids, label.instance.demands, label.instance.capacity)
-    )
+    return replace(label, instance=replace(label.instance, ids=ids))
 
 
-WRONG = {
-    drop_one: "routes that do not serve customer .* exactly once",
-    serve_twice: "routes that do not serve customer .* exactly once",
-    serve_another_instead: "routes that do not serve customer .* exactly once",
-    one_route: "load exceeds the capacity",
-    wrong_price: "but its routes cost",
-    not_a_number: "but its routes cost",
+ONCE = "routes that do not serve customer .* exactly once"
+WRONG: dict[Callable[[Label], Label], str] = {
+    drop_one: ONCE,
+    lambda label: other_routes(label, [*routes(label), routes(label)[0][:1]]): ONCE,
+    serve_another_instead: ONCE,
+    lambda label: other_routes(label, [[node for route in routes(label) for node in route]]): "load exceeds",
+    lambda label: replace(label, cost=label.cost * (1 + 1e-7)): "but its routes cost",
+    lambda label: replace(label, cost=float("nan")): "but its routes cost",
     stranger_to_the_city: "not in the city",
 }
 
@@ -125,7 +95,7 @@ def test_a_wrong_label_is_never_stored(store: Store, change: Callable[[Label], L
         labels = [some_label(i) for i in range(6)]
         labels[row] = change(labels[row])
         if change is drop_one:
-            message = rf"routes that do not serve customer {lists(some_label(row))[-1][0]} exactly once"
+            message = rf"routes that do not serve customer {routes(some_label(row))[-1][0]} exactly once"
         with pytest.raises(McvrpError, match=rf"\(n=20, i={row}\).*{message}"):
             write_labels(store, layout.label_shard("d", N, 0), CITY, "spec", labels)
     assert store.list("") == []

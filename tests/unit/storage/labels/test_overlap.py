@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -17,11 +15,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import require_unseen
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from tests.support.datasets import CITY, label_spec, make_dataset
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 @given(

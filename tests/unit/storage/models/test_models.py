@@ -8,7 +8,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,11 +29,6 @@ from tests.support.killed import killed_at_each_write
 CITY = City.uniform(60, seed=3)
 NETWORK = asdict(NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32))
 METRICS = {"problem_loss": 0.125, "solution_loss": 0.5, "solution_accuracy": 0.875, "greedy_gap": 7.25}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 def checkpoint(store: Store, value: float, step: int = 10) -> CheckpointState:

@@ -11,7 +11,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,11 +20,6 @@ from mcvrp.storage.store.store import Store, StoreUnavailable
 
 PATH, WHAT = "d/lease.json", "dataset 'd' is being labelled"
 TTL = 0.4
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 @pytest.fixture

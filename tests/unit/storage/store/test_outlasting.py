@@ -102,9 +102,8 @@ def test_a_file_that_was_replaced_meanwhile_is_refused(tmp_path: Path, outage: O
 
 
 def test_silence_is_outlasted_for_a_time_and_not_by_default(
-    tmp_path: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
+    store: Store, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store.open(tmp_path)
     outage.begin(1, length=10**9)
     with pytest.raises(StoreUnavailable):
         store.get("a")

@@ -41,8 +41,7 @@ def test_every_file_reads_back_and_is_listed(
     assert store.list("a") == sorted(path for path in files if path.startswith("a/"))
 
 
-def test_temporary_files_of_killed_writers_are_removed_after_an_hour(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_temporary_files_of_killed_writers_are_removed_after_an_hour(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     for name, age in ((".old.12ab.tmp", 4000), (".young.12ab.tmp", 60), (".old", 4000)):
@@ -66,9 +65,8 @@ def test_temporary_files_of_killed_writers_are_removed_after_an_hour(tmp_path: P
     ],
 )
 def test_an_error_of_the_disk_is_permanent_or_temporary_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, message: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type, message: str
 ) -> None:
-    store = Store.open(tmp_path)
     store.put("a/b", b"old")
 
     def fails(descriptor: int) -> None:
@@ -97,8 +95,7 @@ def test_an_opened_store_exists_can_be_written_or_is_left_as_it_is(tmp_path: Pat
     assert (tmp_path / "f").read_text() == "mine"
 
 
-def test_json_reads_back(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_json_reads_back(store: Store) -> None:
     store.put_json("x.json", {"b": [1, 2.5, None], "a": "é"})
     assert store.get_json("x.json") == {"b": [1, 2.5, None], "a": "é"}
     store.put("x.json", b"{")
@@ -132,8 +129,7 @@ XY = City.uniform(6, 1)
     ],
     ids=["uniform", "framed", "symmetric matrix", "matrix", "extending"],
 )
-def test_a_city_reads_back(tmp_path: Path, city: City) -> None:
-    store = Store.open(tmp_path)
+def test_a_city_reads_back(store: Store, city: City) -> None:
     save_city(store, "c", city)
     back = load_city(store, "c")
     assert back.city_id == city.city_id
@@ -143,8 +139,7 @@ def test_a_city_reads_back(tmp_path: Path, city: City) -> None:
     assert store.get_json(layout.city_card("c"))["source"] == "synthetic"
 
 
-def test_addresses_read_back(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_addresses_read_back(store: Store) -> None:
     addresses = Addresses(("депо", "a;b", *"cdefg"), np.arange(14.0).reshape(7, 2), "+proj=tmerc")
     save_city(store, "c", XY, addresses)
     back = stored_city(store, "c").addresses
@@ -156,8 +151,7 @@ def test_addresses_read_back(tmp_path: Path) -> None:
         Addresses(("a", "a"))
 
 
-def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) -> None:
     child = City(XY.xy, extends=(4,))
     save_city(store, "a-child", child)
     save_city(store, "parent", City(XY.xy[:5]))
@@ -169,8 +163,7 @@ def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(tmp_path: Path) 
     assert find_city(store, child.city_id).customers == 6
 
 
-def test_a_missing_or_corrupt_city_is_named(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
     with pytest.raises(McvrpError, match=r"no city 'c' in .*: run mcvrp city create"):
         load_city(store, "c")
     save_city(store, "c", City.uniform(5, 1))
@@ -208,8 +201,7 @@ def test_a_folder_has_four_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {Store.open(address).uri for address in addresses} == {str(folder)}
 
 
-def test_the_remedy_is_for_the_obstacle(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_the_remedy_is_for_the_obstacle(store: Store, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(StoreError, match=r"remove the link, which leads to itself$"):
         store.get("loop")

@@ -33,11 +33,6 @@ ARRAYS = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3).T, "b": np.ar
 MOMENTS = Moments({"a.weight": np.ones((3, 2), np.float32)}, {"a.weight": np.full((3, 2), 2.0, np.float32)})
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
-
-
 def save(store: Store, step: int, gap: float | None = None, keep: int = 2) -> CheckpointState:
     state = CheckpointState("run", "I", step, 100, step, ORIGIN, {"loss": 1.5, "greedy_gap": gap})
     arrays = {name: array + np.float32(step) for name, array in ARRAYS.items()}

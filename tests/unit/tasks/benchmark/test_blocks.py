@@ -56,11 +56,6 @@ class Sweeper:
         return canonical(city, Solution.of([[node] for node in order[:-4]] + [order[-4:-2], order[-2:]]))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
-
-
 def block_of(store: Store, spec: BenchmarkSpec, method: str) -> Block:
     """Return the method's block with its stored answers."""
     block = make_block(store, CITY, spec, method, Models(attention=attention_cards(store, spec)))

@@ -132,8 +132,7 @@ def test_an_import_is_invertible(order: list[int], depot: int, places: list[tupl
     assert table.depot == order.index(depot)
 
 
-def test_nodes_follow_the_file_with_the_depot_in_front(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_nodes_follow_the_file_with_the_depot_in_front(store: Store) -> None:
     made = import_city(store, AddressFile(file=str(CITY)))
     frame = pd.read_csv(CITY)
     assert made.city.customers == CUSTOMERS
@@ -232,8 +231,7 @@ def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
     return CitySpec(name=name, source="imported", addresses=AddressFile(file=str(file), **options))
 
 
-def test_a_city_is_imported_once(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_city_is_imported_once(store: Store) -> None:
     first = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
     before = {path: store.get(path) for path in store.list("")}
     again = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
@@ -252,8 +250,7 @@ def test_a_city_is_imported_once(tmp_path: Path) -> None:
         plan_city(store, CitySpec(name="nowhere", source="imported"))
 
 
-def test_a_file_may_be_in_the_store(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_file_may_be_in_the_store(store: Store) -> None:
     store.put("uploads/a.csv", CITY.read_bytes())
     assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
     for place, message in (
@@ -264,8 +261,7 @@ def test_a_file_may_be_in_the_store(tmp_path: Path) -> None:
             plan_city(store, spec_of(place))
 
 
-def test_a_city_that_extends_another_takes_what_was_made_for_it(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_city_that_extends_another_takes_what_was_made_for_it(store: Store, tmp_path: Path) -> None:
     parent = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60))).city
     child = make_city(store, spec_of(MORE, "child", extends="own")).city
     more = tmp_path / "more.csv"

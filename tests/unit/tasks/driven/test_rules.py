@@ -1,7 +1,4 @@
-"""Validation of driven routes: valid days are returned as driven, invalid rows are rejected with a reason.
-
-The reason of each rule is tested by `tests.properties.test_malformed_inputs`.
-"""
+"""Validation of driven routes: valid days are returned as driven, invalid rows are rejected with a reason."""
 
 from __future__ import annotations
 

@@ -17,11 +17,6 @@ WHOLE = b"a,b\n1,2\n"
 ENDINGS = (".csv", ".parquet")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
-
-
 def put(store: Store, name: str, data: bytes, age: float) -> Path:
     """Write a file without the store, ``age`` seconds ago by its date."""
     path = Path(store.uri, "incoming", name)

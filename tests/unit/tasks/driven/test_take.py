@@ -41,11 +41,6 @@ FAR, _ = SPREADSHEETS["a cell in XFD1048576"]
 MIXED = f"{HEADER}\n2026-02-28,a,1,C4,4,10\n2026-02-28,b,1,C99,4,10\n"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
-
-
 def take(store: Store) -> Taken:
     return take_routes(store, LYON, today=TODAY)
 
@@ -273,9 +268,8 @@ def test_a_solution_is_a_day_to_learn_from(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_day_is_refused_with_its_reason(
-    tmp_path: Path, name: str, vrp: bytes, sol: bytes, part: str
+    store: Store, name: str, vrp: bytes, sol: bytes, part: str
 ) -> None:
-    store = Store.open(tmp_path)
     store.put(f"incoming/{name}.vrp", vrp)
     store.put(f"incoming/{name}.sol", sol)
     (receipt,) = take_solutions(store, parse_vrp("E-n22-k4.vrp", VRP)).receipts

@@ -18,7 +18,7 @@ from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Outcome, Unit
 from mcvrp.tasks.label.worker import label_unit
-from tests.support.poison import poison
+from tests.support.labels import poison
 
 CITY = City.uniform(60, seed=3)
 RECIPE = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(CITY)

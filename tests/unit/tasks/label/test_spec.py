@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Set
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,8 +260,7 @@ def test_a_source_has_the_instances_that_are_labelled(
         {"solver": "pyvrp", "split": "test", "seed": 2**63},
     ],
 )
-def test_a_stored_spec_is_the_one_that_was_asked(tmp_path: Path, changes: dict[str, Any]) -> None:
-    store = Store.open(tmp_path)
+def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str, Any]) -> None:
     spec = label_spec(**changes)
     extent = {"smallest": 20, "largest": 21, "count": 10}
     store.put_json(layout.label_spec("d"), {**spec.identity(CITY), **extent})
@@ -275,8 +273,7 @@ def test_a_stored_spec_is_the_one_that_was_asked(tmp_path: Path, changes: dict[s
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "{}", '{"city_id": "x", "schema_version": 2}'])
-def test_a_corrupt_spec_is_named(tmp_path: Path, text: str) -> None:
-    store = Store.open(tmp_path)
+def test_a_corrupt_spec_is_named(store: Store, text: str) -> None:
     store.put(layout.label_spec("d"), text.encode())
     with pytest.raises(McvrpError, match=r"labels/d/spec\.json .*remove") as caught:
         stored_spec(store, "d")

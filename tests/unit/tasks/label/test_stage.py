@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,10 +18,9 @@ from tests.support.datasets import CITY, age, count_footers, everything, label_s
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_run_with_nothing_to_do_reads_no_footer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: bool
+    store: Store, monkeypatch: pytest.MonkeyPatch, listed: bool
 ) -> None:
     """Neither the check before it nor the run; where the list may be out of date, each reads each once."""
-    store = Store.open(tmp_path)
     make_dataset(store, label_spec())
     assert label_missing(store, CITY, label_spec()).new == 0  # writes the card
     age(store, "d", 10 if listed else -1000)

@@ -7,7 +7,6 @@ import hashlib
 import io
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -207,11 +206,10 @@ def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> Non
 
 
 def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A corrupt page loses its row group: the rows of others are kept, and the lost ones named."""
     monkeypatch.setattr("mcvrp.storage.labels.label_files.ROW_GROUP", 4)
-    store = Store.open(tmp_path)
     source = make_dataset(store, label_spec(count=12, shard_rows=12, largest=20))
     path = layout.label_shard("d", 20, 0)
     data = bytearray(store.get(path))

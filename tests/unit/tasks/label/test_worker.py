@@ -70,9 +70,8 @@ def test_the_first_label_of_each_row_counts(
             assert (store.get(PATH) if store.exists(PATH) else None) == data
 
 
-def test_two_writers_undo_nothing(tmp_path: Path) -> None:
+def test_two_writers_undo_nothing(store: Store) -> None:
     """Several who publish the same shard at once, each with other rows solved: it has all of them."""
-    store = Store.open(tmp_path)
 
     def write(k: int) -> None:
         rows = {i: i % 4 == k for i in range(ROWS if k % 2 else ROWS - 2)}
@@ -86,8 +85,7 @@ def test_two_writers_undo_nothing(tmp_path: Path) -> None:
         assert runtimes(store) == {i: float(i % 4) for i in range(ROWS) if i < ROWS - 2 or i % 4 in (1, 3)}
 
 
-def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(store: Store) -> None:
     whole = piece(dict.fromkeys(range(6), True), 0)
     file = write_table(store, PATH, CITY, "spec", N, whole.table)
     before = store.get(PATH)
@@ -100,10 +98,9 @@ def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(tmp_path: Path
 
 
 def test_a_shard_that_is_removed_meanwhile_is_published_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between reading and swapping it may be moved away: the pieces alone are published, after few tries."""
-    store = Store.open(tmp_path)
     some = piece(dict.fromkeys(range(3), True), 0)
     write_table(store, PATH, CITY, "spec", N, some.table)
     swaps, really = [0], Store.swap

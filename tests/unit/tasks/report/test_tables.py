@@ -25,8 +25,8 @@ from mcvrp.tasks.report.formats import (
 )
 from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, run_on, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
+from tests.support.labels import sweep
 from tests.support.results import rows_of
-from tests.support.sweep import sweep
 
 
 def line(table: Table, method: str, samples: int = 1, n: int = 20) -> Line:

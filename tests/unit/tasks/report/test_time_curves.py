@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.store.store import Store
@@ -32,11 +30,6 @@ def row(method: str, index: int, costs: list[float], seconds: dict[int, float], 
 def curves(store: Store, *rows: PartRow) -> list[SizeCurves]:
     write_results(store, "b", rows)
     return time_curves(read_results(store, "b"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
 
 
 def test_the_cost_is_the_mean_of_the_best_so_far(store: Store) -> None:

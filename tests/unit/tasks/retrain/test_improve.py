@@ -32,7 +32,7 @@ from mcvrp.tasks.solvers.solver import Answer
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
-from tests.support.sweep import sweep
+from tests.support.labels import sweep
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)

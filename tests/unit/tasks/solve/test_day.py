@@ -24,8 +24,8 @@ from mcvrp.tasks.solve.search import Routed, _polished, _SearchClock, baseline, 
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.pool import Pool
+from tests.support.labels import sweep
 from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_model, solved_day
-from tests.support.sweep import sweep
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 

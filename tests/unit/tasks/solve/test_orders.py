@@ -69,8 +69,7 @@ def test_the_capacity_comes_from_option_column_or_city(tmp_path: Path) -> None:
     assert day(SOUND, tmp_path, 22, own).instance.capacity == 22
 
 
-def test_orders_of_a_form(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+def test_orders_of_a_form(store: Store) -> None:
     orders = [Order(customer="C2", demand=4), Order(customer="C1", demand=3)]
     assert Order.model_validate({"customer": 7, "demand": 1}).customer == "7"
     result = checked_day(read_orders(orders, store), CITY, NAMES, "town", 20)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import asdict
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -65,9 +64,8 @@ def test_a_phase_by_policy_shows_what_its_samples_cost() -> None:
     assert {"mean of the samples", "best of the samples", gap} < labels
 
 
-def test_the_plot_has_the_phases_that_have_started(tmp_path: Path) -> None:
+def test_the_plot_has_the_phases_that_have_started(store: Store) -> None:
     """Without metrics of any phase there is no plot, neither in the store nor in Prefect."""
-    store = Store.open(tmp_path)
     write_run_card(store, CITY, small_spec(run="r"))
     assert not store.exists(run_losses("r"))
     assert training_curve(store, "r", ["I", "II"]) == ""
@@ -78,8 +76,7 @@ def test_the_plot_has_the_phases_that_have_started(tmp_path: Path) -> None:
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
 
 
-def test_a_plot_too_large_for_prefect_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store.open(tmp_path)
+def test_a_plot_too_large_for_prefect_is_a_link(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write_metrics(store, "r", "II", rows(5))
     monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
     assert f"[Losses of II]({store.url(run_losses('r'))})" in training_curve(store, "r", ["II"])

@@ -32,11 +32,6 @@ BATCH: Any = SimpleNamespace(
 pytestmark = pytest.mark.usefixtures("only_rank")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path)
-
-
 def log_of(store: Store, phase: str = "II", start: CheckpointState | None = None, **spec: object) -> TrainLog:
     return TrainLog(rank_job(store, phase, start=start, spec=small_spec(**spec)))
 
