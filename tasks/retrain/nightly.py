@@ -29,6 +29,7 @@ class NightSummary:
     Without new days there are no metrics, and the decision is that of the last night, None before the first.
     """
 
+    city: str
     taken: Taken
     record: TrialRecord | None
     measured: TrialMetrics | None = None
@@ -61,9 +62,9 @@ def run_night(
         )
         learned, held_out = _split(taken.stored, spec.held_out_every)
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
-            return NightSummary(taken, last)
+            return NightSummary(city.name, taken, last)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
-        return NightSummary(taken, *run_trial(spec, context, trial, cache, launch))
+        return NightSummary(city.name, taken, *run_trial(spec, context, trial, cache, launch))
 
 
 def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
