@@ -148,7 +148,7 @@ def _dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     day_first, month_first = (
         pd.to_datetime(parts, format=form, errors="coerce") for form in ("%d-%m-%Y", "%m-%d-%Y")
     )
-    dotted = text[local].str.contains(".", regex=False).all()  # nobody writes the month first with dots
+    dotted = text[local].str.contains(".", regex=False).all()  # with dots, the day is first everywhere
     possible = day_first.notna() | month_first.notna()
     orders = [order for order in (day_first, month_first) if order[possible].notna().all()]
     if orders and (dotted or len(orders) == 1 or orders[0].equals(orders[1])):
