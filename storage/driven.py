@@ -47,9 +47,9 @@ class IntakeReceipt:
     sha256: str
     rows: int = 0
     rejected: int = 0  # of the rows, now in quarantine
-    reasons: Mapping[str, int] = field(default_factory=dict)  # of rejected rows, the most common ones
     days: tuple[str, ...] = ()  # that it contributed, as "2026-01-31"
     refused: str | None = None  # error message if it could not be read
+    reasons: Mapping[str, int] = field(default_factory=dict)  # of rejected rows, the most common ones
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -61,7 +62,7 @@ def check_routes(
     nodes: Mapping[str, int],
     *,
     today: datetime.date,
-    taken: Mapping[datetime.date, str] | None = None,
+    taken: Mapping[datetime.date, str] = MappingProxyType({}),
     orders: Callable[[datetime.date], Instance] | None = None,
 ) -> CheckedRoutes:
     """Return the valid days of ``table``, and its invalid rows with reasons.
@@ -74,8 +75,8 @@ def check_routes(
     rows = _Rows.of(table, nodes)
     _check_cells(rows, today)
     repeats = _check_repeats(rows)
-    for date in rows.valid_rows["day"].drop_duplicates().dt.date if taken and orders else ():
-        if date in taken:
+    for date in rows.valid_rows["day"].drop_duplicates().dt.date:
+        if orders and date in taken:
             _check_taken(rows, date, taken[date], orders)
     _check_whole_routes(rows, faulty=rows.reasons.notna() & ~repeats)
     good = rows.valid_rows

@@ -68,7 +68,7 @@ def test_a_loaded_model_refuses_another_city(store: Store) -> None:
     """Its node numbers are other places there; one that extends its city has the same."""
     network, card = load_model(store, "small")
     other = City.uniform(3, seed=1)
-    orders = [Instance(other.city_id, np.arange(1, 4), np.ones(3, np.int64), 5)]
+    orders = [Instance(other.city_id, np.arange(1, 4, dtype=np.uint32), np.ones(3, np.uint16), 5)]
     with pytest.raises(McvrpError, match=f"trained on city {card.city_id}, not on {other.city_id}"):
         decode(network, other, orders, strategy=Greedy())
     assert decode(network, other, orders, strategy=Greedy(), any_city=True)[0].best.routes
