@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mcvrp.storage import layout
 from mcvrp.storage.markdown import table
 from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
@@ -207,6 +208,11 @@ def night_figures(night: NightSummary) -> Figures:
     if record:
         figures["champion"] = f"version {record.now}"
     return figures
+
+
+def night_lacks(night: NightSummary) -> str:
+    """Return which files and rows were not ingested and why, "" if there are none."""
+    return night.taken.lacks(layout.quarantine_dir(night.city))
 
 
 def night_tables(night: NightSummary) -> str:

@@ -12,7 +12,7 @@ from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
-from mcvrp.model.problem import City
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
 from mcvrp.tasks.retrain.improve import Round, run_round
@@ -20,7 +20,7 @@ from mcvrp.tasks.retrain.spec import ImproveSpec
 
 
 @task(name="round", task_run_name="round {number} of {spec.model}", **RESUMING_TASK_OPTIONS)
-def improve_round(store: Store, city: City, spec: ImproveSpec, number: int) -> Round:
+def improve_round(store: Store, city: StoredCity, spec: ImproveSpec, number: int) -> Round:
     """Run one round, resuming it if it was interrupted."""
     subject = f"improve {spec.model} round {number}"
     with showing_progress(subject):
@@ -42,7 +42,7 @@ def improve(
     """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not."""
     opened, read = inputs(check_trial, store, city, improve)
     numbers = range(1, improve.rounds + 1)
-    rounds = tuple(improve_round(opened, read.city, improve, number) for number in numbers)
+    rounds = tuple(improve_round(opened, read, improve, number) for number in numbers)
     body = trial_body(opened, improve.model, rounds[-1].record, [improve_tables(rounds)])
     show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

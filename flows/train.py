@@ -51,7 +51,7 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
     """Train all phases, resuming from the last checkpoint, and publish the model."""
     opened, read = inputs(check_training, store, city, train)
     phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
-    summary = TrainSummary(train.run, phases, publish_model(opened, train))
+    summary = TrainSummary(train.run, phases, publish_model(opened, train, read))
     curve = training_curve(opened, train.run, [phase.name for phase in train.phases])
     paths = {
         "the model": layout.model_dir(summary.model.name, summary.model.version),

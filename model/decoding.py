@@ -91,6 +91,7 @@ def decode(
     max_batch: int | None = None,
     table: CityTable | None = None,
     mapped: Map = map_here,
+    any_city: bool = False,
 ) -> list[Decoded]:
     """Return ``samples`` decoded solutions of each instance, feasible by construction.
 
@@ -114,13 +115,21 @@ def decode(
         Table of ``city`` on the model's device; made if None.
     mapped
         Map that runs the batches, which do not depend on it.
+    any_city
+        Accept a city that the model was not trained on. Solutions are feasible, but no better than chance.
 
     Raises
     ------
     McvrpError
-        If the network has fewer classes than the city has nodes, an instance belongs to another city or has
-        unknown customers, or ``samples`` exceeds the number of answers of the strategy.
+        If the model was trained on another city or has fewer classes than the city has nodes, an instance
+        belongs to another city or has unknown customers, or ``samples`` exceeds the number of answers of the
+        strategy.
     """
+    if not (any_city or model.city_id is None or city.accepts(model.city_id)):
+        raise McvrpError(
+            f"the model was trained on city {model.city_id}, not on {city.city_id}: decode with its city, or "
+            "set any_city=True"
+        )
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
         return []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
@@ -78,6 +80,16 @@ class StoredCity:
     city: City
     addresses: Addresses
     source: Source
+
+    def ids_sha256(self, city_id: str) -> str:
+        """Return the checksum of the ids of the nodes of ``city_id``, this city or one that it extends.
+
+        Cities of equal coordinates have the same `City.city_id`, even if their customers have other ids.
+        """
+        customers = {self.city.city_id: self.city.customers}
+        customers |= dict(zip(self.city.ancestors, self.city.extends, strict=True))
+        ids = self.addresses.ids[: customers[city_id] + 1]
+        return hashlib.sha256(json.dumps(ids).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +187,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
     if city.city_id != card.city_id:  # a file is corrupt, or of another city
         raise McvrpError(
-            f"{store.url(path)} holds city {city.city_id}, but its card names {card.city_id}: {_AGAIN}"
+            f"{store.url(path)} holds city {city.city_id}, but its card names {shown(card.city_id)}: {_AGAIN}"
         )
     addresses = Addresses(ids, lonlat, card.projection) if ids else Addresses.numbered(city.customers)
     return StoredCity(name, city, addresses, card.source)
@@ -188,30 +200,26 @@ def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:
 def find_city(store: Store, city_id: str) -> City:
     """Return the city with the content hash ``city_id``, if need be from a city that extends it.
 
-    Errors as `find_stored_city`.
+    Its customers' ids are not part of the hash: see `find_cities`. McvrpError if there is no such city.
     """
-    city = find_stored_city(store, city_id).city
-    return city if city.city_id == city_id else city.ancestor(city.ancestors.index(city_id))
-
-
-def find_stored_city(store: Store, city_id: str) -> StoredCity:
-    """Return the city with the content hash ``city_id``, otherwise one that extends it.
-
-    McvrpError if there is neither.
-    """
-    cards = list(_cards(store))
-    for name, card in cards:
-        if card.get("city_id") == city_id:
-            return stored_city(store, name)
-    for name, card in cards:
-        if card.get("extends"):
-            stored = stored_city(store, name)
-            if city_id in stored.city.ancestors:
-                return stored
+    for stored in find_cities(store, city_id):
+        city = stored.city
+        return city if city.city_id == city_id else city.ancestor(city.ancestors.index(city_id))
     raise McvrpError(
         f"no city in {store.url()} has the id {city_id}: create it there (mcvrp city create or import), or "
         "copy it"
     )
+
+
+def find_cities(store: Store, city_id: str) -> Iterator[StoredCity]:
+    """Yield all cities with the content hash ``city_id`` by name, then all that extend it.
+
+    They may differ in the ids of their customers.
+    """
+    cards = list(_cards(store))
+    yield from (stored_city(store, name) for name, card in cards if card.get("city_id") == city_id)
+    extended = (stored_city(store, name) for name, card in cards if card.get("extends"))
+    yield from (stored for stored in extended if city_id in stored.city.ancestors)
 
 
 def _cards(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:

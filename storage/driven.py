@@ -1,17 +1,22 @@
 """Driven days of a city, one file with one label per day, and receipts of the ingested files of routes.
 
-A day is written once; the spec hash in its footer is the checksum of its file of routes. A receipt is written
-last: a file without one is ingested again.
+The spec hash in the footer of a day is the checksum of its file of routes, or of several, joined by "+", if
+later files added routes. A receipt is written last: a file without one is ingested again.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
 
+import numpy as np
+
+from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
@@ -30,6 +35,7 @@ from mcvrp.storage.markdown import render
 from mcvrp.storage.store.store import Store
 
 _DIGITS = 16  # of a checksum, in names of files
+_MOST_STEM = 60  # characters
 _SHOWN = 50  # latest files in the card; others are counted
 
 
@@ -43,16 +49,23 @@ class IntakeReceipt:
     rejected: int = 0  # of the rows, now in quarantine
     days: tuple[str, ...] = ()  # that it contributed, as "2026-01-31"
     refused: str | None = None  # error message if it could not be read
+    reasons: Mapping[str, int] = field(default_factory=dict)  # of rejected rows, the most common ones
 
     @property
     def key(self) -> str:
-        """File name of its receipt and its quarantine, without suffix."""
+        """File name of its receipt, without suffix."""
         return self.sha256[:_DIGITS]
+
+    @property
+    def quarantine(self) -> str:
+        """File name of its quarantine, without suffix: its own name, made safe, and its key."""
+        stem = re.sub(r"[^\w-]+", "_", PurePath(self.name).stem)[:_MOST_STEM]
+        return f"{stem}-{self.key}"
 
 
 @dataclass(frozen=True)
 class StoredDay:
-    """A day in the store: checksum of its file of routes (``source``), and id of its city."""
+    """A day in the store: checksums of its files of routes (``source``), and id of its city."""
 
     date: datetime.date
     source: str
@@ -60,8 +73,13 @@ class StoredDay:
 
     @property
     def name(self) -> str:
-        """Date and source: unique among all days."""
+        """Date and source: unique among all days, and another one after routes were added."""
         return f"{self.date.isoformat()} {self.source}"
+
+    @property
+    def sources(self) -> list[str]:
+        """Checksums of the files that its routes come from, in the order of their ingestion."""
+        return self.source.split("+")
 
 
 def checksum(data: bytes) -> str:
@@ -91,12 +109,38 @@ def write_day(
 
     Returns whether the stored day comes from the file of routes with the checksum ``sha256``.
     """
-    instance, solution = day
-    label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
-    data, _ = label_file(city, sha256, instance.n, label_table([label]))
     path = layout.driven_day(name, date.isoformat())
     # an existing day may be our own, of an ingestion that was interrupted
-    return store.put_new(path, data) or read_footer(store, path).spec_hash == sha256
+    return store.put_new(path, _day_file(city, day, sha256)) or read_footer(store, path).spec_hash == sha256
+
+
+def extend_day(
+    store: Store, name: str, city: City, day: StoredDay, more: tuple[Instance, Solution], sha256: str
+) -> StoredDay | None:
+    """Add ``more`` orders and routes, of other customers, to the stored ``day``, and return it.
+
+    ``sha256`` is the checksum of their file of routes. None if another process has changed the day.
+    """
+    path = layout.driven_day(name, day.date.isoformat())
+    data, tag = store.get_tagged(path)
+    footer = parse_footer(data, store.url(path))
+    if footer.spec_hash != day.source:
+        return None
+    before, (orders, routes) = _label(data, store.url(path)), more
+    ids = np.concatenate([before.instance.ids, orders.ids])
+    demands, order = np.concatenate([before.instance.demands, orders.demands]), np.argsort(ids)
+    merged = Instance(city.city_id, ids[order], demands[order], orders.capacity)
+    solution = canonical(city, Solution.of([*before.solution.routes, *routes.routes]))
+    source = f"{day.source}+{sha256}"
+    if not store.swap(path, _day_file(city, (merged, solution), source), tag):
+        return None
+    return StoredDay(day.date, source, city.city_id)
+
+
+def _day_file(city: City, day: tuple[Instance, Solution], source: str) -> bytes:
+    instance, solution = day
+    label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
+    return label_file(city, source, instance.n, label_table([label]))[0]
 
 
 def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
@@ -117,9 +161,12 @@ def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
     """Return the label of one day; McvrpError if its file is corrupt or missing."""
     path = layout.driven_day(name, date.isoformat())
-    data, where = store.get(path), store.url(path)
     with _with_hint(store, name):
-        return next(table_labels(parse_table(data, where), parse_footer(data, where).city_id))
+        return _label(store.get(path), store.url(path))
+
+
+def _label(data: bytes, where: str) -> Label:
+    return next(table_labels(parse_table(data, where), parse_footer(data, where).city_id))
 
 
 @contextmanager
@@ -143,5 +190,5 @@ def write_driven_card(store: Store, city: str) -> None:
 def driven_readme(store: Store, city: str) -> str:
     """Return the README as Markdown, from the receipts of all ingested files."""
     files = sorted(receipts(store, city), key=lambda receipt: (receipt.days[:1], receipt.name))
-    days = sorted(day for receipt in files for day in receipt.days)
+    days = sorted({day for receipt in files for day in receipt.days})
     return render("mcvrp.storage", "driven.md.j2", city=city, files=files, days=days, shown=_SHOWN)

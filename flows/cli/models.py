@@ -64,7 +64,7 @@ def export_model(options: argparse.Namespace) -> Outcome:
     name, _, version = options.model.partition("@")
     store = reading(options)
     card, output = named_version(store, name, version or _CHAMPION), output_folder(options.folder)
-    export_folder(store, card, output)
+    export_folder(store, card, output, options.city)
     files = output.list("")
     text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"
     return Outcome({"model": name, "version": card.version, "folder": output.url(), "files": files}, text)

@@ -164,6 +164,8 @@ def _add_models(models: _Parser) -> None:
     _value(add("show", "show the versions of a model"), "model", None, "name of the model")
     export = add("export", "write a version and its city to a self-contained folder")
     _value(export, "model", "MODEL[@VERSION]", "version to export (default: the champion)")
+    text = "name of its city, if the store has several at the same places with other ids of customers"
+    _value(export, "--city", "NAME", text)
     read = add("import", "publish an exported model as the next version")
     _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):

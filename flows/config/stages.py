@@ -89,7 +89,7 @@ _TABLE = (
         "nightly", "nightly",
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
-        "check_trial", "night_figures", "night_tables",
+        "check_trial", "night_figures", "night_tables", "night_lacks",
     ),
     Stage(
         "improve", "improve",

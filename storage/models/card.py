@@ -52,6 +52,9 @@ class ModelCard:
     smallest: _Count | None = None
     largest: _Count | None = None
     steps: _Count | None = None
+    # Name of the city and checksum of its customers' ids, which `city_id` leaves out; None if unknown.
+    city: _Name | None = None
+    ids_sha256: _Hash | None = None
     format: int = MODEL.version
 
     def __post_init__(self) -> None:

@@ -29,9 +29,19 @@ _EXPORT_AGAIN = "export the model again with mcvrp models export"
 
 
 def export_model(
-    store: Store, name: str, checkpoint: CheckpointState, *, dataset: str, rotation_trained: bool
+    store: Store,
+    name: str,
+    checkpoint: CheckpointState,
+    *,
+    dataset: str,
+    rotation_trained: bool,
+    city: str | None = None,
+    ids_sha256: str | None = None,
 ) -> ModelCard:
-    """Publish the weights of ``checkpoint`` as a version of ``name``, see `publish`."""
+    """Publish the weights of ``checkpoint`` as a version of ``name``, see `publish`.
+
+    The other parameters are fields of its card.
+    """
     origin = checkpoint.origin
     if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
         return published
@@ -52,6 +62,8 @@ def export_model(
         smallest=origin.recipe.get("smallest"),
         largest=origin.recipe.get("last"),
         steps=checkpoint.steps,
+        city=city,
+        ids_sha256=ids_sha256,
     )
     return publish(store, card, data, *([store.get(losses)] if store.exists(losses) else []))
 
@@ -191,7 +203,9 @@ def load_model(
         store, hint, path = open_folder(location), _EXPORT_AGAIN, layout.folder_card
         card = folder_card(store)
         weights = read_weights(store, "", card.weights_sha256, hint)
-    return network_of_weights(card.network, weights, store.url(path), hint), card
+    network = network_of_weights(card.network, weights, store.url(path), hint)
+    network.city_id = card.city_id
+    return network, card
 
 
 def model_weights(store: Store, card: ModelCard) -> Arrays:

@@ -6,8 +6,11 @@ A faulty row is rejected with its whole route, as the other stops are not what w
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -20,6 +23,8 @@ COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
 FIRST_DATE = datetime.date(2000, 1, 1)  # earlier dates are typing errors
 _LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # by the schema of labels
 _DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_LOCAL_DATE = r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}"  # in one order of day and month per file
+_MOST_REASONS = 5  # listed per file
 _DAY, _ROUTE = ["day"], ["day", "route"]
 
 
@@ -34,10 +39,21 @@ class CheckedDay:
 
 @dataclass(frozen=True)
 class CheckedRoutes:
-    """Each row is in a day or ``rejected``, as it was between the columns ``row`` (number) and ``reason``."""
+    """Each row is in a day or ``rejected``, as it was between the columns ``row`` (number) and ``reason``.
+
+    ``known`` is the number of rows that were in a stored day before.
+    """
 
     days: tuple[CheckedDay, ...]
     rejected: pd.DataFrame
+    known: int = 0
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of rejected rows by reason without its figures and names, the most common ones first."""
+        quoted = (re.sub(r"'[^']*'", "…", reason) for reason in self.rejected["reason"])
+        kinds = Counter(re.sub(r"(?<![\w-])\d[\d,]*(?![\w-])", "…", reason) for reason in quoted)
+        return dict(kinds.most_common(_MOST_REASONS))
 
 
 def check_routes(
@@ -46,45 +62,52 @@ def check_routes(
     nodes: Mapping[str, int],
     *,
     today: datetime.date,
-    taken: Mapping[datetime.date, str] | None = None,
+    taken: Mapping[datetime.date, str] = MappingProxyType({}),
+    orders: Callable[[datetime.date], Instance] | None = None,
 ) -> CheckedRoutes:
     """Return the valid days of ``table``, and its invalid rows with reasons.
 
     The table has one row per stop with `COLUMNS` as text, and any others; its index has the row numbers.
-    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected, and days that are already
-    ``taken``, with the file that each came from.
+    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected. Days that are already
+    ``taken``, with the file that each came from, take further routes, of customers that are not among their
+    ``orders``: the days returned are what is to be added.
     """
     rows = _Rows.of(table, nodes)
-    _check_cells(rows, today, taken or {})
+    _check_cells(rows, today)
     repeats = _check_repeats(rows)
+    for date in rows.valid_rows["day"].drop_duplicates().dt.date:
+        if orders and date in taken:
+            _check_taken(rows, date, taken[date], orders)
     _check_whole_routes(rows, faulty=rows.reasons.notna() & ~repeats)
-    good = rows.values[rows.reasons.isna()]
+    good = rows.valid_rows
     days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
     bad = rows.reasons.notna()
     # these columns are there in a quarantine file that was corrected
     rejected = table[bad].drop(columns=["row", "reason"], errors="ignore")
     rejected.insert(0, "row", rejected.index)
     rejected["reason"] = rows.reasons[bad]
-    return CheckedRoutes(days, rejected.reset_index(drop=True))
+    return CheckedRoutes(days, rejected.reset_index(drop=True), int(rows.known.sum()))
 
 
 @dataclass
 class _Rows:
-    """Rows as text and as parsed values (missing if invalid), and the reason for which each was rejected."""
+    """Rows as text and as parsed values (missing if invalid), and the reason for which each was rejected.
+
+    ``known`` rows are in a stored day.
+    """
 
     text: pd.DataFrame
     values: pd.DataFrame
     reasons: pd.Series[str]
+    known: pd.Series[bool]
 
     @classmethod
     def of(cls, table: pd.DataFrame, nodes: Mapping[str, int]) -> _Rows:
         text = pd.DataFrame({name: table[name].astype("string").str.strip() for name in COLUMNS})
         text = text.replace("", pd.NA)
-        # pandas accepts digits of all scripts
-        written = text["date"].str.fullmatch(_DATE).fillna(False).astype(bool)
         values = pd.DataFrame(
             {
-                "day": pd.to_datetime(text["date"].where(written), format="%Y-%m-%d", errors="coerce"),
+                "day": _dates(text["date"]),
                 "route": text["route"],
                 "node": text["customer"].map(nodes).astype("Int64"),
             }
@@ -93,7 +116,8 @@ class _Rows:
             numbers = (whole(cell) for cell in text[name].fillna(""))
             fitting = [number if number and 1 <= number <= largest else None for number in numbers]
             values[name] = pd.array(fitting, dtype="Int64")
-        return cls(text, values, pd.Series(pd.NA, index=table.index, dtype="string"))
+        known = pd.Series(False, index=table.index)
+        return cls(text, values, pd.Series(pd.NA, index=table.index, dtype="string"), known)
 
     def reject(self, where: pd.Series[bool], reason: str | pd.Series[str]) -> None:
         """Reject the rows ``where``, unless they are rejected already."""
@@ -102,8 +126,8 @@ class _Rows:
 
     @property
     def valid_rows(self) -> pd.DataFrame:
-        """Values of the rows that are not rejected so far."""
-        return self.values[self.reasons.isna()]
+        """Values of the rows that are new and not rejected so far."""
+        return self.values[self.reasons.isna() & ~self.known]
 
     def reject_groups(self, by: list[str], broken: pd.Series[bool], reasons: pd.Series[str]) -> None:
         """Reject all rows of groups ``by`` with a ``broken`` row, for the reason of the first such row."""
@@ -116,12 +140,32 @@ class _Rows:
         self.reject(why.notna(), why)
 
 
-def _check_cells(rows: _Rows, today: datetime.date, taken: Mapping[datetime.date, str]) -> None:
+def _dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
+    """Return the dates, NaT if invalid; 21/02/2026 if all such dates of the file agree on day and month."""
+    # pandas accepts digits of all scripts
+    written, local = (text.str.fullmatch(form).fillna(False).astype(bool) for form in (_DATE, _LOCAL_DATE))
+    dates = pd.to_datetime(text.where(written), format="%Y-%m-%d", errors="coerce")
+    parts = text[local].str.replace(r"[./-]", "-", regex=True)
+    day_first, month_first = (
+        pd.to_datetime(parts, format=form, errors="coerce") for form in ("%d-%m-%Y", "%m-%d-%Y")
+    )
+    dotted = text[local].str.contains(".", regex=False).all()  # with dots, the day is first everywhere
+    possible = day_first.notna() | month_first.notna()
+    orders = [order for order in (day_first, month_first) if order[possible].notna().all()]
+    if orders and (dotted or len(orders) == 1 or orders[0].equals(orders[1])):
+        dates = dates.where(~local, (day_first if dotted else orders[0]).reindex(dates.index))
+    return dates
+
+
+def _check_cells(rows: _Rows, today: datetime.date) -> None:
     text, values = rows.text, rows.values
     for name in COLUMNS:
         rows.reject(text[name].isna(), f"{name} is missing")
     cell = {name: name + " '" + text[name].str.slice(0, 40) + "'" for name in COLUMNS}
     day, first = values["day"], pd.Timestamp(FIRST_DATE)
+    local = rows.text["date"].str.fullmatch(_LOCAL_DATE)
+    unclear = " may have day or month first: write it like 2026-01-31"
+    rows.reject(day.isna() & local, cell["date"] + unclear)
     rows.reject(day.isna(), cell["date"] + " is not a date like 2026-01-31")
     rows.reject(day > pd.Timestamp(today), cell["date"] + " is in the future")
     rows.reject(day < first, cell["date"] + " is before the year 2000")
@@ -129,8 +173,27 @@ def _check_cells(rows: _Rows, today: datetime.date, taken: Mapping[datetime.date
         rows.reject(values[name].isna(), cell[name] + f" is not a whole number from 1 to {largest:,}")
     rows.reject(values["node"].isna(), cell["customer"] + " is not in the city")
     rows.reject(values["node"] == DEPOT, cell["customer"] + " is the depot: list only customers")
-    source = day.map({pd.Timestamp(date): file for date, file in taken.items()})
-    rows.reject(source.notna(), "day " + text["date"] + " was already read from " + source.astype("string"))
+
+
+def _check_taken(
+    rows: _Rows, date: datetime.date, name: str, orders: Callable[[datetime.date], Instance]
+) -> None:
+    """Find the known routes of a day that was read from the file ``name``; reject what contradicts it."""
+    of_day = rows.valid_rows
+    of_day = of_day[of_day["day"] == pd.Timestamp(date)]
+    if of_day.empty:
+        return
+    before = orders(date)
+    served = of_day["node"].map(dict(zip(before.ids.tolist(), before.demands.tolist(), strict=True)))
+    equal = (served == of_day["demand"]) & (of_day["capacity"] == before.capacity)
+    known = equal.fillna(False).astype(bool).groupby(of_day["route"]).transform("all")
+    rows.known.loc[of_day.index] |= known
+    others = f"', which the day has already, from {name}"
+    customer = "its route serves customer '" + rows.text["customer"] + others
+    rows.reject_groups(_ROUTE, served.notna() & ~known, customer)
+    capacity = of_day["capacity"].astype("string")
+    other = "its capacity is " + capacity + f", that of the day {before.capacity}"
+    rows.reject_groups(_ROUTE, (of_day["capacity"] != before.capacity) & ~known, other)
 
 
 def _check_repeats(rows: _Rows) -> pd.Series[bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -23,6 +23,8 @@ from mcvrp.storage.driven import (
     StoredDay,
     checksum,
     driven_days,
+    extend_day,
+    read_day,
     receipts,
     write_day,
     write_driven_card,
@@ -55,8 +57,22 @@ class Taken:
 
     @property
     def days(self) -> list[str]:
-        """The new days."""
-        return sorted(day for receipt in self.receipts for day in receipt.days)
+        """The days that are new or have new routes."""
+        return sorted({day for receipt in self.receipts for day in receipt.days})
+
+    def lacks(self, where: str) -> str:
+        """Return what was not ingested and why, "" if nothing; quarantines are in the folder ``where``."""
+        parts = [f"{each.name} was refused: {each.refused}" for each in self.receipts if each.refused]
+        kinds = [
+            f"{count:,} × {reason} ({each.name})"
+            for each in self.receipts
+            for reason, count in each.reasons.items()
+        ]
+        if rows := sum(each.rejected for each in self.receipts):
+            parts.append(
+                f"{rows:,} rows in quarantine, {listed(kinds)}: correct and submit them again, {where}"
+            )
+        return "; ".join(parts)
 
 
 def take_routes(
@@ -126,24 +142,55 @@ def _take(
     except McvrpError as error:
         receipt = replace(receipt, refused=str(error))
     else:
-        others = [day for day in days.values() if day.source != receipt.sha256]
-        taken = {day.date: names.get(day.source, "another file") for day in others}
-        checked = check_routes(table, city.city, city.addresses.node_of, today=today, taken=taken)
-        for day in checked.days:
-            routes = (day.instance, day.solution)
-            if not write_day(store, city.name, city.city, day.date, routes, receipt.sha256):
-                raise McvrpError(
-                    f"another process ingests routes of city {city.name!r}: wait until it has finished"
-                )
-        if len(checked.rejected):
-            store.put(layout.driven_quarantine(city.name, receipt.key), csv_bytes(checked.rejected))
-        dates = tuple(day.date.isoformat() for day in checked.days)
-        receipt = replace(receipt, rows=len(table), rejected=len(checked.rejected), days=dates)
+        receipt = _write(store, city, receipt, table, names, days, today)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
     names[receipt.sha256] = name
-    for date in map(datetime.date.fromisoformat, receipt.days):
-        days.setdefault(date, StoredDay(date, receipt.sha256, city.city.city_id))
     return receipt
+
+
+def _write(
+    store: Store,
+    city: StoredCity,
+    receipt: IntakeReceipt,
+    table: pd.DataFrame,
+    names: Mapping[str, str],
+    days: dict[datetime.date, StoredDay],
+    today: datetime.date,
+) -> IntakeReceipt:
+    """Write days and quarantine of one file, add its days to ``days``, and return its receipt."""
+    others = {day.date: day for day in days.values() if day.source != receipt.sha256}
+    checked = check_routes(
+        table,
+        city.city,
+        city.addresses.node_of,
+        today=today,
+        taken={date: names.get(day.sources[0], "another file") for date, day in others.items()},
+        orders=lambda date: read_day(store, city.name, date).instance,
+    )
+    for day in checked.days:
+        routes, before = (day.instance, day.solution), others.get(day.date)
+        written: StoredDay | None
+        if before:
+            written = extend_day(store, city.name, city.city, before, routes, receipt.sha256)
+        else:
+            new = write_day(store, city.name, city.city, day.date, routes, receipt.sha256)
+            written = StoredDay(day.date, receipt.sha256, city.city.city_id) if new else None
+        if written is None:
+            raise McvrpError(
+                f"another process ingests routes of city {city.name!r}: wait until it has finished"
+            )
+        days[day.date] = written
+    if len(checked.rejected):
+        store.put(layout.driven_quarantine(city.name, receipt.quarantine), csv_bytes(checked.rejected))
+    # also those of an ingestion that was interrupted
+    dates = sorted(date.isoformat() for date, day in days.items() if receipt.sha256 in day.sources)
+    return replace(
+        receipt,
+        rows=len(table),
+        rejected=len(checked.rejected),
+        reasons=checked.reasons,
+        days=tuple(dates),
+    )
 
 
 def _is_solution(path: str) -> bool:

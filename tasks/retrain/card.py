@@ -13,13 +13,17 @@ from mcvrp.storage.documents import read_document
 from mcvrp.storage.markdown import render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.decide import DRAWN, Bucket
+from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS, Bucket
 from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.support.progress import duration
 
 # Tables are shown on a page of Prefect, too, which cuts off what is wider than its middle column.
 _GAINS = ["Labels", "Improved", "%", "Cost before", "after", "Change (%)"]
+_COMPARISON_NOTE = (
+    "Costs are means; the change is that of the mean cost. A size rules out a promotion if its mean cost has "
+    f"grown by more than the tolerance, significantly, on at least {LEAST_PAIRS} instances."
+)
 _DRIFT_NOTE = (
     "Numbers are the mean and, in parentheses, the 10th to 90th percentile. Zones are a grid of 4 by 4 over "
     "the city; the busiest is given by its column from the west and its row from the south. The distance is "
@@ -140,7 +144,8 @@ def comparison(metrics: TrialMetrics) -> str:
         for bucket in metrics.buckets
     ]
     header = ["Instances", "Number", "Champion", "Challenger", "Change (%)"]
-    return _section("Champion against challenger", header, rows)
+    section = _section("Champion against challenger", header, rows)
+    return f"{section}\n\n{_COMPARISON_NOTE}" if section else ""
 
 
 def drifts(metrics: TrialMetrics) -> str:

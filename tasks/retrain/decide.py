@@ -1,4 +1,8 @@
-"""Decision on a challenger from paired costs: significantly better on one part, worse on none."""
+"""Decision on a challenger from paired costs: significantly better on one part, significantly worse on none.
+
+The change of an instance is in percent of the champion's mean cost for its size: the mean of the changes is
+the change of the mean cost, so that tables, tests and reasons cannot contradict each other.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs, infinite if 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Mean costs of one part and size, and the mean change from champion to challenger in percent."""
+    """Mean costs of one part and size, and the change of the mean cost in percent."""
 
     part: str
     sizes: str
@@ -26,12 +30,18 @@ class Bucket:
     challenger: float
     change: float
 
+    @classmethod
+    def of(cls, part: str, sizes: str, rows: pd.DataFrame) -> Bucket:
+        """Return the bucket of ``rows``, those of one part and size of `changes`."""
+        means = (float(rows[column].mean()) for column in ("champion", "challenger", "change"))
+        return cls(part, sizes, len(rows), *means)
+
 
 @dataclass(frozen=True)
 class Decision:
     """Promotion or rejection of the challenger, with reasons and figures.
 
-    ``p_values`` are those of a one-sided paired t-test of the relative changes (Appendix "Test Statistics"),
+    ``p_values`` are those of a one-sided paired t-test of the changes (Appendix "Test Statistics"),
     corrected for skewness and, by Holm's method, for the number of parts; parts with too few pairs have none.
     """
 
@@ -45,28 +55,25 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     """Return the decision that follows from ``pairs``, one row per instance with `COLUMNS`.
 
     The challenger is promoted if it is better on the trial instances or on the fresh days (at the joint
-    level ``alpha``), solves every instance that the champion solves, and increases the mean cost of no size
-    by more than ``worst`` percent.
+    level ``alpha``), solves every instance that the champion solves, and is worse on no size: there, the mean
+    cost would be more than ``worst`` percent higher, on at least `LEAST_PAIRS` instances and significantly
+    (at the level ``alpha``). The fresh days count as one size, too, as few of them share a range.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
-    columns = ("champion", "challenger", "change")
-    buckets = tuple(
-        Bucket(str(part), str(sizes), len(rows), *(float(rows[column].mean()) for column in columns))
-        for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
-    )
+    groups = [
+        (str(part), str(sizes), rows) for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
+    ]
+    buckets = tuple(Bucket.of(*group) for group in groups)
     parts = {str(part): rows["change"].to_numpy() for part, rows in both.groupby("part", sort=False)}
     p_values = _holm({part: skewed_t_test(rows) for part, rows in parts.items() if len(rows) >= LEAST_PAIRS})
     against = []
     if len(lost):
         unsolved = f"{len(lost)} instances that the champion solves ({lost['name'].iloc[0]}, …)"
         against.append(f"the challenger does not solve {unsolved}")
-    against += [
-        f"worse by {bucket.change:.2f} % on {bucket.part} instances of {bucket.sizes} customers "
-        f"(tolerance: {worst:g} %)"
-        for bucket in buckets
-        if bucket.change > worst
-    ]
+    if sum(part == FRESH for part, *_ in groups) > 1:
+        groups.append((FRESH, "", both[both["part"] == FRESH]))
+    against += [reason for group in groups if (reason := _worse(*group, alpha, worst))]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
         shown = [f"{part}: p = {p:.3f}" for part, p in p_values.items()]
@@ -82,6 +89,15 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     return Decision(True, gains, buckets, p_values)
 
 
+def _worse(part: str, sizes: str, rows: pd.DataFrame, alpha: float, worst: float) -> str:
+    """Return the reason for which ``rows`` rule out a promotion, "" if they do not."""
+    change = rows["change"].to_numpy()
+    if len(change) < LEAST_PAIRS or change.mean() <= worst or (p := skewed_t_test(-change)) >= alpha:
+        return ""
+    named = f"{len(change)} {part} instances" + (f" of {sizes} customers" if sizes else "")
+    return f"worse by {change.mean():.2f} % on {named} (tolerance: {worst:g} %; p = {p:.3g})"
+
+
 def _holm(p_values: dict[str, float]) -> dict[str, float]:
     """Return ``p_values`` adjusted for multiple testing (Holm, 1979)."""
     adjusted, least = dict(p_values), 0.0
@@ -91,11 +107,15 @@ def _holm(p_values: dict[str, float]) -> dict[str, float]:
 
 
 def changes(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the pairs that both versions have solved, with columns ``change`` (percent) and ``sizes``."""
+    """Return the pairs that both versions have solved, with columns ``sizes`` and ``change``.
+
+    ``change`` is in percent of the mean cost of the champion for that part and size.
+    """
     both = pairs[np.isfinite(pairs["champion"]) & np.isfinite(pairs["challenger"])].copy()
-    both["change"] = 100 * (both["challenger"] / both["champion"] - 1)
     # driven days rarely share a size: they are grouped by ranges
     both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
+    mean = both.groupby(["part", "sizes"], sort=False)["champion"].transform("mean")
+    both["change"] = 100 * (both["challenger"] - both["champion"]) / mean
     return both
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, cost
 from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
@@ -47,7 +48,12 @@ class Round:
 
 
 def run_round(
-    store: Store, city: City, spec: ImproveSpec, number: int, cache: Path, launch: Launcher | None = None
+    store: Store,
+    city: StoredCity,
+    spec: ImproveSpec,
+    number: int,
+    cache: Path,
+    launch: Launcher | None = None,
 ) -> Round:
     """Run or resume round ``number`` of the loop ``spec``.
 

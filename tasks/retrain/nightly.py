@@ -29,6 +29,7 @@ class NightSummary:
     Without new days there are no metrics, and the decision is that of the last night, None before the first.
     """
 
+    city: str
     taken: Taken
     record: TrialRecord | None
     measured: TrialMetrics | None = None
@@ -54,16 +55,16 @@ def run_night(
     ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises as `trial_context`, `take_routes`
     and `run_trial`.
     """
-    with trial_context(store, city.city, spec) as context:
+    with trial_context(store, city, spec) as context:
         last = context.nights[-1] if context.nights else None
         taken = take_routes(
             store, city, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
         )
         learned, held_out = _split(taken.stored, spec.held_out_every)
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
-            return NightSummary(taken, last)
+            return NightSummary(city.name, taken, last)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
-        return NightSummary(taken, *run_trial(spec, context, trial, cache, launch))
+        return NightSummary(city.name, taken, *run_trial(spec, context, trial, cache, launch))
 
 
 def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:

@@ -57,7 +57,8 @@ class TrialSpec(StrictSpec):
     worst: float = Field(
         0.5,
         ge=0,
-        description="Largest increase of a size's mean cost, in percent, that a promotion tolerates",
+        description="Tolerated increase of a size's mean cost in percent; a larger one that is "
+        "significant rules out a promotion",
     )
     policy: PolicySpec | None = Field(
         None,

@@ -16,6 +16,7 @@ from pathlib import Path
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card, versions
@@ -42,12 +43,17 @@ class TrialContext:
     """
 
     store: Store
-    city: City
+    stored_city: StoredCity
     champion: ModelCard
     old: str
     nights: tuple[TrialRecord, ...]
     rounds: tuple[TrialRecord, ...]
     began: float
+
+    @property
+    def city(self) -> City:
+        """The city of the champion, or one that extends it."""
+        return self.stored_city.city
 
     def improved_labels(self) -> dict[Key, Label]:
         """Return labels of the old dataset that earlier rounds have improved, by instance."""
@@ -80,7 +86,7 @@ class Trial:
 
 
 @contextmanager
-def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialContext]:
+def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[TrialContext]:
     """Hold the lease for retraining, carry out pending promotions and yield the context.
 
     McvrpError if the lease is taken, or there is no champion of this city.
@@ -92,7 +98,7 @@ def trial_context(store: Store, city: City, spec: TrialSpec) -> Iterator[TrialCo
             tuple(_finish(store, model, record) for record in trial_records(store, model, kind))
             for kind in (layout.NIGHT, layout.ROUND)
         )
-        champion = _champion(store, city, model)
+        champion = _champion(store, city.city, model)
         # A champion from a trial was tuned on a few old labels: sample from the dataset that they came from.
         datasets = {record.name: record.old for record in (*nights, *rounds)}
         old = spec.old or datasets.get(champion.run, champion.dataset)
@@ -125,7 +131,8 @@ def run_trial(
     """
     store, city, champion = context.store, context.city, context.champion
     challenger = _published(store, spec.model, trial.name)
-    challenger = challenger or train(store, city, _tuning(spec, champion, trial), cache, launch).model
+    if challenger is None:
+        challenger = train(store, context.stored_city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
     if pairs is None:
         pairs = compared(store, city, spec, context.old, (champion, challenger), trial.name, trial.fresh)

@@ -11,6 +11,7 @@ from typing import Any
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.store.store import Store
@@ -67,18 +68,19 @@ class TrainSummary:
 
 
 def train(
-    store: Store, city: City, spec: TrainSpec, cache: Path, launch: Launcher | None = None
+    store: Store, city: City | StoredCity, spec: TrainSpec, cache: Path, launch: Launcher | None = None
 ) -> TrainSummary:
     """Train all unfinished phases of ``spec``, job after job, and publish the model.
 
-    Parameters and errors are those of `train_phase`.
+    Parameters and errors are those of `train_phase`; the model's card names a stored city.
     """
+    stored, city = (city, city.city) if isinstance(city, StoredCity) else (None, city)
 
     def train_whole(phase: PhaseSpec) -> PhaseSummary:
         return until_complete(lambda _: train_phase(store, city, spec, phase.name, cache, launch))
 
     phases = tuple(train_whole(phase) for phase in spec.phases)
-    return TrainSummary(spec.run, phases, publish(store, spec))
+    return TrainSummary(spec.run, phases, publish(store, spec, stored))
 
 
 def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
@@ -89,14 +91,23 @@ def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
     return replace(jobs[-1], began_at=jobs[0].began_at, seconds=sum(each.seconds for each in jobs))
 
 
-def publish(store: Store, spec: TrainSpec) -> ModelCard:
+def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> ModelCard:
     """Publish the weights of the run's last phase as a model version, unless one has them already.
 
-    McvrpError if the last phase is not finished.
+    Name and customers' ids of ``city`` are written to the model's card. McvrpError if the last phase is not
+    finished.
     """
     last = spec.phases[-1]
     final = finished(store, spec, last.name, f"model {spec.model!r}")
-    return export_model(store, spec.model, final, dataset=spec.dataset, rotation_trained=last.rotation)
+    return export_model(
+        store,
+        spec.model,
+        final,
+        dataset=spec.dataset,
+        rotation_trained=last.rotation,
+        city=city.name if city else None,
+        ids_sha256=city.ids_sha256(final.origin.city_id) if city else None,
+    )
 
 
 def train_phase(

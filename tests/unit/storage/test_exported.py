@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mcvrp.flows.cli.main import run
+from mcvrp.model.decoding import Greedy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.problem import City
-from mcvrp.storage.cities import find_city, load_city, save_city
-from mcvrp.storage.exported import export_folder, import_folder
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage import layout
+from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, stored_city
+from mcvrp.storage.exported import export_folder, folder_city, import_folder
 from mcvrp.storage.models.models import load_model, model_card, named_version, open_folder, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
@@ -53,13 +56,26 @@ def test_a_folder_is_complete_and_never_overwritten(store: Store, tmp_path: Path
     put_model(store, "small", CITY, version=1)
     store.delete("models")
     network, exported = load_model(tmp_path / "folder")
-    assert exported == card
+    assert (exported.city, replace(exported, city=None, ids_sha256=None)) == ("small", card)
     assert weights(network) == weights(before)
     assert load_city(folder, "small").city_id == CITY.city_id
     assert folder.get_json("config.json")["network"] == dict(card.network)
     readme = folder.get("README.md").decode()
     assert readme.startswith("---\nlibrary_name: mcvrp\n")
     assert 'mcvrp.load_model("FOLDER")' in readme
+
+
+def test_a_loaded_model_refuses_another_city(store: Store) -> None:
+    """Its node numbers are other places there; one that extends its city has the same."""
+    network, card = load_model(store, "small")
+    other = City.uniform(3, seed=1)
+    orders = [Instance(other.city_id, np.arange(1, 4, dtype=np.uint32), np.ones(3, np.uint16), 5)]
+    with pytest.raises(McvrpError, match=f"trained on city {card.city_id}, not on {other.city_id}"):
+        decode(network, other, orders, strategy=Greedy())
+    assert decode(network, other, orders, strategy=Greedy(), any_city=True)[0].best.routes
+    grown = City(np.concatenate([CITY.xy, CITY.xy[1:2]]), extends=(CITY.customers,))
+    with pytest.raises(McvrpError, match="the model knows 41 nodes"):
+        decode(network, grown, [], strategy=Greedy())
 
 
 def test_the_city_that_extends_a_removed_one_is_exported(store: Store, tmp_path: Path) -> None:
@@ -69,6 +85,82 @@ def test_the_city_that_extends_a_removed_one_is_exported(store: Store, tmp_path:
     card = model_card(store, "small")
     export_folder(store, card, Store.open(tmp_path / "folder"))
     assert find_city(Store.open(tmp_path / "folder"), card.city_id).city_id == CITY.city_id
+
+
+def shifted(city: City) -> Addresses:
+    """Return ids of the same places, shifted by one customer."""
+    numbers = range(1, city.customers + 1)
+    return Addresses(("depot", *(f"C{k % city.customers + 1}" for k in numbers)))
+
+
+def named(city: City) -> Addresses:
+    return Addresses(("depot", *(f"C{k}" for k in range(1, city.customers + 1))))
+
+
+@pytest.fixture
+def renumbered(store: Store) -> Store:
+    """A store with the model's city as "small", and a city of the same places with shifted ids as "aaa"."""
+    save_city(store, "small", CITY, named(CITY))
+    save_city(store, "aaa", CITY, shifted(CITY))
+    return store
+
+
+def put_ids(store: Store, city: str) -> None:
+    """Let the card of the model name ``city`` with its ids, as training does."""
+    card = model_card(store, "small")
+    ids = stored_city(store, city).ids_sha256(card.city_id)
+    store.put_json(layout.model_card("small", 1), asdict(replace(card, city=city, ids_sha256=ids)))
+
+
+@pytest.mark.parametrize("city", ["small", "aaa"])
+def test_a_model_is_exported_with_the_ids_of_its_own_city(
+    renumbered: Store, tmp_path: Path, city: str
+) -> None:
+    """Places and city id are equal: only the card tells which customer is where."""
+    put_ids(renumbered, city)
+    export_folder(renumbered, model_card(renumbered, "small"), Store.open(tmp_path / "folder"))
+    exported = folder_city(Store.open(tmp_path / "folder"))
+    assert exported.addresses.ids == stored_city(renumbered, city).addresses.ids
+    renumbered.delete(f"cities/{city}")
+    with pytest.raises(McvrpError, match="with other ids of customers than it was trained with"):
+        export_folder(renumbered, model_card(renumbered, "small"), Store.open(tmp_path / "other"))
+    assert Store.open(tmp_path / "other").list("") == []
+
+
+def test_a_renamed_city_and_one_that_was_extended_are_recognized(renumbered: Store, tmp_path: Path) -> None:
+    """By their ids, even beside a city of the old name that was renumbered since."""
+    put_ids(renumbered, "small")
+    card = model_card(renumbered, "small")
+    grown = City(np.concatenate([CITY.xy, [[0.1, 0.2]]]), extends=(CITY.customers,))
+    save_city(renumbered, "grown", grown, Addresses((*named(CITY).ids, "new")))
+    save_city(renumbered, "small", CITY, shifted(CITY))
+    export_folder(renumbered, card, Store.open(tmp_path / "folder"))
+    assert folder_city(Store.open(tmp_path / "folder")).name == "grown"
+
+
+def test_an_old_model_with_several_cities_needs_a_name(renumbered: Store, tmp_path: Path) -> None:
+    """Without a record of its ids, it is exported with the city that the user names; both are listed."""
+    card = model_card(renumbered, "small")
+    command = ["models", "export", "small", str(tmp_path / "folder"), "--store", renumbered.uri]
+    with pytest.raises(McvrpError, match=r"as aaa, small, with other ids of customers: give --city NAME"):
+        export_folder(renumbered, card, Store.open(tmp_path / "other"))
+    assert run(command) == 2
+    assert run([*command, "--city", "small"]) == 0
+    assert folder_city(Store.open(tmp_path / "folder")).addresses.ids == named(CITY).ids
+    save_city(renumbered, "far", City.uniform(CITY.customers, seed=9))
+    with pytest.raises(McvrpError, match="not city"):
+        export_folder(renumbered, card, Store.open(tmp_path / "third"), "far")
+
+
+def test_an_imported_model_brings_its_ids(renumbered: Store, tmp_path: Path) -> None:
+    """A city of the same places with other ids does not replace the model's own."""
+    put_ids(renumbered, "small")
+    export_folder(renumbered, model_card(renumbered, "small"), Store.open(tmp_path / "folder"))
+    there = Store.open(tmp_path / "there")
+    save_city(there, "aaa", CITY, shifted(CITY))
+    card = import_folder(open_folder(tmp_path / "folder"), there)
+    assert there.folders("cities") == ["aaa", "small"]
+    assert stored_city(there, "small").ids_sha256(CITY.city_id) == card.ids_sha256
 
 
 def test_a_folder_is_imported_once_as_the_next_version(folder: Path, tmp_path: Path) -> None:

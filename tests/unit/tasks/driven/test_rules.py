@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
@@ -41,6 +42,46 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
     assert day.instance.capacity == 10
     assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
     assert check(GOOD).rejected.empty
+
+
+@pytest.mark.parametrize(
+    ("dates", "read"),
+    [
+        (["21/02/2026", "03/02/2026"], ["2026-02-03", "2026-02-21"]),
+        (["02/21/2026", "02/03/2026"], ["2026-02-03", "2026-02-21"]),
+        (["3.2.2026", "2026-02-21"], ["2026-02-03", "2026-02-21"]),
+        (["02-02-2026"], ["2026-02-02"]),
+        (["03/02/2026"], []),
+        (["21/02/2026", "02/21/2026"], []),
+        (["21/02/2026", "99/99/2026"], ["2026-02-21"]),
+        (["21/02-2026", "٢١/02/2026"], []),
+    ],
+)
+def test_dates_of_a_file_agree_on_day_and_month(dates: list[str], read: list[str]) -> None:
+    """A file in which both orders are possible, or both occur, is not guessed at."""
+    rows: list[Row] = [(date, "a", 1, f"C{k}", 1, 10) for k, date in enumerate(dates, start=1)]
+    checked = check(rows)
+    assert [day.date.isoformat() for day in checked.days] == read
+    assert len(checked.rejected) == len(dates) - len(read)
+    assert checked.rejected["reason"].str.endswith("like 2026-01-31").all()
+
+
+@settings(max_examples=40)
+@given(st.sets(st.integers(0, 4)), st.integers(0, 2**32))
+def test_a_day_in_two_files_is_the_day_in_one(first: set[int], seed: int) -> None:
+    """Routes that a first file has are known in a second file of the whole day; the others are added."""
+    rng = np.random.default_rng(seed)
+    rows: list[Row] = [
+        (DAY, f"r{k}", stop, f"C{node}", int(rng.integers(1, 3)), 40)
+        for k, route in enumerate(np.array_split(rng.permutation(12) + 1, 5))
+        for stop, node in enumerate(route.tolist(), start=1)
+    ]
+    part = check([row for row in rows if int(row[1][1:]) in first]).days
+    taken = {datetime.date(2026, 2, 27): "first.csv"} if part else {}
+    rest = check(rows, taken=taken, orders=lambda _: part[0].instance)
+    assert rest.rejected.empty
+    assert rest.known == sum(day.instance.n for day in part)
+    assert sorted(int(i) for day in (*part, *rest.days) for i in day.instance.ids) == list(range(1, 13))
 
 
 CELLS = {

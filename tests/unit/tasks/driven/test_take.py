@@ -73,18 +73,69 @@ def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
 
 
 def test_rejected_rows_are_quarantined(store: Store) -> None:
-    """In a form that can be corrected and submitted again; a day of two files is taken from the first."""
+    """In a form that can be corrected and submitted again; of a day in two files, equal routes are known."""
     store.put("incoming/friday.csv", GOOD.encode())
     store.put("incoming/saturday.csv", MIXED.encode())
     store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
     _, saturday, late = take(store).receipts
-    assert (saturday.rows, saturday.rejected, late.days, late.rejected) == (2, 1, (), 3)
-    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", saturday.key))))
+    assert (saturday.rows, saturday.rejected) == (2, 1)
+    assert (late.days, late.rejected) == ((), 1)
+    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", saturday.quarantine))))
     assert aside["row"].tolist() == [3]
     assert aside["reason"].tolist() == ["customer 'C99' is not in the city"]
     assert set(HEADER.split(",")) <= set(aside.columns)
-    reasons = store.get(layout.driven_quarantine("lyon", late.key)).decode()
-    assert "day 2026-02-27 was already read from friday.csv" in reasons
+    reasons = store.get(layout.driven_quarantine("lyon", late.quarantine)).decode()
+    assert "its route serves customer 'C3', which the day has already, from friday.csv" in reasons
+
+
+BROKEN = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,b,1,C99,2,10\n2026-02-27,b,2,C3,2,10\n"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_broken_route_is_repaired_later(store: Store, whole: bool) -> None:
+    """Its corrected rows, or the whole day's, are added; the day is that of a file without an error."""
+    store.put("incoming/friday.csv", BROKEN.encode())
+    (first,) = take(store).receipts
+    assert (first.rejected, read_day(store, "lyon", FRIDAY).instance.ids.tolist()) == (2, [1])
+    corrected = BROKEN.encode()
+    if not whole:
+        corrected = store.get(layout.driven_quarantine("lyon", first.quarantine))
+    store.put("incoming/corrected.csv", corrected.replace(b"C99", b"C2"))
+    taken = take(store)
+    (second,) = taken.receipts
+    assert (second.rejected, second.days) == (0, ("2026-02-27",))
+    assert [day.source for day in taken.stored] == [f"{first.sha256}+{second.sha256}"]
+    assert list(driven_days(store, "lyon")) == list(taken.stored)
+    label = read_day(store, "lyon", FRIDAY)
+    assert label.solution == canonical(CITY, Solution.of([[1], [2, 3]]))
+    assert (label.instance.demands.tolist(), label.cost) == ([4, 2, 2], cost(CITY, label.solution))
+    before = everything(store)
+    assert take(store).receipts == ()
+    assert everything(store) == before
+
+
+def test_a_repair_has_the_capacity_of_its_day(store: Store) -> None:
+    store.put("incoming/friday.csv", BROKEN.encode())
+    store.put(
+        "incoming/later.csv",
+        BROKEN.replace("C99", "C2").replace("C1,", "C4,").replace(",10\n", ",12\n").encode(),
+    )
+    _, later = take(store).receipts
+    assert (later.days, later.rejected) == ((), 3)
+    reasons = store.get(layout.driven_quarantine("lyon", later.quarantine)).decode()
+    assert reasons.count("its capacity is 12, that of the day 10") == 3
+
+
+def test_what_was_not_ingested_is_one_sentence(store: Store) -> None:
+    """Reasons by number, with the files and the folder of the rows to correct."""
+    rows = "".join(f"2026-13-{day:02},a{day},1,C1,4,10\n" for day in range(1, 13))
+    store.put("incoming/dates.csv", f"{HEADER}\n{rows}2026-02-27,b,1,C98,2,10\n".encode())
+    store.put("incoming/bad.csv", b"day\n1\n")
+    lacks = take(store).lacks("driven/lyon/quarantine")
+    assert lacks.startswith("bad.csv was refused: bad.csv has no column date")
+    assert "13 rows in quarantine, 12 × date … is not a date like 2026-01-31 (dates.csv)" in lacks
+    assert "1 × customer … is not in the city (dates.csv)" in lacks
+    assert take(store).lacks("") == ""
 
 
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
@@ -190,14 +241,15 @@ def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
     assert everything(store) == whole
 
 
-@pytest.mark.parametrize("writes", range(4))
+@pytest.mark.parametrize("writes", range(7))
 def test_whoever_is_stopped_is_followed_by_the_same_result(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    two_days = GOOD + MIXED.removeprefix(f"{HEADER}\n")
+    two_days = BROKEN + MIXED.removeprefix(f"{HEADER}\n")
     undisturbed = Store.open(tmp_path / "undisturbed")
     for each in (store, undisturbed):
         each.put("incoming/both.csv", two_days.encode())
+        each.put("incoming/corrected.csv", BROKEN.replace("C99", "C2").encode())
     take(undisturbed)
 
     left = iter(range(writes))
@@ -211,7 +263,7 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
         return counted
 
     with monkeypatch.context() as patch:
-        for name in ("put", "put_new", "put_json"):
+        for name in ("put", "put_new", "put_json", "swap"):
             patch.setattr(Store, name, stopped(getattr(Store, name)))
         with pytest.raises(KeyboardInterrupt):
             take(store)

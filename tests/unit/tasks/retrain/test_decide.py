@@ -31,8 +31,8 @@ def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float =
     ("change", "reason"),
     [
         ({(DRAWN, 20): 0.0, (FRESH, 35): 0.0}, "no significant improvement"),
-        ({(DRAWN, 20): -2.0, (DRAWN, 50): 0.6}, "worse by 0.60 % on drawn instances of 50 customers"),
-        ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on fresh instances of 50–99 customers"),
+        ({(DRAWN, 20): -2.0, (DRAWN, 50): 0.6}, "worse by 0.60 % on 40 drawn instances of 50 customers"),
+        ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on 40 fresh instances of 50–99 customers"),
         ({(DRAWN, 20): 0.0, (FRESH, 35): -1.0}, "better by 1.00 % on fresh instances"),
     ],
 )
@@ -88,6 +88,39 @@ def test_two_parts_share_the_level() -> None:
         less, more = sorted(single, key=single.__getitem__)
         assert both[less] == min(1, 2 * single[less])
         assert both[more] == max(both[less], single[more])
+
+
+def test_a_few_days_rule_out_nothing() -> None:
+    """The mean of relative changes rises, the mean cost falls, and three days are no evidence."""
+    days = pd.DataFrame(
+        [
+            (FRESH, 22, "2026-01-05", 80_000.0, 82_000.0),
+            (FRESH, 24, "2026-01-06", 90_000.0, 91_800.0),
+            (FRESH, 45, "2026-01-07", 253_738.0, 248_093.0),
+        ],
+        columns=list(COLUMNS),
+    )
+    assert 100 * (days["challenger"] / days["champion"] - 1).mean() > 0.5
+    decision = decide(pd.concat([pairs({(DRAWN, 20): -2.0}), days]), alpha=0.05, worst=0.5)
+    assert decision.promote, decision.reasons
+    assert decision.buckets[1].change == pytest.approx(100 * (140_631 / 141_246 - 1))
+
+
+def test_days_of_several_sizes_rule_out_a_promotion_together() -> None:
+    """No range of sizes has 30 days, all together have."""
+    few = pairs({(FRESH, 30): 1.0, (FRESH, 70): 1.0}, count=20)
+    decision = decide(pd.concat([pairs({(DRAWN, 20): -2.0}), few]), alpha=0.05, worst=0.5)
+    assert [reason.split(" (")[0] for reason in decision.reasons] == ["worse by 1.00 % on 40 fresh instances"]
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e6), st.floats(0.5, 2), st.integers(15, 60)), min_size=1, max_size=40)
+)
+def test_the_change_of_a_size_is_that_of_its_mean_costs(days: list[tuple[float, float, int]]) -> None:
+    """No table contradicts itself, whatever the costs of its days."""
+    rows = [(FRESH, n, "day", cost, cost * ratio) for cost, ratio, n in days]
+    for bucket in decide(pd.DataFrame(rows, columns=list(COLUMNS)), alpha=0.05, worst=0.5).buckets:
+        assert bucket.change == pytest.approx(100 * (bucket.challenger / bucket.champion - 1), abs=1e-9)
 
 
 @settings(max_examples=30)

@@ -13,6 +13,7 @@ import pytest
 from mcvrp.flows.figures import improve_figures
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, cost
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import MODEL, SOLVED, Label, table_labels
 from mcvrp.storage.layout import ROUND
@@ -114,8 +115,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return store
 
 
+SMALL = StoredCity("small", CITY, Addresses.numbered(CITY.customers), "synthetic")
+
+
 def loop(store: Store, spec: ImproveSpec = SPEC) -> list[Round]:
-    return [run_round(store, CITY, spec, k, Path("/nowhere"), nudge) for k in range(1, spec.rounds + 1)]
+    return [run_round(store, SMALL, spec, k, Path("/nowhere"), nudge) for k in range(1, spec.rounds + 1)]
 
 
 def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, decided: list[bool]) -> None:

@@ -113,6 +113,27 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
         assert text in readme
 
 
+def test_the_next_night_learns_from_a_repaired_day(store: Store, decided: list[bool]) -> None:
+    """A broken route is missing in the first night's day; its corrected rows make it a new day."""
+    drive(store, 1, 8)
+    rows = store.get("incoming/routes.csv").decode().splitlines()
+    broken = [row.replace(",r1,1,C", ",r1,1,X") for row in rows]
+    store.put("incoming/routes.csv", "\n".join(broken).encode())
+    first = night(store)
+    assert "8 × customer … is not in the city (routes.csv)" in first.taken.lacks("")
+    assert not night(store).new
+    store.put(
+        "incoming/corrected.csv", "\n".join([rows[0], *(row for row in rows if ",r1," in row)]).encode()
+    )
+    second = night(store)
+    assert second.new
+    assert second.taken.lacks("") == ""
+    assert first.record
+    assert second.record
+    assert not set(first.record.days) & set(second.record.days)
+    assert len(first.record.days) == len(second.record.days)
+
+
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
     """Return the champion's cost on each trial instance (n, i)."""
     pairs = read_pairs(store, "small", trial)

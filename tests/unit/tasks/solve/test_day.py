@@ -122,9 +122,10 @@ def test_a_search_gets_its_share_of_the_remaining_time(monkeypatch: pytest.Monke
     limits.assert_called_once_with(2.0)
 
 
-def test_costs_that_depend_on_the_direction(network: FmMcvrp) -> None:
+def test_costs_that_depend_on_the_direction(network: FmMcvrp, monkeypatch: pytest.MonkeyPatch) -> None:
     """Costs come from the matrix, routes keep their direction, and PyVRP is the baseline."""
     city = one_way_city()
+    monkeypatch.setattr(network, "city_id", city.city_id)
     day = instance(12, city)
     result = routed(network, day, city, samples=8)
     assert infeasibility(day, result.solution) is None

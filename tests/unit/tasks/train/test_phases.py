@@ -18,6 +18,7 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.layout import label_spec, model_alias
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
@@ -74,6 +75,13 @@ def pretend(job: RankJob, progress: Progress, step: int | None = None) -> None:
 
 def forbidden(job: RankJob, progress: Progress) -> None:
     raise AssertionError("there was nothing left to train")
+
+
+def test_the_card_names_the_city_and_the_ids_of_its_customers(store: Store) -> None:
+    """Other customers at the same places have the same city id."""
+    city = StoredCity("lyon", CITY, Addresses.numbered(CITY.customers), "imported")
+    card = stage.train(store, city, small_spec(), UNUSED, pretend).model
+    assert (card.city, card.ids_sha256) == ("lyon", city.ids_sha256(CITY.city_id))
 
 
 def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Store) -> None:
