@@ -213,13 +213,13 @@ def _add_search(solve: _Parser) -> None:
     add("--version", "N|champion|latest", text)
     text = "number of samples (default: 100); 0: search without a model (default for a .vrp)"
     add("--samples", "S", text, type=int)
-    text = "time limit of decoding and search; the HGS comparison takes as long again (default: 10)"
+    text = "time limit of decoding and search; HGS takes as long again (default: 10)"
     add("--time-limit", "SECONDS", text, type=float)
     text = "post-optimization of the samples: local-search (default) or a solver that starts from them"
     add("--polish", "none|local-search|SOLVER", text)
     add("--start", "ROUTES", "initial routes: columns route, stop, customer")
     add("--seed", "N", "random seed (default: 0)", type=int)
-    text = "solve with HGS in equal time for comparison (default: yes)"
+    text = "let HGS search in equal time, too, and keep the cheapest routes (default: yes)"
     solve.add_argument("--hgs", action=argparse.BooleanOptionalAction, help=text)
     add("--out", "FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")
     text = "replace routes of other orders in the output folder"

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, gap
+from mcvrp.model.problem import City, cost, gap
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, folder_card, load_model, model_card
 from mcvrp.storage.models.registry import pointer
@@ -60,13 +60,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Compared:
-    """The same day solved by HGS or PyVRP from scratch; ``gap`` is that of our routes to it, in percent."""
+    """The same day solved by HGS or PyVRP from scratch, whose routes are ``written`` if they cost less.
+
+    ``gap`` is that of the routes of the model or of the search to them, in percent.
+    """
 
     label: str
     configuration: str
     cost: float
     gap: float
     routes: int
+    written: bool
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class SolveSummary:
     capacity: int
     routes: int
     utilisation: float  # demand over total capacity
-    cost: float
+    cost: float  # of the routes that are written: the cheapest
+    own_cost: float  # of the routes of the model or of the search, without the comparison
     samples: int
     best_sample: float | None
     polish: str
@@ -178,7 +183,7 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
 
 def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """Return the routes of a day; ``began`` is the `time.monotonic` at which the user's request began."""
-    from mcvrp.tasks.solve.search import baseline, route, searched, usual_search
+    from mcvrp.tasks.solve.search import baseline, cheapest, route, searched, usual_search
 
     spec, city, instance = planned.spec, planned.city, planned.day.instance
     first = planned.start.solution if planned.start else None
@@ -198,8 +203,9 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
         except SolverFailed as error:  # the routes are valid without a comparison
             notes.append(f"no comparison: {error}")
     seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
-    notes = [*_notes(planned, routed, other), *notes]
-    return Solved(planned, routed.solution, _summary(planned, routed, other, seconds, notes))
+    solution = cheapest(city, instance, [routed.solution, *([other.solution] if other else [])], spec)
+    notes = [*_notes(planned, routed, other, solution), *notes]
+    return Solved(planned, solution, _summary(planned, routed, other, solution, seconds, notes))
 
 
 def _network(store: Store, planned: Planned, card: ModelCard) -> FmMcvrp:
@@ -211,15 +217,20 @@ def _network(store: Store, planned: Planned, card: ModelCard) -> FmMcvrp:
 
 
 def _summary(
-    planned: Planned, routed: Routed, other: Baseline | None, seconds: Seconds, notes: Sequence[str]
+    planned: Planned,
+    routed: Routed,
+    other: Baseline | None,
+    solution: Solution,
+    seconds: Seconds,
+    notes: Sequence[str],
 ) -> SolveSummary:
     day, instance, card = planned.day, planned.day.instance, planned.card
-    demand, routes = int(instance.demands.sum()), len(routed.solution.routes)
+    demand, routes = int(instance.demands.sum()), len(solution.routes)
     compared = None
     if other:
         ours = gap(routed.cost, other.cost) if other.cost else 0.0
-        size = len(other.solution.routes)
-        compared = Compared(other.label, other.configuration, other.cost, ours, size)
+        size, written = len(other.solution.routes), solution != routed.solution
+        compared = Compared(other.label, other.configuration, other.cost, ours, size, written)
     return SolveSummary(
         orders=day.source,
         digest=planned.digest,
@@ -234,7 +245,8 @@ def _summary(
         capacity=instance.capacity,
         routes=routes,
         utilisation=demand / (routes * instance.capacity),
-        cost=routed.cost,
+        cost=cost(planned.city, solution),
+        own_cost=routed.cost,
         samples=routed.samples,
         best_sample=routed.sampled,
         polish=routed.polish,
@@ -246,7 +258,7 @@ def _summary(
     )
 
 
-def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator[str]:
+def _notes(planned: Planned, routed: Routed, other: Baseline | None, solution: Solution) -> Iterator[str]:
     """Yield caveats of the routes, one sentence each."""
     day, card, spec, n = planned.day, planned.card, planned.spec, planned.day.instance.n
     yield from day.notes
@@ -268,7 +280,7 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None) -> Iterator
     if routed.samples < spec.samples:
         yield f"time limit {spec.time_limit:g} s: {routed.samples:,} of {spec.samples:,} samples were drawn"
     if spec.limits.given:
-        longest = length_text(longest_route(planned.city, routed.solution), planned.city.unit)
+        longest = length_text(longest_route(planned.city, solution), planned.city.unit)
         yield f"the routes satisfy {limits_text(spec.limits)}; the longest is {longest}"
     if other and not planned.city.symmetric:
         yield f"compared with {other.label}, because HGS supports symmetric costs only"

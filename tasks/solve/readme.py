@@ -103,14 +103,16 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
         f"average utilization {100 * summary.utilisation:.1f} %",
         "cost": length_text(summary.cost, unit),
-        "solved by": _solved_by(summary),
+        "found by": _solved_by(summary),
     }
     if summary.best_sample is not None and summary.polish != "none":
         figures["best sample"] = f"{length_text(summary.best_sample, unit)} before post-optimization"
     if other:
-        figures[f"{other.label}, equal time"] = (
-            f"{length_text(other.cost, unit)}, {other.routes:,} routes; our gap {other.gap:+.2f} %"
-        )
+        second, by = other.cost, f"{other.label}, searching from scratch"
+        if other.written:
+            second, by, figures["found by"] = summary.own_cost, figures["found by"], by
+        behind = gap(second, summary.cost) if summary.cost else 0.0
+        figures["in equal time"] = f"{length_text(second, unit)} by {by} ({behind:+.2f} %)"
     if best := summary.best_known:
         figures["best known"] = f"{length_text(best, unit)}; our gap {gap(summary.cost, best):+.2f} %"
     steps = [(seconds.start_up, "start-up"), (seconds.decoding, "decoding"), (seconds.polishing, "search")]

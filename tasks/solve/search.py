@@ -86,7 +86,7 @@ def route(
     # samples that violate a limit come last: they are starts of a search, but not answers
     samples = sorted(best, key=lambda each: (bool(spec.limits.broken(city, each)), best[each]))
     polished = _polished(city, instance, samples, spec, spec.time_limit - decoding, clock.share())
-    solution = _cheapest(city, instance, [samples[0], *polished], spec)
+    solution = cheapest(city, instance, [samples[0], *polished], spec)
     total, price = clock.seconds(), cost(city, solution)
     times = decoding, total - decoding, clock.fair()
     return Routed(solution, price, len(costs), min(costs), *times, spec.polish, device)
@@ -104,7 +104,7 @@ def searched(city: City, instance: Instance, spec: SolveSpec, start: Solution | 
         if not spec.limits.given:
             raise
         answers = []  # the start may be within them
-    solution = _cheapest(city, instance, [*answers, *starts], spec)
+    solution = cheapest(city, instance, [*answers, *starts], spec)
     price, seconds, fair = cost(city, solution), clock.seconds(), clock.fair()
     return Routed(solution, price, 0, None, 0.0, seconds, fair, name, search.device)
 
@@ -182,7 +182,7 @@ def _polished(
     return []
 
 
-def _cheapest(city: City, instance: Instance, solutions: list[Solution], spec: SolveSpec) -> Solution:
+def cheapest(city: City, instance: Instance, solutions: list[Solution], spec: SolveSpec) -> Solution:
     """Return the cheapest feasible one of ``solutions`` within the limits; SolverFailed if there is none."""
     wrong = [infeasibility(instance, solution) for solution in solutions]
     if solutions and all(wrong):

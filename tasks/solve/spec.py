@@ -68,7 +68,7 @@ class SolveSpec(StrictSpec):
     polish: Annotated[str, OneOf(polishes)] = Field(
         LOCAL_SEARCH, description="Post-optimization of the samples"
     )
-    hgs: bool = Field(True, description="Solve the day with HGS in equal time for comparison")
+    hgs: bool = Field(True, description="Let HGS search in equal time, too, and keep the cheapest routes")
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mcvrp.model.decoding import Sampling, decode
 from mcvrp.model.errors import McvrpError
@@ -21,6 +22,7 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
 from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
+from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.search import Routed, _polished, _SearchClock, baseline, route
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solvers.hgs import HGS
@@ -141,9 +143,27 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
     assert (summary.lines, summary.customers, summary.demand, summary.capacity) == (4, 3, 12, 10)
     assert summary.utilisation == pytest.approx(12 / (summary.routes * 10))
     assert summary.compared is not None
-    assert summary.compared.gap == pytest.approx(100 * (summary.cost / summary.compared.cost - 1))
+    assert summary.compared.gap == pytest.approx(100 * (summary.own_cost / summary.compared.cost - 1))
     assert any("2 orders of customer '3' merged into one of 6" in note for note in summary.notes)
     assert any("trained on 20 to 24 customers and this day has 3" in note for note in summary.notes)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 30), st.sampled_from(["none", "local-search"]))
+def test_the_cheapest_routes_are_written_whoever_found_them(
+    store: Store, seed: int, n: int, polish: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    orders = {int(k): int(rng.integers(1, 9)) for k in rng.permutation(40)[:n] + 1}
+    solved = solved_day(store, orders, 12, samples=2, polish=polish, time_limit=0.05, seed=seed)
+    summary, day = solved.summary, solved.planned.day.instance
+    assert summary.compared is not None
+    assert infeasibility(day, solved.solution) is None
+    assert summary.cost == cost(CITY, solved.solution) == min(summary.own_cost, summary.compared.cost)
+    assert summary.compared.written == (summary.compared.cost < summary.own_cost)
+    figures = solve_figures(summary)
+    assert figures["found by"].startswith("HGS" if summary.compared.written else "model small")
+    assert "(+" in figures["in equal time"]
 
 
 @pytest.mark.parametrize(("polish", "search"), [("local-search", "hgs"), ("pyvrp", "pyvrp")])
