@@ -110,7 +110,7 @@ def routes(desk: Place, case: Case) -> Act:
     def act() -> str:
         (receipt,) = _take(desk.store)
         assert (receipt.days, receipt.refused) == ((DAY,), None)
-        aside = pd.read_csv(io.BytesIO(desk.store.get(layout.driven_quarantine("town", receipt.key))))
+        aside = pd.read_csv(io.BytesIO(desk.store.get(layout.driven_quarantine("town", receipt.quarantine))))
         day = read_day(desk.store, "town", datetime.date.fromisoformat(DAY))
         assert receipt.rows == day.instance.n + len(aside)
         return "; ".join(f"row {row}: {why}" for row, why in zip(aside["row"], aside["reason"], strict=True))

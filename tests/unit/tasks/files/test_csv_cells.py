@@ -80,7 +80,7 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
     store.put("incoming/bad.parquet", parquet(night))
     [receipt] = take_routes(store, town, today=TODAY).receipts
     assert receipt.rejected == len(orders)
-    data = store.get(f"driven/town/quarantine/{receipt.key}.csv")
+    data = store.get(f"driven/town/quarantine/{receipt.quarantine}.csv")
     assert harmless(data)
     store.put("incoming/again.csv", data.replace(b"'=cmd|' /C calc'!A0", b"2026-02-26"))
     [receipt] = take_routes(store, town, today=TODAY).receipts
