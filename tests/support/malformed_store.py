@@ -38,11 +38,7 @@ ROWS = (  # two good routes and a bad one, with its expected reasons
     _rows("no such day", "2026-02-30,east,1,C5,1,10", "date '2026-02-30' is not a date like 2026-01-31"),
     _rows("a day to come", "2026-03-02,east,1,C5,1,10", "date '2026-03-02' is in the future"),
     _rows("a day of old", "1926-02-27,east,1,C5,1,10", "date '1926-02-27' is before the year 2000"),
-    _rows(
-        "a customer of a known day",
-        f"{BEFORE},east,1,C1,9,10",
-        "'C1', which the day has already, from before",
-    ),
+    _rows("a customer of a known day", f"{BEFORE},east,1,C9,2,10", "'C9', which the day has already, from"),
     _rows("stop 0", f"{_EAST},0,C5,1,10", "stop '0' is not a whole number from 1 to 65,535"),
     _rows("half a demand", f"{_EAST},1,C5,1.5,10", "demand '1.5' is not a whole number from 1 to 65,535"),
     _rows("a negative demand", f"{_EAST},1,C5,-1,10", "demand '-1' is not a whole number"),
