@@ -112,7 +112,7 @@ def make(folder: Path, mcvrp: list[str]) -> None:
         whole = [*mcvrp, *command, "--preset", "smoke", "--store", str(store)]
         with (folder / f"{command[0]}.log").open("w") as log:
             done = subprocess.run(whole, env=environment, stdout=log, stderr=subprocess.STDOUT)
-        if done.returncode:
+        if done.returncode > (command[0] == "nightly"):  # which ends with 1, as there are rows to refuse
             sys.exit(f"{shlex.join(whole)} ended with {done.returncode}: see {log.name}")
         print(f"{command[0]:8} {time.monotonic() - began:4.0f} s", file=sys.stderr)
 
