@@ -1,11 +1,12 @@
 """The exceptions that a user can act on; the command prints their message as one sentence."""
 
+import difflib
 import re
 from collections.abc import Sequence
 from reprlib import Repr
 
 LONGEST = 300  # characters of a message, whatever its input
-_VALUE = 40  # characters of a value that is quoted
+_VALUE, _CHOICES = 40, 150  # characters of a value that is quoted, of valid choices
 _LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user and password: everything before the last @
 
 
@@ -84,6 +85,17 @@ def enumerated(
         if len(line) <= most:
             return line
     return brief(texts[0], most - len(end)) + end
+
+
+def nearest(word: str, choices: Sequence[str], title: str) -> str:
+    """Return a suggestion for the unknown ``word``: the most similar of ``choices``, otherwise all."""
+    close = difflib.get_close_matches(word, choices, n=1)
+    return f"did you mean {close[0]}?" if close else f"{title}: {enumerated(choices, ', ', _CHOICES)}"
+
+
+def alternatives(name: str, names: Sequence[str]) -> str:
+    """Return the existing ``names`` for the unknown ``name``: " (did you mean lyon?)", "" without any."""
+    return f" ({nearest(name, names, 'there are')})" if names else ""
 
 
 def without_logins(text: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
@@ -160,7 +160,10 @@ def load_city(store: Store, name: str) -> City:
 def stored_city(store: Store, name: str) -> StoredCity:
     """Return the city ``name`` with its addresses; errors as `load_city`."""
     if not has_city(store, name):
-        raise McvrpError(f"no city {name!r} in {store.url()}: run mcvrp city create, or mcvrp city import")
+        others = alternatives(name, store.folders("cities"))
+        raise McvrpError(
+            f"no city {name!r} in {store.url()}{others}: run mcvrp city create, or mcvrp city import"
+        )
     card = read_document(store, layout.city_card(name), CityCard, CITY, named="city's card", hint=_AGAIN)
     path, matrix = layout.city_path(name), None
     table = read_parquet(store, path, named="city", hint=_AGAIN)

@@ -30,6 +30,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code (see `McvrpError`)."""
     verbose, began = "--verbose" in arguments, time.monotonic()
     try:
+        if not arguments:
+            parser().print_help()
+            return McvrpError.exit_code
         options = parser().parse_args(arguments, argparse.Namespace(began=began))
         settings.prepare(verbose=verbose)
         from mcvrp.flows.cli.commands import execute

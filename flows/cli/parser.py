@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError, brief, shown
+from mcvrp.model.errors import McvrpError, brief, nearest, shown
 
 _NUMBERS: dict[type[float], tuple[str, str]] = {
     int: (r"[+-]?[0-9]{1,18}", "an integer such as 20"),
@@ -40,6 +40,11 @@ class _Parser(argparse.ArgumentParser):
         commands = super().add_subparsers(**options)
         commands.type = str  # all arguments of the subcommand pass here, too
         return commands
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            suggestion = nearest(str(value), list(map(str, action.choices)), "there are")
+            raise argparse.ArgumentError(action, f"there is no {shown(value)}; {suggestion}")
 
     def error(self, message: str) -> NoReturn:
         hint = self.hint or f"see {self.prog} --help"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -10,10 +9,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import LONGEST, brief, enumerated, shown
+from mcvrp.model.errors import LONGEST, brief, nearest, shown
 
 FieldPath = tuple[str | int, ...]
-_NAME, _VALUE, _CHOICES = 80, 60, 150  # characters of a field's name, of its value, of the valid choices
+_NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 _PREFIX = 60  # characters in front of a sentence: the name of a file
 
 # Expected values by the type of pydantic's error; {names} come from the error's context.
@@ -69,12 +68,6 @@ def first_of(errors: Sequence[FieldError]) -> str:
 def dotted(path: FieldPath) -> str:
     """Return ``path`` as in ``--set``: "train.phases.0.lr"."""
     return brief(".".join(map(str, path)), _NAME)
-
-
-def nearest(word: str, choices: Sequence[str], title: str) -> str:
-    """Return a suggestion for the unknown ``word``: the most similar of ``choices``, otherwise all."""
-    close = difflib.get_close_matches(word, choices, n=1)
-    return f"did you mean {close[0]}?" if close else f"{title}: {enumerated(choices, ', ', _CHOICES)}"
 
 
 def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel]) -> str:

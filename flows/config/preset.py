@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import tomllib
 from collections.abc import Sequence
@@ -11,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mcvrp.flows.config.errors import dotted, field_errors, first_of, nearest
+from mcvrp.flows.config.errors import dotted, field_errors, first_of
 from mcvrp.flows.config.spec import PipelineSpec, contradictions
-from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.model.errors import McvrpError, brief, nearest, reason, shown
 from mcvrp.storage.store.local import require_file
 from mcvrp.storage.store.parsing import parse_toml
 
@@ -72,6 +73,7 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     """
     path = _locate(name)
     data = _read(path)
+    written = copy.deepcopy(data)
     parsed = [Override.parse(text) for text in overrides]
     for override in parsed:
         _apply(data, override, path.name)
@@ -82,10 +84,23 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
         errors = field_errors(error, PipelineSpec, data)
     if errors:
         field = errors[0].path
-        overridden = any(field[: len(override.path)] == override.path for override in parsed if field)
+        overridden = any(
+            field[: len(override.path)] == override.path
+            or (override.path[: len(field)] == field and not _has(written, field))  # a field of no section
+            for override in parsed
+            if field
+        )
         sentence = f"{'--set' if overridden else path.name}: {first_of(errors)}"
         raise McvrpError(sentence)
     return spec
+
+
+def _has(data: Any, path: Sequence[str | int]) -> bool:
+    for part in path:
+        if not isinstance(data, dict) or part not in data:
+            return False
+        data = data[part]
+    return True
 
 
 def _locate(name: str) -> Path:

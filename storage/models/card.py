@@ -72,8 +72,9 @@ class ModelCard:
         An extended city may have as many nodes as the network has output classes.
         """
         if not city.accepts(self.city_id):
+            own = f"{self.city!r} ({self.city_id})" if self.city else self.city_id
             raise McvrpError(
-                f"model {self.name!r} version {self.version} routes city {self.city_id}, "
+                f"model {self.name!r} version {self.version} routes city {own}, "
                 f"not city {city.city_id}: name a model of this city, or train one"
             )
         classes = self.network.get("classes")

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, overload
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
@@ -133,7 +133,8 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
     """
     numbers = versions(store, name)
     if not numbers:
-        raise McvrpError(f"there is no model {name!r} in {store.url()}: run mcvrp train")
+        others = alternatives(name, store.folders("models"))
+        raise McvrpError(f"there is no model {name!r} in {store.url()}{others}: run mcvrp train")
     listed = ", ".join(map(str, numbers))
     if version in ALIASES:
         alias = version

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, alternatives, reason
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.label_files import LabelFile
@@ -47,7 +47,9 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
     city is not in the store.
     """
     if not store.list(layout.label_dir(dataset)):
-        raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
+        others = alternatives(dataset, store.folders("labels"))
+        where = store.url("labels")
+        raise McvrpError(f"there is no dataset {dataset!r} in {where}{others}: run mcvrp label")
     try:
         spec, city_id = stored_spec(store, dataset)
     except StoreError:

@@ -106,7 +106,7 @@ class HGS(LimitedSearch):
         options = self._options(hard) | {
             "initial_solutions": self._initial_solutions(instance, fleet, starts),
             "num_vehicles": fleet,
-            "seed": seed,
+            "seed": seed % 2**31,  # an int of C
         }
         if self.longest_route is not None:
             _, factor = scaled_costs(city, instance)

@@ -91,7 +91,7 @@ class LKH3:
                 tour_file=str(tour_file),
                 max_trials=self.iterations or instance.n,
                 runs=self.runs,
-                seed=seed,
+                seed=seed % 2**31,
             )
         except Exception as error:  # the package raises bare Exceptions and parser errors
             raise SolverFailed(

@@ -45,7 +45,7 @@ class PyVRP(LimitedSearch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PenaltyBoundWarning)  # infeasible results are handled below
             result = pyvrp.solve(
-                data, stop, seed=seed, collect_stats=False, display=False, initial_solution=first
+                data, stop, seed=seed % 2**32, collect_stats=False, display=False, initial_solution=first
             )
         if not result.is_feasible():
             raise SolverFailed("PyVRP found no feasible routes")

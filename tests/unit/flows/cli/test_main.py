@@ -78,8 +78,8 @@ def stored(folder: Path) -> list[Path]:
         ("ui --notify hooks.example.org", ["--notify", "https://"]),
         ("ui --database mysql://host/name", ["--database", "postgresql://"]),
         ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
-        ("", ["COMMAND"]),
-        ("rnu", ["rnu", "run"]),
+        ("rnu", ["there is no 'rnu'; did you mean run?"]),
+        ("models exprt", ["there is no 'exprt'; did you mean export?"]),
         ("run --prseet smoke", ["--prseet"]),
         ("city", ["create|import|extend", "mcvrp city --help"]),
         ("models laptop", ["'laptop'", "run mcvrp models show MODEL"]),  # as before there were subcommands
@@ -98,6 +98,11 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
     assert err.count("\n") == 1
     assert all(part in err for part in said), err
     assert stored(tmp_path) == [tmp_path / "file"]
+
+
+def test_the_bare_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == 2
+    assert capsys.readouterr().out.startswith("usage: mcvrp")
 
 
 def test_the_plan_is_printed_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,6 +154,17 @@ def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) ->
     assert find_city(store, child.city_id).customers == 6
 
 
+def test_an_unknown_city_is_answered_with_those_there_are(store: Store) -> None:
+    with pytest.raises(McvrpError, match=r"no city 'lyn' in [^:]*: run mcvrp city create"):
+        load_city(store, "lyn")
+    for name in ("lyon", "metz"):
+        save_city(store, name, City.uniform(3, seed=1))
+    with pytest.raises(McvrpError, match=r"no city 'lyn' in .* \(did you mean lyon\?\)"):
+        load_city(store, "lyn")
+    with pytest.raises(McvrpError, match=r"no city 'x' in .* \(there are: lyon, metz\)"):
+        load_city(store, "x")
+
+
 def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
     with pytest.raises(McvrpError, match=r"no city 'c' in .*: run mcvrp city create"):
         load_city(store, "c")

@@ -50,6 +50,14 @@ def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
     assert infeasibility(instance, thrifty(n).search(CITY, instance, i)) is None
 
 
+@pytest.mark.parametrize("solver", [HGS(iterations=5), PyVRP(iterations=5)])
+@pytest.mark.parametrize("seed", [0, 2**31, 2**32, 2**70])
+def test_seeds_may_have_any_size(solver: HGS | PyVRP, seed: int) -> None:
+    """Those of the libraries have 31 and 32 bits."""
+    day = draw(HALVES, 20, 0)
+    assert infeasibility(day, solver.search(CITY, day, seed)) is None
+
+
 def test_a_second_run_is_as_good_as_any() -> None:
     """As PyVRP, in the mean within one per cent."""
     gaps = []
