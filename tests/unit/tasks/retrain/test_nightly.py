@@ -257,7 +257,8 @@ def test_a_killed_night_is_completed(
         if module is trial:
             champion = pointer(there, "small", "champion").version
             assert (champion, pointer(there, "small", "challenger").version) in ((1, 2), (2, None))
-        assert promoted_once(there, meanwhile) == ([1, 2, 3] if meanwhile else [1, 2])
+        # three versions: a number that was reserved before the kill may stay unused
+        assert len(promoted_once(there, meanwhile)) == 2 + meanwhile
 
 
 @pytest.mark.parametrize("most", [6, pytest.param(80, marks=pytest.mark.slow)])
