@@ -57,7 +57,7 @@ def refused(uri: str, *, writable: bool = True) -> str:
     ("changes", "message"),
     [
         ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "wrong secret key.*: check AWS_ACCESS_KEY_ID"),
-        ({"AWS_ACCESS_KEY_ID": "unknown"}, "unknown access key.*: check AWS_ACCESS_KEY_ID"),
+        ({"AWS_ACCESS_KEY_ID": "NOSUCHKEY"}, "unknown access key.*: check AWS_ACCESS_KEY_ID"),
         ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, "credentials.*: set AWS_ACCESS_KEY_ID"),
         ({"AWS_SECRET_ACCESS_KEY": None}, "AWS_SECRET_ACCESS_KEY"),
         ({"AWS_PROFILE": "absent"}, "absent.*AWS_PROFILE"),
