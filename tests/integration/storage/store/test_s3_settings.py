@@ -56,7 +56,7 @@ def refused(uri: str, *, writable: bool = True) -> str:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "wrong secret key.*: check AWS_ACCESS_KEY_ID"),
+        ({"AWS_SECRET_ACCESS_KEY": "WRONGSECRET"}, "wrong secret key.*: check AWS_ACCESS_KEY_ID"),
         ({"AWS_ACCESS_KEY_ID": "NOSUCHKEY"}, "unknown access key.*: check AWS_ACCESS_KEY_ID"),
         ({"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, "credentials.*: set AWS_ACCESS_KEY_ID"),
         ({"AWS_SECRET_ACCESS_KEY": None}, "AWS_SECRET_ACCESS_KEY"),
