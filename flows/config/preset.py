@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import tomllib
 from collections.abc import Sequence
@@ -73,7 +72,6 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     """
     path = _locate(name)
     data = _read(path)
-    written = copy.deepcopy(data)
     parsed = [Override.parse(text) for text in overrides]
     for override in parsed:
         _apply(data, override, path.name)
@@ -83,7 +81,7 @@ def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:
     except ValidationError as error:
         errors = field_errors(error, PipelineSpec, data)
     if errors:
-        field = errors[0].path
+        field, written = errors[0].path, _read(path)  # without the overrides
         overridden = any(
             field[: len(override.path)] == override.path
             or (override.path[: len(field)] == field and not _has(written, field))  # a field of no section

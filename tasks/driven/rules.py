@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -38,6 +37,14 @@ class CheckedDay:
 
 
 @dataclass(frozen=True)
+class KnownDay:
+    """Orders of a day in the store, and the name of the file that they were read from."""
+
+    file: str
+    orders: Instance
+
+
+@dataclass(frozen=True)
 class CheckedRoutes:
     """Each row is in a day or ``rejected``, as it was between the columns ``row`` (number) and ``reason``.
 
@@ -62,22 +69,20 @@ def check_routes(
     nodes: Mapping[str, int],
     *,
     today: datetime.date,
-    taken: Mapping[datetime.date, str] = MappingProxyType({}),
-    orders: Callable[[datetime.date], Instance] | None = None,
+    stored: Callable[[datetime.date], KnownDay | None] = lambda date: None,
 ) -> CheckedRoutes:
     """Return the valid days of ``table``, and its invalid rows with reasons.
 
     The table has one row per stop with `COLUMNS` as text, and any others; its index has the row numbers.
-    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected. Days that are already
-    ``taken``, with the file that each came from, take further routes, of customers that are not among their
-    ``orders``: the days returned are what is to be added.
+    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected. A day that is
+    ``stored`` takes further routes, of customers without an order that day: what is returned is to be added.
     """
     rows = _Rows.of(table, nodes)
     _check_cells(rows, today)
     repeats = _check_repeats(rows)
     for date in rows.valid_rows["day"].drop_duplicates().dt.date:
-        if orders and date in taken:
-            _check_taken(rows, date, taken[date], orders)
+        if day := stored(date):
+            _check_stored(rows, date, day)
     _check_whole_routes(rows, faulty=rows.reasons.notna() & ~repeats)
     good = rows.valid_rows
     days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
@@ -175,20 +180,15 @@ def _check_cells(rows: _Rows, today: datetime.date) -> None:
     rows.reject(values["node"] == DEPOT, cell["customer"] + " is the depot: list only customers")
 
 
-def _check_taken(
-    rows: _Rows, date: datetime.date, name: str, orders: Callable[[datetime.date], Instance]
-) -> None:
-    """Find the known routes of a day that was read from the file ``name``; reject what contradicts it."""
-    of_day = rows.valid_rows
+def _check_stored(rows: _Rows, date: datetime.date, day: KnownDay) -> None:
+    """Find the routes that the stored ``day`` has, and reject those that contradict it."""
+    before, of_day = day.orders, rows.valid_rows
     of_day = of_day[of_day["day"] == pd.Timestamp(date)]
-    if of_day.empty:
-        return
-    before = orders(date)
     served = of_day["node"].map(dict(zip(before.ids.tolist(), before.demands.tolist(), strict=True)))
     equal = (served == of_day["demand"]) & (of_day["capacity"] == before.capacity)
     known = equal.fillna(False).astype(bool).groupby(of_day["route"]).transform("all")
     rows.known.loc[of_day.index] |= known
-    others = f"', which the day has already, from {name}"
+    others = f"', which the day has already, from {day.file}"
     customer = "its route serves customer '" + rows.text["customer"] + others
     rows.reject_groups(_ROUTE, served.notna() & ~known, customer)
     capacity = of_day["capacity"].astype("string")

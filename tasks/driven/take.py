@@ -31,7 +31,7 @@ from mcvrp.storage.driven import (
     write_receipt,
 )
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.tasks.driven.rules import COLUMNS, check_routes
+from mcvrp.tasks.driven.rules import COLUMNS, KnownDay, check_routes
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, read_vrp
@@ -70,7 +70,7 @@ class Taken:
         ]
         if rows := sum(each.rejected for each in self.receipts):
             parts.append(
-                f"{rows:,} rows in quarantine, {listed(kinds)}: correct and submit them again, {where}"
+                f"{rows:,} rows in quarantine, {listed(kinds)}: correct them in {where} and submit them again"
             )
         return "; ".join(parts)
 
@@ -159,14 +159,14 @@ def _write(
 ) -> IntakeReceipt:
     """Write days and quarantine of one file, add its days to ``days``, and return its receipt."""
     others = {day.date: day for day in days.values() if day.source != receipt.sha256}
-    checked = check_routes(
-        table,
-        city.city,
-        city.addresses.node_of,
-        today=today,
-        taken={date: names.get(day.sources[0], "another file") for date, day in others.items()},
-        orders=lambda date: read_day(store, city.name, date).instance,
-    )
+
+    def stored(date: datetime.date) -> KnownDay | None:
+        if (day := others.get(date)) is None:
+            return None
+        orders = read_day(store, city.name, date).instance
+        return KnownDay(names.get(day.sources[0], "another file"), orders)
+
+    checked = check_routes(table, city.city, city.addresses.node_of, today=today, stored=stored)
     for day in checked.days:
         routes, before = (day.instance, day.solution), others.get(day.date)
         written: StoredDay | None

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Solution, infeasibility
-from mcvrp.tasks.driven.rules import COLUMNS, CheckedRoutes, check_routes
+from mcvrp.tasks.driven.rules import COLUMNS, CheckedRoutes, KnownDay, check_routes
 
 CITY = City.uniform(12, seed=1)
 NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
@@ -77,8 +77,7 @@ def test_a_day_in_two_files_is_the_day_in_one(first: set[int], seed: int) -> Non
         for stop, node in enumerate(route.tolist(), start=1)
     ]
     part = check([row for row in rows if int(row[1][1:]) in first]).days
-    taken = {datetime.date(2026, 2, 27): "first.csv"} if part else {}
-    rest = check(rows, taken=taken, orders=lambda _: part[0].instance)
+    rest = check(rows, stored=lambda _: KnownDay("first.csv", part[0].instance) if part else None)
     assert rest.rejected.empty
     assert rest.known == sum(day.instance.n for day in part)
     assert sorted(int(i) for day in (*part, *rest.days) for i in day.instance.ids) == list(range(1, 13))

@@ -114,6 +114,20 @@ def test_a_broken_route_is_repaired_later(store: Store, whole: bool) -> None:
     assert everything(store) == before
 
 
+def test_a_day_is_repaired_after_its_city_was_extended(store: Store) -> None:
+    """A later customer may be on the corrected route; the day is then one of the extended city."""
+    store.put("incoming/friday.csv", BROKEN.encode())
+    take(store)
+    grown = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
+    extended = StoredCity("lyon", grown, LYON.addresses.extended(["C99"], None), "imported")
+    store.put("incoming/again.csv", BROKEN.replace(",b,", ",c,").encode())
+    taken = take_routes(store, extended, today=TODAY)
+    assert (taken.days, taken.stored[0].city_id) == (["2026-02-27"], grown.city_id)
+    label = read_day(store, "lyon", FRIDAY)
+    assert label.solution == canonical(grown, Solution.of([[1], [13, 3]]))
+    assert label.cost == cost(grown, label.solution)
+
+
 def test_a_repair_has_the_capacity_of_its_day(store: Store) -> None:
     store.put("incoming/friday.csv", BROKEN.encode())
     store.put(
