@@ -48,7 +48,7 @@ class HGS(LimitedSearch):
 
     Parameters
     ----------
-    time_limit, iterations
+    time_limit, iterations, tuned
         As in `LimitedSearch`. A run with a time limit does not restart.
     fleet
         Maximum number of vehicles: "default" is HGS-CVRP's ceil(1.3 total demand / capacity) + 3, or more
@@ -74,6 +74,7 @@ class HGS(LimitedSearch):
     elite: int | None = None
     savings: int | None = None
     label: ClassVar[str] = "HGS"
+    solver: ClassVar[str] = "hgs"
     costs: ClassVar[Costs] = "symmetric"
     version: ClassVar[str] = f"hybgensea {version('hybgensea')}"
 

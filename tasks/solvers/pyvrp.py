@@ -33,7 +33,7 @@ class PyVRP(LimitedSearch):
 
     Parameters
     ----------
-    time_limit, iterations, fleet, longest_route
+    time_limit, iterations, tuned, fleet, longest_route
         As in `LimitedSearch`. The default fleet is one vehicle per customer; HGS-CVRP's bound was no better.
     granular
         Number of nearest neighbours in local search (50 by default).
@@ -45,12 +45,13 @@ class PyVRP(LimitedSearch):
     granular: int | None = None
     savings: int | None = None
     label: ClassVar[str] = "PyVRP"
+    solver: ClassVar[str] = "pyvrp"
     version: ClassVar[str] = f"pyvrp {version('pyvrp')}"
 
     @property
     def configuration(self) -> str:
         """Program, budget, fleet and scale in one line."""
-        settings = settings_text(granular=self.granular, savings=self.savings)
+        settings = settings_text(None, self.granular, None, self.savings)
         return f"{self.version}, {self.settings}{settings}, {SCALED}, whole distances"
 
     def _solution(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:

@@ -12,8 +12,7 @@ from typing import Any
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.solvers.budgets import Budget, settings_for
-from mcvrp.tasks.solvers.searches import checked_budget
+from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
 from mcvrp.tasks.solvers.solver import (
     NO_LIMITS,
     USE_PYVRP,
@@ -39,7 +38,7 @@ class SolverEntry:
     ----------
     takes
         Arguments of the class that settings may set: time_limit (seconds per run), iterations, fleet,
-        population, granular, elite, savings (as in HGS), budget (a named combination of the others).
+        population, granular, elite, savings, tuned (as in HGS), budget (a named combination of the others).
     seconds
         Estimated seconds on one core for a budget and a number of customers; a module-level function, as
         the entry is pickled.
@@ -118,7 +117,7 @@ SOLVERS = Registry(
         "hgs": SolverEntry(
             "HGS",
             "mcvrp.tasks.solvers.hgs:HGS",
-            takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget"),
+            takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget", "tuned"),
             costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
             limits=("fleet", "longest_route"),
@@ -126,7 +125,7 @@ SOLVERS = Registry(
         "pyvrp": SolverEntry(
             "PyVRP",
             "mcvrp.tasks.solvers.pyvrp:PyVRP",
-            takes=("time_limit", "iterations", "granular", "savings"),
+            takes=("time_limit", "iterations", "granular", "savings", "tuned"),
             starts=1,
             limits=("fleet", "longest_route"),
         ),
@@ -155,8 +154,8 @@ def finishers() -> tuple[str, ...]:
 def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
     """Return the best search for ``n`` customers of ``city`` in ``seconds`` of processor time of one core.
 
-    Raises McvrpError if ``seconds`` is not positive.
+    HGS, or PyVRP if costs depend on the direction, with settings for the size and the time. Raises McvrpError
+    if ``seconds`` is not positive.
     """
-    checked_budget(seconds, None)
-    settings = settings_for(n, seconds, city.symmetric)
-    return SOLVERS[settings.solver].search(time_limit=seconds, **settings.options(), **limits.given)
+    solver = "hgs" if city.symmetric else "pyvrp"
+    return SOLVERS[solver].search(**tuned_budget(solver, n, seconds).options(), **limits.given)

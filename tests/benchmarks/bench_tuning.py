@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mcvrp.model.random import philox_key
-from mcvrp.tasks.solvers.budgets import settings_of
+from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.searches import LimitedSearch
@@ -45,16 +45,17 @@ CELLS = {  # seconds by customers
     400: (0.05, 0.2, 1.0, 5.0, 10.0),
     1000: (0.5, 2.0, 5.0, 15.0),
 }
+Settings = dict[str, float]
 SEEDS = {"tune": 101, "verdict": 202}  # of the days
 OWN = "HGS"
 MOST_DAYS = 20  # of a cell
-CANDIDATES = [
+CANDIDATES: list[Settings] = [
     {"population": population, "granular": granular, "savings": savings}
     for population in (16, 8, 4, 2)  # of equals, the first is chosen
     for granular in (10, 15)
     for savings in (1, 8)
 ]
-VARIATIONS = [  # of HGS-CVRP's other fields, and further values
+VARIATIONS: list[Settings] = [  # of HGS-CVRP's other fields, and further values
     {"elite": 1},
     {"elite": 8},
     {"lambda_": 10},
@@ -122,9 +123,6 @@ def day_instances(stage: str, n: int, days: int) -> Sequence[Any]:
     return instances_of(CITY, n, days, seed=SEEDS[stage])
 
 
-Settings = dict[str, float]
-
-
 def halved(runs: Runs, n: int, seconds: float, candidates: list[Settings], limit: float) -> list[Settings]:
     """Return the candidates by successive halving within about ``limit`` seconds, the best first."""
     rounds = max(1, math.ceil(math.log2(len(candidates))))
@@ -178,10 +176,10 @@ def verdict(runs: Runs, cells: Mapping[int, Sequence[float]], days: int, limit: 
             shown = int(min(days, max(3, limit / (4 * seconds))))
             costs = {}
             for name, kind in solvers.items():
-                tuned = settings_of(name, n, seconds)
+                tuned = tuned_budget(name, n, seconds)
                 costs[name] = runs.of("verdict", n, seconds, name, shown, partial(kind, seconds))
-                make = partial(kind, seconds, **tuned.options())
-                costs[f"{name} tuned"] = runs.of("verdict", n, seconds, str(tuned), shown, make)
+                make = partial(kind, **tuned.options())
+                costs[f"{name} tuned"] = runs.of("verdict", n, seconds, tuned.description + name, shown, make)
             own, ours, *pyvrp = costs.values()
             difference = Gap.of(ours, np.array(own))
             gaps = [runs.gap("verdict", n, each) for each in (own, ours, *pyvrp)]

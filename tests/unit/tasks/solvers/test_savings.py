@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.tasks.solvers.budgets import Settings, settings_for, settings_of
+from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
@@ -115,10 +115,11 @@ def test_limits_and_costs_choose_the_search() -> None:
         tuned_search(UNIFORM, 100, 0)
 
 
-@given(n=st.integers(1, 10_000), seconds=st.floats(1e-6, 1e6), symmetric=st.booleans())
-def test_every_size_and_time_has_settings(n: int, seconds: float, symmetric: bool) -> None:
-    settings = settings_for(n, seconds, symmetric)
-    assert settings.solver == ("hgs" if symmetric else "pyvrp")
-    assert settings.granular is None or settings.granular >= 1
-    assert settings.population is None or settings.population >= 2
-    assert settings_of("lkh3", n, seconds) == Settings("lkh3")
+@given(n=st.integers(1, 10_000), seconds=st.floats(1e-6, 1e6))
+def test_every_size_and_time_has_settings(n: int, seconds: float) -> None:
+    hgs = tuned_budget("hgs", n, seconds)
+    assert HGS(**hgs.options()) == HGS(seconds, tuned=True).for_size(n)
+    assert min(hgs.population or 0, hgs.granular or 0) >= 2
+    assert hgs.savings
+    assert Budget(seconds, tuned="hgs").sized(n) == hgs
+    assert tuned_budget("lkh3", n, seconds) == Budget(seconds)
