@@ -115,16 +115,17 @@ def _value(parser: _Parser, name: str, metavar: str | None, text: str, **kind: t
 def _common(*, inherited: bool = False) -> _Parser:
     """Return the common options; of a subcommand whose command has them, too, with ``inherited`` defaults."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS if inherited else None)
-    text = "smoke, laptop, evening, gpu, paper or a TOML file (default: laptop)"
+    text = "smoke, laptop, evening, gpu, paper or a TOML file (default: the last one used on the store, "
+    text += "otherwise laptop)"
     _value(common, "--preset", "NAME|FILE.toml", text)
     text = "folder or s3://bucket/prefix (default: $MCVRP_STORE, otherwise ./store)"
     _value(common, "--store", "URI", text)
-    text = "override a field of the preset, such as label.count=500 (repeatable)"
+    text = "override a field of the preset, such as label.count=500; an empty value unsets it (repeatable)"
     common.add_argument("--set", action="append", metavar="KEY=VALUE", dest="overrides", help=text)
     common.add_argument("--json", action="store_true", help="print the result as one JSON document on stdout")
     common.add_argument("--verbose", action="store_true", help="show log output of libraries, and tracebacks")
     if not inherited:
-        common.set_defaults(preset="laptop", overrides=[])
+        common.set_defaults(preset=None, overrides=[])
     return common
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.output import Outcome, aligned, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
-from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
@@ -74,7 +75,8 @@ def _exported(options: argparse.Namespace) -> Store | None:
 
 
 def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
-    preset = load_preset(options.preset, options.overrides)
+    folder_or_vrp = is_vrp(options.orders) or "/" in (options.model or "")
+    _, preset = preset_of(options, STAGES["solve"].sections, stored=not folder_or_vrp)
     fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:
         fields["version"] = version

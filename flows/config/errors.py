@@ -9,11 +9,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import LONGEST, brief, nearest, shown
+from mcvrp.model.errors import InvalidFields, brief, nearest, shown
 
 FieldPath = tuple[str | int, ...]
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
-_PREFIX = 60  # characters in front of a sentence: the name of a file
 
 # Expected values by the type of pydantic's error; {names} come from the error's context.
 _EXPECTED = {
@@ -56,18 +55,30 @@ def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[s
     by_field: dict[FieldPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
+    above = {path[:-1] for path in by_field}  # pydantic counts only valid members of a list
+    by_field = {
+        path: details
+        for path, details in by_field.items()
+        if path not in above or details[0]["type"] != "too_short"
+    }
     return [FieldError(path, _sentence(path, details, model)) for path, details in by_field.items()]
 
 
-def first_of(errors: Sequence[FieldError]) -> str:
-    """Return the first of ``errors`` and the number of the others."""
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return brief(errors[0].text, LONGEST - _PREFIX - len(more)) + more
+def invalid(errors: Sequence[FieldError]) -> InvalidFields:
+    """Return ``errors`` as one exception."""
+    return InvalidFields([error.text for error in errors])
 
 
 def dotted(path: FieldPath) -> str:
     """Return ``path`` as in ``--set``: "train.phases.0.lr"."""
     return brief(".".join(map(str, path)), _NAME)
+
+
+def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
+    """Return whether ``model`` has an optional field at ``path`` that is unset by default."""
+    above, name = _model_at(path[:-1], model), path[-1]
+    field = above.model_fields.get(name) if above and isinstance(name, str) else None
+    return field is not None and not field.is_required() and field.default is None
 
 
 def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel]) -> str:
