@@ -84,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("plan", "estimate the cost of a run")
     _add_city(commands)
+    _add_preset(commands)
     _add_inspect(add("inspect", "describe artifacts of the store"))
     verify = add("verify", "verify every label of a dataset")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
@@ -152,6 +153,18 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         _value(command, "file", None, "addresses; store:PATH for a file in the store")
         _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
         _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
+
+
+def _add_preset(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "write a preset for a city of the store"
+    preset = commands.add_parser("preset", help=text, description=f"{text.capitalize()}.")
+    actions = preset.add_subparsers(dest="action", required=True, metavar="new")
+    made = _command(actions, "new", "write NAME.toml, a preset for a city of the store", [_common()])
+    _value(made, "name", "NAME", "name of the preset, its labels, training, model and benchmark")
+    _value(made, "--city", "NAME", "name of the city (default: the preset's)")
+    text = "customers per day (default: those of --history, otherwise of the driven days in the store)"
+    made.add_argument("--sizes", nargs=2, type=int, metavar=("LO", "HI"), help=text)
+    _value(made, "--history", "FILE", "past orders with the columns date and customer")
 
 
 def _add_inspect(inspect: _Parser) -> None:

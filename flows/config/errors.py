@@ -113,7 +113,7 @@ def _field_path(loc: FieldPath, model: type[BaseModel]) -> FieldPath:
             path.append(part)
         elif current is not None:
             path.append(part)
-            current = _submodel(part, current)
+            current = submodel(part, current)
     return tuple(path)
 
 
@@ -121,11 +121,12 @@ def _model_at(path: FieldPath, model: type[BaseModel]) -> type[BaseModel] | None
     current: type[BaseModel] | None = model
     for part in path:
         if isinstance(part, str):
-            current = _submodel(part, current) if current else None
+            current = submodel(part, current) if current else None
     return current
 
 
-def _submodel(name: str, model: type[BaseModel]) -> type[BaseModel] | None:
+def submodel(name: str, model: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the model in the type of the field ``name`` of ``model``, None if it has none."""
     field = model.model_fields.get(name)
     return _model_of(field.annotation) if field else None
 

@@ -100,7 +100,8 @@ class CitySpec(StrictSpec):
     def _one_source(self) -> Self:
         if self.addresses and self.source == "synthetic":
             raise ValueError(
-                "a synthetic city has no addresses: set source = imported, or unset them (--set city.addresses=)"
+                "a synthetic city has no addresses: set source = imported, or unset them "
+                "(--set city.addresses=)"
             )
         return self
 

@@ -179,9 +179,9 @@ class LabelSpec(OrdersSpec):
 
 
 def _unsupported(solver: str, name: str, value: object, solvers: str) -> str:
-    if name == "time_limit":
-        return f"{solver} does not support time_limit: give iterations if it supports them, or unset it (--set label.time_limit=)"
     unset = f"unset it (--set label.{name}=)"
+    if name == "time_limit":
+        return f"{solver} does not support time_limit: give iterations if it supports them, or {unset}"
     return f"{name} = {value} is only supported by {solvers}, the solver is {solver}: {unset}"
 
 
