@@ -59,7 +59,7 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store, capsys: pytest.C
 
 
 def test_sizes_are_the_customers_per_day(place: Store) -> None:
-    """Of a history, otherwise of the driven days; a customer with two orders on a day is one."""
+    """Those of a history, otherwise of the driven days; a customer with two orders on a day is one."""
     rows = [(f"2026-03-0{day}", f"C{k}") for day in range(1, 5) for k in range(24 + day)]
     lines = [f"{date},{name}" for date, name in [*rows, rows[0]]]
     Path("orders.csv").write_text("\n".join(["date,customer", *lines]) + "\n")
@@ -102,7 +102,7 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
         ("lyon --history bare.csv", "bare.csv lacks a column date: add it, or give --sizes"),
-        ("lyon --set label.count=1", "change the fields there instead of --set"),
+        ("lyon --set label.count=1", "omit the option, and change its fields there"),
         ("lyon --preset laptp", "did you mean laptop?"),
         ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
         ("hamlet", "label.largest = 15: no capacity rule for 15 customers"),
