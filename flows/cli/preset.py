@@ -38,7 +38,9 @@ _NAMES = ("label.dataset", "train.run", "train.dataset", "train.model", "benchma
 def new(options: argparse.Namespace) -> Outcome:
     """Write NAME.toml, a whole preset for a city, to the current folder; an existing file is kept."""
     if options.overrides:
-        raise McvrpError("--set: mcvrp preset new writes a file: omit the option, and change its fields there")
+        raise McvrpError(
+            "--set: mcvrp preset new writes a file: omit the option, and change its fields there"
+        )
     store, name = reading(options), layout.checked_name("preset", options.name)
     city, file = stored_city(store, options.city or name), Path(f"{name}.toml")
     sizes, source = _sizes(store, city.name, options)

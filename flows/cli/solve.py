@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import threading
+from importlib import import_module
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,7 +15,8 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError
+from mcvrp.flows.server.interrupt import first_signal_raises
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
@@ -27,15 +30,17 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
 ROUTES = "routes"  # default parent of output folders
-_OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed", "fleet", "longest_route")
+_OPTIONS = ("by", "version", "samples", "time_limit", "seed", "fleet", "longest_route")
 
 
 def solve(options: argparse.Namespace) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     if options.time_window:
         raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
-    preset, spec = _specs(options)
+    if options.replaced:
+        raise McvrpError(options.replaced)
     folder = _exported(options)
+    preset, spec = _specs(options, stored=not folder)
     city = options.city or (None if is_vrp(options.orders) else preset.city.name)
     if folder and not options.city:  # it contains its city, so that no store is needed
         store, city = folder, folder_city(folder).name
@@ -47,7 +52,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     planned = plan_day(
         store,
         city,
-        folder or options.model or preset.train.model,
+        folder or options.model or (preset.train.model if spec.samples else None),
         options.orders,
         options.capacity,
         spec,
@@ -56,7 +61,10 @@ def solve(options: argparse.Namespace) -> Outcome:
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
-    solved = solve_day(store, planned, options.began)
+    # what draws the map is imported while others search
+    threading.Thread(target=import_module, args=("mcvrp.tasks.solve.map",), daemon=True).start()
+    with first_signal_raises():
+        solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
     notes = [*solved.summary.notes, *filter(None, [replaced])]
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
@@ -74,9 +82,9 @@ def _exported(options: argparse.Namespace) -> Store | None:
     return open_folder(model)
 
 
-def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
-    folder_or_vrp = is_vrp(options.orders) or "/" in (options.model or "")
-    _, preset = preset_of(options, STAGES["solve"].sections, stored=not folder_or_vrp)
+def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, SolveSpec]:
+    stored &= not is_vrp(options.orders) or bool(options.city or options.samples)
+    _, preset = preset_of(options, STAGES["solve"].sections, stored=stored)
     fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:
         fields["version"] = version
@@ -86,5 +94,7 @@ def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
     try:
         return preset, SolveSpec.model_validate(data)
     except ValidationError as error:
-        first = field_errors(error, SolveSpec, data)[0]
-        raise McvrpError(f"--{str(first.path[0]).replace('_', '-')}: {first.text}") from None
+        errors = field_errors(error, SolveSpec, data)
+        raise InvalidFields(
+            [f"--{str(each.path[0]).replace('_', '-')}: {each.text}" for each in errors]
+        ) from None
