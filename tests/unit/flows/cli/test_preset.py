@@ -102,7 +102,7 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
         ("lyon --history bare.csv", "bare.csv lacks a column date: add it, or give --sizes"),
-        ("lyon --set label.count=1", "omit the option, and change its fields there"),
+        ("lyon --set label.count=1", "omit the option, change its fields there"),
         ("lyon --preset laptp", "did you mean laptop?"),
         ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
         ("hamlet", "label.largest = 15: no capacity rule for 15 customers"),
