@@ -32,15 +32,12 @@ from mcvrp.tasks.support.progress import duration
 _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
 _ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
-_NAMES = ("label.dataset", "train.run", "train.dataset", "train.model", "benchmark.run")
 
 
 def new(options: argparse.Namespace) -> Outcome:
     """Write NAME.toml, a whole preset for a city, to the current folder; an existing file is kept."""
     if options.overrides:
-        raise McvrpError(
-            "--set: mcvrp preset new writes a file: omit the option, and change its fields there"
-        )
+        raise McvrpError("--set: mcvrp preset new writes a file: omit the option, change its fields there")
     store, name = reading(options), layout.checked_name("preset", options.name)
     city, file = stored_city(store, options.city or name), Path(f"{name}.toml")
     sizes, source = _sizes(store, city.name, options)
@@ -65,8 +62,7 @@ def new(options: argparse.Namespace) -> Outcome:
         with file.open("x", encoding="utf-8") as written:
             written.write(f"{head}# All fields: docs/settings.md\n{_text(data)}")
     except OSError as error:
-        why = f"{file} cannot be written ({reason(error)})"
-        raise McvrpError(f"{why}: choose another name or folder, or remove it") from None
+        raise McvrpError(f"{file} cannot be written ({reason(error)}): choose another name") from None
     text = f"{aligned(figures)}\n\n{file}: run mcvrp run --preset {file}"
     return Outcome({"preset": str(file), "base": base.name, "plan": plain(plan)}, text)
 
@@ -91,11 +87,8 @@ def _counts(store: Store, file: str) -> list[int]:
     table = read_tabular(*file_bytes(store, file))
     date, customer = table.column("date"), table.column("customer", "id")
     if date is None or customer is None:
-        raise McvrpError(
-            f"{table.name} lacks a column {'customer' if date else 'date'}: add it, or give --sizes"
-        )
-    orders = table.frame[[date, customer]].drop_duplicates()
-    return orders.groupby(date).size().tolist()
+        raise McvrpError(f"{table.name} needs the columns date and customer: add them, or give --sizes")
+    return table.frame[[date, customer]].drop_duplicates().groupby(date).size().tolist()
 
 
 def _possible(sizes: Range, city: City) -> Range:
@@ -108,8 +101,7 @@ def _possible(sizes: Range, city: City) -> Range:
 def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
     """Change names and sizes of ``data``, a preset, for as many labels in all, and a solver for ``city``."""
     label, train, benchmark = data["label"], data["train"], data["benchmark"]
-    for section, _, field in (named.partition(".") for named in _NAMES):
-        data[section][field] = name
+    label["dataset"] = train["run"] = train["dataset"] = train["model"] = benchmark["run"] = name
     if "held_out" in train:
         train["held_out"] = f"{name}-held-out"
     (old, last), (low, high), phases = (label["smallest"], label["largest"]), sizes, train["phases"]

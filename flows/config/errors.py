@@ -53,14 +53,11 @@ class FieldError:
 def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[str, Any]) -> list[FieldError]:
     """Return the errors of ``data``, the input of ``model``, one per field."""
     by_field: dict[FieldPath, list[ErrorDetails]] = {}
-    for detail in error.errors(include_url=False):
-        by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
-    above = {path[:-1] for path in by_field}  # pydantic counts only valid members of a list
-    by_field = {
-        path: details
-        for path, details in by_field.items()
-        if path not in above or details[0]["type"] != "too_short"
-    }
+    faults = error.errors(include_url=False)
+    above = {detail["loc"][:-1] for detail in faults}
+    for detail in faults:
+        if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
+            by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
     return [FieldError(path, _sentence(path, details, model)) for path, details in by_field.items()]
 
 

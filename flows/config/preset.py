@@ -70,14 +70,22 @@ class Preset:
     name: str
     toml: str
 
+    def __post_init__(self) -> None:
+        parse_toml(self.toml)  # ValueError if it is not TOML
+
     @classmethod
     def read(cls, name: str) -> Preset:
-        """Return an included preset such as "laptop", or that of a path that ends in ".toml".
-
-        McvrpError if it does not exist or is not TOML.
-        """
-        path = _locate(name)
-        return cls(path.name if path.parent != FOLDER else name, _read(path))
+        """Return an included preset, or that of a path that ends in ".toml"; McvrpError if it is neither."""
+        path, file = _locate(name), brief(Path(name).name, 100)
+        try:
+            require_file(path, _MAX_BYTES)
+            return cls(file, path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise McvrpError(f"{file} cannot be read: {reason(error)}; check the file") from None
+        except ValueError as error:
+            raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
 
     @classmethod
     def chosen(cls, name: str | None, store: Store | None) -> Preset:
@@ -95,12 +103,7 @@ class Preset:
         if (document := store.find(path)) is None:
             return None
         hint = "remove it, or select a preset (--preset)"
-        last = as_document(document, cls, store.url(path), named="preset", hint=hint)
-        try:
-            parse_toml(last.toml)
-        except ValueError as error:
-            raise McvrpError(f"{store.url(path)} has a preset that is not TOML ({error}): {hint}") from None
-        return last
+        return as_document(document, cls, store.url(path), named="preset", hint=hint)
 
     def record(self, store: Store) -> None:
         """Make this preset the default of commands on ``store``; of several writers the last one decides."""
@@ -110,15 +113,8 @@ class Preset:
     def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
         """Return the spec with ``overrides`` of single fields, "label.count=500", "train.phases.0.lr=1e-3".
 
-        Parameters
-        ----------
-        sections
-            Sections that are needed; the others are not checked, and the spec lacks them. (): all.
-
-        Raises
-        ------
-        InvalidFields
-            Naming each invalid field: its file, the field, the value, the expected value.
+        Only ``sections`` are checked, and the spec lacks the others; (): all. InvalidFields with the origin,
+        the value and the expected value of each invalid field.
         """
         data, sections, sentences = parse_toml(self.toml), sections or SECTIONS, list[str]()
         for text in overrides:
@@ -156,20 +152,6 @@ def _locate(name: str) -> Path:
             "file"
         )
     return FOLDER / f"{name}.toml"
-
-
-def _read(path: Path) -> str:
-    name = brief(path.name, 100)
-    try:
-        require_file(path, _MAX_BYTES)
-        parse_toml(text := path.read_text(encoding="utf-8"))
-        return text
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise McvrpError(f"{name} cannot be read: {reason(error)}; check the file") from None
-    except ValueError as error:
-        raise McvrpError(f"{name} is not valid TOML: {error}; correct it") from None
 
 
 def _toml_value(text: str) -> Any:

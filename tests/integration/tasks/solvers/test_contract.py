@@ -168,12 +168,13 @@ def test_limits_that_it_claims_are_kept(name: str, limit: str) -> None:
     entry, (day,) = SOLVERS[name], days(20)
     free = searched(name, day, Limits())
     assert isinstance(free, Solution)
-    value = {"fleet": len(free.routes), "longest_route": longest_route(CITY, free)}[limit]
+    value: Any = {"fleet": len(free.routes), "longest_route": longest_route(CITY, free)}[limit]
     assert entry.keeps(Limits(**{limit: value})) == (limit in entry.limits)
     if limit not in entry.limits:
         return
     for share in (1.0, 0.9, 0.01):
-        limits = Limits(**{limit: max(1, int(share * value)) if limit == "fleet" else share * value})
+        narrow: Any = max(1, int(share * value)) if limit == "fleet" else share * value
+        limits = Limits(**{limit: narrow})
         for starts in ((), (free,)):
             solution = searched(name, day, limits, starts)
             if isinstance(solution, SolverFailed):

@@ -101,7 +101,7 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
-        ("lyon --history bare.csv", "bare.csv lacks a column date: add it, or give --sizes"),
+        ("lyon --history bare.csv", "bare.csv needs the columns date and customer: add them"),
         ("lyon --set label.count=1", "omit the option, change its fields there"),
         ("lyon --preset laptp", "did you mean laptop?"),
         ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
