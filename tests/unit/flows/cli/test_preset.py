@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.preset import Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.flows.server import deployments
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import load_city, save_city
 from mcvrp.storage.driven import write_day
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import LabelSummary
 
 
 @pytest.fixture
@@ -118,3 +120,45 @@ def test_what_cannot_be_made_is_refused(
     assert cli.run(["preset", "new", *arguments.split()]) == 2
     assert said in capsys.readouterr().err
     assert [path.read_text() for path in Path().glob("*.toml")] == ["kept"]
+
+
+def test_a_command_that_writes_records_its_preset(
+    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before its flow, which may be killed, and after its checks; later commands say which one they use."""
+    made()
+    seen: list[Preset | None] = []
+
+    def run(*_: object, **__: object) -> LabelSummary:
+        seen.append(Preset.last_used(place))
+        return LabelSummary("d", 3, 3, 1.0, 1.0, 1)
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", run)
+    assert cli.run(["label", "--preset", "smoke"]) == 2  # there is no city smoke
+    assert Preset.last_used(place) is None
+    assert cli.run(["label", "--preset", "lyon.toml", "--set", "label.count=5"]) == 0
+    assert seen == [Preset.read("lyon.toml")]
+    capsys.readouterr()
+    assert cli.run(["plan"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "preset: lyon.toml, the last one used on this store; --preset selects another\n"
+    assert out.splitlines()[0].split() == ["preset", "lyon.toml"]
+    assert cli.run(["plan", "--preset", "smoke"]) == 0
+    assert capsys.readouterr().err == ""
+    place.put("preset.json", b"{")
+    assert cli.run(["plan"]) == 2
+    assert "remove it, or select a preset (--preset)" in capsys.readouterr().err
+
+
+def test_forms_of_the_ui_have_the_last_preset_of_its_store(
+    place: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered: list[str] = []
+    monkeypatch.setattr(deployments, "register", lambda spec: registered.append(spec.city.name) or [])
+    made()
+    for arguments in ([], ["--last-of", "store"]):
+        assert deployments.main(arguments) == 0
+    Preset.read("lyon.toml").record(place)
+    for arguments in ([], ["--last-of", "store"], ["--last-of", "store", "--preset", "smoke"]):
+        assert deployments.main(arguments) == 0
+    assert registered == ["laptop", "laptop", "laptop", "lyon", "smoke"]
