@@ -45,11 +45,12 @@ def new(options: argparse.Namespace) -> Outcome:
     base = Preset.read(options.preset or (_LARGER if large else DEFAULT))
     base.spec()  # valid, even if it is the user's own
     data = parse_toml(base.toml)
-    sizes = _possible(sizes or (data["label"]["smallest"], data["label"]["largest"]), city.city)
+    sizes = sizes or (data["label"]["smallest"], data["label"]["largest"])
+    sizes = _possible(sizes[0], city.city), _possible(sizes[1], city.city)
     _fit(data, name, sizes, city.city)
     data["city"] = {"name": city.name, "source": "imported"}
-    spec = Preset(file.name, _text(data)).spec()
-    require_sizes(spec, city.city)
+    text = "".join(f"{line}\n" for line in _lines(data, PipelineSpec, "", set()))
+    require_sizes(spec := Preset(file.name, text).spec(), city.city)
     plan = make_plan(spec, file.name, city=city.city)
     figures = {
         "city": f"{city.name}, {plan.customers:,} customers",
@@ -60,11 +61,11 @@ def new(options: argparse.Namespace) -> Outcome:
     head = "".join(f"# {key}: {value}\n" for key, value in figures.items())
     try:
         with file.open("x", encoding="utf-8") as written:
-            written.write(f"{head}# All fields: docs/settings.md\n{_text(data)}")
+            written.write(f"{head}# All fields: docs/settings.md\n{text}")
     except OSError as error:
         raise McvrpError(f"{file} cannot be written ({reason(error)}): choose another name") from None
-    text = f"{aligned(figures)}\n\n{file}: run mcvrp run --preset {file}"
-    return Outcome({"preset": str(file), "base": base.name, "plan": plain(plan)}, text)
+    document = {"preset": str(file), "base": base.name, "plan": plain(plan)}
+    return Outcome(document, f"{aligned(figures)}\n\n{file}: run mcvrp run --preset {file}")
 
 
 def _sizes(store: Store, city: str, options: argparse.Namespace) -> tuple[Range | None, str]:
@@ -91,11 +92,10 @@ def _counts(store: Store, file: str) -> list[int]:
     return table.frame[[date, customer]].drop_duplicates().groupby(date).size().tolist()
 
 
-def _possible(sizes: Range, city: City) -> Range:
-    """Return ``sizes`` within the customers of ``city`` and the paper's table, if that has its capacities."""
+def _possible(size: int, city: City) -> int:
+    """Return ``size`` within the customers of ``city`` and the paper's table, if that has its capacities."""
     least, most = (1, city.customers) if city.capacity else (CAPACITY_TABLE[0][0], CAPACITY_TABLE[-1][1])
-    low, high = (min(max(size, least), most, city.customers) for size in sizes)
-    return low, high
+    return min(max(size, least), most, city.customers)
 
 
 def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
@@ -108,7 +108,7 @@ def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
     share = (last - old + 1) / (high - low + 1)
 
     def fitting(n: int) -> int:
-        return _possible((round(low + (n - old) * (high - low) / max(1, last - old)),) * 2, city)[0]
+        return _possible(round(low + (n - old) * (high - low) / max(1, last - old)), city)
 
     train["smallest"], label["smallest"], label["largest"] = low, low, high
     for part, field in ((label, "count"), (label, "held_out"), *((phase, "trunc") for phase in phases)):
@@ -126,10 +126,6 @@ def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
         label["solver"] = "pyvrp"
         if label.pop("budget", None):
             label["iterations"] = benchmark.get("pyvrp_iterations", _ITERATIONS)
-
-
-def _text(data: Mapping[str, Any]) -> str:
-    return "".join(f"{line}\n" for line in _lines(data, PipelineSpec, "", set()))
 
 
 def _lines(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import InvalidFields, brief, nearest, shown
+from mcvrp.model.errors import brief, nearest, shown
 
 FieldPath = tuple[str | int, ...]
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
@@ -59,11 +59,6 @@ def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[s
         if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
             by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
     return [FieldError(path, _sentence(path, details, model)) for path, details in by_field.items()]
-
-
-def invalid(errors: Sequence[FieldError]) -> InvalidFields:
-    """Return ``errors`` as one exception."""
-    return InvalidFields([error.text for error in errors])
 
 
 def dotted(path: FieldPath) -> str:

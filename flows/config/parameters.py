@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import field_errors, invalid
-from mcvrp.model.errors import McvrpError
+from mcvrp.flows.config.errors import field_errors
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import IN_STORE
@@ -102,5 +102,5 @@ def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         validated = model.model_validate(dict(values))
     except ValidationError as error:
-        raise invalid(field_errors(error, model, values)) from None
+        raise InvalidFields([each.text for each in field_errors(error, model, values)]) from None
     return {name: getattr(validated, name) for name in model.model_fields}

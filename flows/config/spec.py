@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError, create_model
 
-from mcvrp.flows.config.errors import FieldError, field_errors, invalid
+from mcvrp.flows.config.errors import FieldError, field_errors
 from mcvrp.model.curriculum import Curriculum
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -133,7 +133,7 @@ def contradictions(spec: PipelineSpec, sections: Collection[str] = SECTIONS) -> 
 def require_sizes(spec: PipelineSpec, city: City) -> None:
     """Raise InvalidFields unless ``city`` has enough customers, and capacity ranges, for all sizes."""
     if errors := list(_sizes(spec, SECTIONS, city.customers, city)):
-        raise invalid(errors)
+        raise InvalidFields([error.text for error in errors])
 
 
 def _sizes(
@@ -141,8 +141,8 @@ def _sizes(
 ) -> Iterator[FieldError]:
     fields: list[tuple[str, int, Rules]] = []
     if "label" in sections:
-        label, rules = spec.label, spec.label.rules_in(city)
-        fields += [("label.largest", label.largest, rules), ("label.smallest", label.smallest, rules)]
+        rules = spec.label.rules_in(city)
+        fields += [(f"label.{name}", getattr(spec.label, name), rules) for name in ("largest", "smallest")]
     if "benchmark" in sections:
         rules, sizes = spec.benchmark.rules_in(city), spec.benchmark.sizes
         fields += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]

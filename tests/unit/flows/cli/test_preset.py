@@ -154,7 +154,12 @@ def test_forms_of_the_ui_have_the_last_preset_of_its_store(
     place: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registered: list[str] = []
-    monkeypatch.setattr(deployments, "register", lambda spec: registered.append(spec.city.name) or [])
+
+    def register(spec: PipelineSpec) -> list[str]:
+        registered.append(spec.city.name)
+        return []
+
+    monkeypatch.setattr(deployments, "register", register)
     made()
     for arguments in ([], ["--last-of", "store"]):
         assert deployments.main(arguments) == 0
