@@ -89,7 +89,9 @@ def _counts(store: Store, file: str) -> list[int]:
     date, customer = table.column("date"), table.column("customer", "id")
     if date is None or customer is None:
         raise McvrpError(f"{table.name} needs the columns date and customer: add them, or give --sizes")
-    return table.frame[[date, customer]].drop_duplicates().groupby(date).size().tolist()
+    dated = table.frame.loc[table.frame[date] != "", [date, customer]]
+    counts: list[int] = dated.drop_duplicates().groupby(date).size().tolist()
+    return counts
 
 
 def _possible(size: int, city: City) -> int:

@@ -113,10 +113,12 @@ class Preset:
     def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
         """Return the spec with ``overrides`` of single fields, "label.count=500", "train.phases.0.lr=1e-3".
 
-        Only ``sections`` are checked, and the spec lacks the others; (): all. InvalidFields with the origin,
-        the value and the expected value of each invalid field.
+        Only ``sections`` and those of ``overrides`` are checked, and the spec lacks the others; (): all.
+        InvalidFields with the origin, the value and the expected value of each invalid field.
         """
-        data, sections, sentences = parse_toml(self.toml), sections or SECTIONS, list[str]()
+        data, sentences = parse_toml(self.toml), list[str]()
+        named = {text.partition("=")[0].partition(".")[0].strip() for text in overrides}
+        sections = [name for name in SECTIONS if not sections or name in {*sections, *named}]
         for text in overrides:
             try:
                 _apply(data, Override.parse(text), self.name)
