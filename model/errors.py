@@ -7,6 +7,7 @@ from reprlib import Repr
 
 LONGEST = 300  # characters of a message, whatever its input
 _VALUE, _CHOICES = 40, 150  # characters of a value that is quoted, of valid choices
+_MOST_SENTENCES = 100  # of one error, more than a person reads
 _LOGIN = re.compile(r"(\w+://)[^\s]*@")  # user and password: everything before the last @
 
 
@@ -28,6 +29,16 @@ class McvrpError(Exception):
     """
 
     exit_code = 2
+
+
+class InvalidFields(McvrpError):
+    """Invalid fields, with one sentence for each of them."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        if (left := len(sentences) - _MOST_SENTENCES) > 0:
+            sentences = [*sentences[:_MOST_SENTENCES], f"and {left:,} more: correct these first"]
+        super().__init__("\n".join(sentences))
+        self.sentences = tuple(sentences)
 
 
 class IncompleteError(McvrpError):

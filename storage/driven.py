@@ -158,6 +158,12 @@ def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
             yield StoredDay(day, footer.spec_hash, footer.city_id)
 
 
+def customers_per_day(store: Store, name: str) -> list[int]:
+    """Return the number of customers of each day of the city ``name``; corrupt files are left out."""
+    footers = read_footers(store, store.list(layout.driven_days_dir(name)))
+    return [footer.n for footer in footers if not isinstance(footer, CorruptFile)]
+
+
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
     """Return the label of one day; McvrpError if its file is corrupt or missing."""
     path = layout.driven_day(name, date.isoformat())

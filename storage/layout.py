@@ -47,6 +47,8 @@ class Path(Generic[*Values]):
         return self.template.format_map(named)
 
 
+last_preset = Path[()]("preset.json")  # the last one used on the store: default of commands
+
 # Cities
 city_dir = Path[str]("cities/{city}")
 city_card = Path[str]("cities/{city}/city.json")  # written last

@@ -10,13 +10,13 @@ from pathlib import PurePath
 
 from pydantic import ValidationError
 
-from mcvrp.flows.cli.commands import run_stage
+from mcvrp.flows.cli.commands import preset_of, run_stage
 from mcvrp.flows.cli.output import Outcome, aligned, plain, writing
 from mcvrp.flows.config.errors import field_errors
 from mcvrp.flows.config.extras import has_pipeline
-from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import has_city
 from mcvrp.storage.store.store import Store
@@ -28,7 +28,8 @@ _FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", 
 
 def create(options: argparse.Namespace) -> Outcome:
     """Create the city of the preset."""
-    return _make(load_preset(options.preset, options.overrides).city, writing(options))
+    preset, spec = preset_of(options, ["city"])
+    return _make(spec.city, writing(options), preset)
 
 
 def import_or_extend(options: argparse.Namespace) -> Outcome:
@@ -41,12 +42,14 @@ def import_or_extend(options: argparse.Namespace) -> Outcome:
     return _make(spec, store)
 
 
-def _make(spec: CitySpec, store: Store) -> Outcome:
+def _make(spec: CitySpec, store: Store, preset: Preset | None = None) -> Outcome:
     if has_pipeline():
-        made = run_stage(STAGES["city"], store, {"city": spec})
+        made = run_stage(STAGES["city"], store, {"city": spec}, preset)
     else:
         from mcvrp.flows.figures import CitySummary, city_figures
 
+        if preset:
+            preset.record(store)
         began = time.monotonic()
         summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
         made = Outcome(plain(summary), aligned(city_figures(summary)))
@@ -62,8 +65,10 @@ def _spec(options: argparse.Namespace, store: Store) -> CitySpec:
     try:
         return CitySpec.model_validate(data)
     except ValidationError as error:
-        first = field_errors(error, CitySpec, data)[0].text
-        raise McvrpError(first.replace("[addresses] ", "").replace("addresses.", "--")) from error
+        errors = [each.text for each in field_errors(error, CitySpec, data)]
+        raise InvalidFields(
+            [text.replace("[addresses] ", "").replace("addresses.", "--") for text in errors]
+        ) from error
 
 
 def next_name(store: Store, name: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Collection
 from pkgutil import resolve_name
 from typing import Any
 
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, reading, writing
+from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import require_pipeline
 from mcvrp.flows.config.preflight import check_cores
-from mcvrp.flows.config.preset import load_preset
-from mcvrp.flows.config.spec import require_sizes
+from mcvrp.flows.config.preset import Preset
+from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
@@ -22,10 +24,11 @@ from mcvrp.tasks.city.make import plan_city
 logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
-_BASE = {"plan", "city", "solve", "inspect", "gc", "models", "promote", "rollback"}
+_BASE = {"plan", "preset", "city", "solve", "inspect", "gc", "models", "promote", "rollback"}
 # Functions in `flows.cli`, imported when they are used; the other commands are stages.
 _COMMANDS = {
     "plan": "commands:plan",
+    "preset new": "preset:new",
     "city create": "city:create",
     "city import": "city:import_or_extend",
     "city extend": "city:import_or_extend",
@@ -58,17 +61,34 @@ def execute(options: argparse.Namespace) -> Outcome:
 def _stage(options: argparse.Namespace) -> Outcome:
     if getattr(options, "instances", None):
         return _cvrplib(options)
-    spec, phase = load_preset(options.preset, options.overrides), getattr(options, "phase", None)
+    phase = getattr(options, "phase", None)
+    stage = next(stage for stage in STAGES.values() if stage.command == options.command)
+    preset, spec = preset_of(options, stage.sections)
     if phase is None:
-        stage = next(stage for stage in STAGES.values() if stage.command == options.command)
-        return run_stage(stage, writing(options), stage.asks(spec))
+        return run_stage(stage, writing(options), stage.asks(spec), preset)
     spec.train.phase(phase)  # the preset alone shows whether the phase exists
     alone = STAGES["train-phase"]
-    return run_stage(alone, writing(options), {**alone.asks(spec), "phase": phase})
+    return run_stage(alone, writing(options), {**alone.asks(spec), "phase": phase}, preset)
 
 
-def run_stage(stage: Stage, store: Store, parameters: dict[str, Any]) -> Outcome:
-    """Check the parameters of ``stage``, run its flow with a Prefect server, and return its result."""
+def preset_of(
+    options: argparse.Namespace, sections: Collection[str] = (), *, stored: bool = True
+) -> tuple[Preset, PipelineSpec]:
+    """Return the preset of ``options`` and the spec of its ``sections``, (): all.
+
+    Without --preset it is the last one used on the store, unless that is not to be read (``stored``).
+    """
+    preset = Preset.chosen(options.preset, Store.at(settings.store_uri(options.store)) if stored else None)
+    return preset, preset.spec(options.overrides, sections)
+
+
+def run_stage(
+    stage: Stage, store: Store, parameters: dict[str, Any], preset: Preset | None = None
+) -> Outcome:
+    """Check the parameters of ``stage``, run its flow with a Prefect server, and return its result.
+
+    The store keeps ``preset``, from which the parameters are, as the default of later commands.
+    """
     # Only the specs of this stage: `label` needs no ranks. Before its city is read, which may not exist.
     check_cores(**{name: parameters[name] for name in ("label", "train", "benchmark") if name in parameters})
     cities = {}
@@ -78,6 +98,8 @@ def run_stage(stage: Stage, store: Store, parameters: dict[str, Any]) -> Outcome
         name, *specs = parameters.values()
         city = cities[store.uri, name] = stored_city(store, name)
         stage.load_check()(store, city, *specs)
+    if preset:
+        preset.record(store)
     from mcvrp.flows.server.records import Records
 
     result = _on_record(stage.load_flow(), Records(cities=cities), **parameters, store=store.uri)
@@ -102,7 +124,7 @@ def _on_record(flow: Any, records: Any, **parameters: Any) -> Any:
 def _cvrplib(options: argparse.Namespace) -> Outcome:
     from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
 
-    spec, store = load_preset(options.preset, options.overrides).benchmark, writing(options)
+    spec, store = preset_of(options, ["benchmark"])[1].benchmark, writing(options)
     result = run_cvrplib(store, options.instances, spec)
     rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
     document = {"run": result.run, "answers": rows, "notes": result.notes}
@@ -113,11 +135,11 @@ def plan(options: argparse.Namespace) -> Outcome:
     """`mcvrp plan`: the cost of a run of the preset."""
     from mcvrp.flows.cli.plan import make_plan, plan_text
 
-    spec, city = load_preset(options.preset, options.overrides), None
+    (preset, spec), city = preset_of(options), None
     if spec.city.source == "imported":
         city = plan_city(reading(options), spec.city).city
         require_sizes(spec, city)
-    estimate = make_plan(spec, options.preset, city=city)
+    estimate = make_plan(spec, preset.name, city=city)
     return Outcome(plain(estimate), plan_text(estimate))
 
 
@@ -130,7 +152,7 @@ def ui(options: argparse.Namespace) -> Outcome:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
     if options.notify:
         check_webhook(options.notify)
-    load_preset(options.preset, options.overrides)
+    preset_of(options)
     try:
         serve(options, writing(options).uri)
     except KeyboardInterrupt:  # the regular end

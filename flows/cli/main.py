@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.logs import one_line, redact, terminal
+from mcvrp.flows.config.logs import lines, one_line, redact, terminal
 from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
 from mcvrp.model.errors import McvrpError
 
@@ -47,7 +47,8 @@ def run(arguments: Sequence[str]) -> int:
     except McvrpError as error:
         if verbose:
             logger.error("".join(traceback.format_exception(error)).rstrip())
-        logger.error("mcvrp: %s", one_line(error))
+        for line in lines(error):
+            logger.error("mcvrp: %s", line)
         return error.exit_code
     except BrokenPipeError:  # `mcvrp plan | head`
         sys.stdout = None  # so that nothing is flushed to it

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.inspect_kinds import model_versions
 from mcvrp.flows.cli.output import Outcome, output_folder, plain, reading, size_text, table, writing
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.exported import export_folder, import_folder
@@ -22,7 +22,7 @@ _CHAMPION, _CHALLENGER = "champion", "challenger"
 
 def clean_store(options: argparse.Namespace) -> Outcome:
     """List the unused artifacts, one line each, or remove them."""
-    policy = load_preset(options.preset, options.overrides).gc
+    policy = preset_of(options, ["gc"])[1].gc
     store = writing(options) if options.delete else reading(options).outlasting()
     cleaning = clean(store, policy, delete=options.delete, cache=settings.cache_dir())
     rows = [(each.kind, size_text(each.bytes), each.path, each.why) for each in cleaning.candidates]
@@ -101,7 +101,7 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
 
 def roll_back_champion(options: argparse.Namespace) -> Outcome:
     """Restore the previous champion of a model."""
-    name = options.model or load_preset(options.preset, options.overrides).train.model
+    name = options.model or preset_of(options, ["train"])[1].train.model
     return _moved(name, *roll_back(writing(options), name, options.why or ""))
 
 

@@ -90,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("plan", "estimate the cost of a run")
     _add_city(commands)
+    _add_preset(commands)
     _add_inspect(add("inspect", "describe artifacts of the store"))
     verify = add("verify", "verify every label of a dataset")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
@@ -121,16 +122,17 @@ def _value(parser: _Parser, name: str, metavar: str | None, text: str, **kind: t
 def _common(*, inherited: bool = False) -> _Parser:
     """Return the common options; of a subcommand whose command has them, too, with ``inherited`` defaults."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS if inherited else None)
-    text = "smoke, laptop, evening, gpu, paper or a TOML file (default: laptop)"
+    text = "smoke, laptop, evening, gpu, paper or a TOML file (default: the last one used on the store, "
+    text += "otherwise laptop)"
     _value(common, "--preset", "NAME|FILE.toml", text)
     text = "folder or s3://bucket/prefix (default: $MCVRP_STORE, otherwise ./store)"
     _value(common, "--store", "URI", text)
-    text = "override a field of the preset, such as label.count=500 (repeatable)"
+    text = "override a field of the preset, such as label.count=500; an empty value unsets it (repeatable)"
     common.add_argument("--set", action="append", metavar="KEY=VALUE", dest="overrides", help=text)
     common.add_argument("--json", action="store_true", help="print the result as one JSON document on stdout")
     common.add_argument("--verbose", action="store_true", help="show log output of libraries, and tracebacks")
     if not inherited:
-        common.set_defaults(preset="laptop", overrides=[])
+        common.set_defaults(preset=None, overrides=[])
     return common
 
 
@@ -157,6 +159,18 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         _value(command, "file", None, "addresses; store:PATH for a file in the store")
         _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
         _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
+
+
+def _add_preset(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "write a preset for a city of the store"
+    preset = commands.add_parser("preset", help=text, description=f"{text.capitalize()}.")
+    actions = preset.add_subparsers(dest="action", required=True, metavar="new")
+    made = _command(actions, "new", "write NAME.toml, a preset for a city of the store", [_common()])
+    _value(made, "name", "NAME", "name of the preset, its labels, training, model and benchmark")
+    _value(made, "--city", "NAME", "name of the city (default: the preset's)")
+    text = "customers per day (default: those of --history, otherwise of the driven days in the store)"
+    made.add_argument("--sizes", nargs=2, type=int, metavar=("LO", "HI"), help=text)
+    _value(made, "--history", "FILE", "past orders with the columns date and customer")
 
 
 def _add_inspect(inspect: _Parser) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.output import Outcome, aligned, output_folder, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
-from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.interrupt import first_signal_raises
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
@@ -38,8 +39,8 @@ def solve(options: argparse.Namespace) -> Outcome:
         raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
     if options.replaced:
         raise McvrpError(options.replaced)
-    preset, spec = _specs(options)
     folder = _exported(options)
+    preset, spec = _specs(options, stored=not folder)
     city = options.city or (None if is_vrp(options.orders) else preset.city.name)
     if folder and not options.city:  # it contains its city, so that no store is needed
         store, city = folder, folder_city(folder).name
@@ -81,8 +82,9 @@ def _exported(options: argparse.Namespace) -> Store | None:
     return open_folder(model)
 
 
-def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
-    preset = load_preset(options.preset, options.overrides)
+def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, SolveSpec]:
+    stored &= not is_vrp(options.orders) or bool(options.city or options.samples)
+    _, preset = preset_of(options, STAGES["solve"].sections, stored=stored)
     fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:
         fields["version"] = version
@@ -92,5 +94,7 @@ def _specs(options: argparse.Namespace) -> tuple[PipelineSpec, SolveSpec]:
     try:
         return preset, SolveSpec.model_validate(data)
     except ValidationError as error:
-        first = field_errors(error, SolveSpec, data)[0]
-        raise McvrpError(f"--{str(first.path[0]).replace('_', '-')}: {first.text}") from None
+        errors = field_errors(error, SolveSpec, data)
+        raise InvalidFields(
+            [f"--{str(each.path[0]).replace('_', '-')}: {each.text}" for each in errors]
+        ) from None

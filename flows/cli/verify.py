@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 
+from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.output import Outcome, plain, reading
-from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.verification import VerificationReport
 from mcvrp.tasks.label.verify import verify_dataset
@@ -17,7 +17,7 @@ def verify(options: argparse.Namespace) -> Outcome:
     """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
     store, dataset, workers = reading(options).outlasting(), options.dataset, None
     if dataset is None or options.overrides:
-        spec = load_preset(options.preset, options.overrides).label
+        spec = preset_of(options, ["label"])[1].label
         dataset, workers = dataset or spec.dataset, spec.workers
     began = time.monotonic()
     report = verify_dataset(store, dataset.removeprefix("labels/").strip("/"), workers=workers)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import LONGEST, brief, nearest, shown
+from mcvrp.model.errors import brief, nearest, shown
 
 FieldPath = tuple[str | int, ...]
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
-_PREFIX = 60  # characters in front of a sentence: the name of a file
 
 # Expected values by the type of pydantic's error; {names} come from the error's context.
 _EXPECTED = {
@@ -54,20 +53,24 @@ class FieldError:
 def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[str, Any]) -> list[FieldError]:
     """Return the errors of ``data``, the input of ``model``, one per field."""
     by_field: dict[FieldPath, list[ErrorDetails]] = {}
-    for detail in error.errors(include_url=False):
-        by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
+    faults = error.errors(include_url=False)
+    above = {detail["loc"][:-1] for detail in faults}
+    for detail in faults:
+        if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
+            by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
     return [FieldError(path, _sentence(path, details, model)) for path, details in by_field.items()]
-
-
-def first_of(errors: Sequence[FieldError]) -> str:
-    """Return the first of ``errors`` and the number of the others."""
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return brief(errors[0].text, LONGEST - _PREFIX - len(more)) + more
 
 
 def dotted(path: FieldPath) -> str:
     """Return ``path`` as in ``--set``: "train.phases.0.lr"."""
     return brief(".".join(map(str, path)), _NAME)
+
+
+def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
+    """Return whether ``model`` has an optional field at ``path`` that is unset by default."""
+    above, name = _model_at(path[:-1], model), path[-1]
+    field = above.model_fields.get(name) if above and isinstance(name, str) else None
+    return field is not None and not field.is_required() and field.default is None
 
 
 def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel]) -> str:
@@ -102,7 +105,7 @@ def _field_path(loc: FieldPath, model: type[BaseModel]) -> FieldPath:
             path.append(part)
         elif current is not None:
             path.append(part)
-            current = _submodel(part, current)
+            current = submodel(part, current)
     return tuple(path)
 
 
@@ -110,11 +113,12 @@ def _model_at(path: FieldPath, model: type[BaseModel]) -> type[BaseModel] | None
     current: type[BaseModel] | None = model
     for part in path:
         if isinstance(part, str):
-            current = _submodel(part, current) if current else None
+            current = submodel(part, current) if current else None
     return current
 
 
-def _submodel(name: str, model: type[BaseModel]) -> type[BaseModel] | None:
+def submodel(name: str, model: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the model in the type of the field ``name`` of ``model``, None if it has none."""
     field = model.model_fields.get(name)
     return _model_of(field.annotation) if field else None
 

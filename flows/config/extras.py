@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from mcvrp.flows.config.logs import one_line, terminal
+from mcvrp.flows.config.logs import lines, terminal
 from mcvrp.model.errors import McvrpError
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,8 @@ def run_program(command: str, work: Callable[[], None]) -> int:
         require_pipeline(command)
         work()
     except McvrpError as error:
-        logger.error("mcvrp: %s", one_line(error))
+        for line in lines(error):
+            logger.error("mcvrp: %s", line)
         return error.exit_code
     return 0
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
-from mcvrp.model.errors import brief, sentence, without_logins
+from mcvrp.model.errors import InvalidFields, brief, sentence, without_logins
 
 ROOT = "mcvrp"  # the parent of all our loggers
 _HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect logs two lines per hook, which say nothing of the run
@@ -29,6 +29,13 @@ def redact(text: str) -> str:
 def one_line(error: BaseException) -> str:
     """Return the message of ``error`` on a single line of at most 300 characters."""
     return brief(redact(sentence(error)))  # before it is shortened: half a secret would not be recognized
+
+
+def lines(error: BaseException) -> list[str]:
+    """Return the message of ``error`` in lines as of `one_line`: several if it is of several fields."""
+    if isinstance(error, InvalidFields):
+        return [brief(redact(text)) for text in error.sentences]
+    return [one_line(error)]
 
 
 class _Redacting(logging.Formatter):

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import field_errors, first_of
-from mcvrp.model.errors import McvrpError
+from mcvrp.flows.config.errors import field_errors
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import IN_STORE
@@ -98,9 +98,9 @@ def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
 
 
 def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values`` as the specs that ``model`` declares; McvrpError for the first that is invalid."""
+    """Return ``values`` as the specs that ``model`` declares; InvalidFields if there are errors."""
     try:
         validated = model.model_validate(dict(values))
     except ValidationError as error:
-        raise McvrpError(first_of(field_errors(error, model, values))) from None
+        raise InvalidFields([each.text for each in field_errors(error, model, values)]) from None
     return {name: getattr(validated, name) for name in model.model_fields}

@@ -7,9 +7,8 @@ themselves (`server.stage.inputs`).
 from __future__ import annotations
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import first_of
 from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -96,7 +95,7 @@ def check_trial(store: Store, city: StoredCity, trial: TrialSpec) -> None:
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
     if errors := contradictions(spec):
-        raise McvrpError(first_of(errors))
+        raise InvalidFields([error.text for error in errors])
     check_cores(spec.label, spec.train, spec.benchmark)
     planned = plan_city(store, spec.city)
     require_sizes(spec, planned.city)

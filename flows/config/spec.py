@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError, create_model
 
-from mcvrp.flows.config.errors import FieldError
+from mcvrp.flows.config.errors import FieldError, field_errors
 from mcvrp.model.curriculum import Curriculum
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import InvalidFields, McvrpError
+from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -89,26 +90,65 @@ class PipelineSpec(StrictSpec):
         return self.train.curriculum(phase, counts)
 
 
-def contradictions(spec: PipelineSpec) -> list[FieldError]:
-    """Return the contradictions between the stages of ``spec``, one sentence each."""
-    # for an imported city see `require_sizes`
-    sizes = [] if spec.city.source == "imported" else _sizes(spec, spec.city.customers)
-    return [*sizes, *_names(spec), *_phases(spec)]
+SECTIONS = tuple(PipelineSpec.model_fields)
+
+
+def validated(
+    data: Mapping[str, Any], sections: Collection[str] = SECTIONS
+) -> tuple[PipelineSpec, list[FieldError]]:
+    """Return the spec of ``sections`` in ``data``, and all their errors: it is only to be used without any.
+
+    Other sections of ``data`` are not checked, and the spec does not have them.
+    """
+    fields = PipelineSpec.model_fields
+    declared: dict[str, Any] = {name: (fields[name].annotation, fields[name]) for name in sections}
+    given = {name: value for name, value in data.items() if name in sections or name not in fields}
+    try:
+        parsed = create_model("Sections", __base__=StrictSpec, **declared).model_validate(given)
+    except ValidationError as error:
+        errors = field_errors(error, PipelineSpec, given)
+        faulty = {each.path[0] for each in errors}
+        sound = [name for name in sections if name not in faulty]
+        spec, others = validated({name: data[name] for name in sound if name in data}, sound)
+        return spec, errors + others
+    spec = PipelineSpec.model_construct(**{name: getattr(parsed, name) for name in sections})
+    return spec, contradictions(spec, sections)
+
+
+def contradictions(spec: PipelineSpec, sections: Collection[str] = SECTIONS) -> list[FieldError]:
+    """Return the contradictions between ``sections`` of ``spec``, one sentence each."""
+    errors: list[FieldError] = []
+    if "city" in sections and spec.city.source == "synthetic":  # for an imported city see `require_sizes`
+        errors += _sizes(spec, sections, spec.city.customers)
+    if {"label", "train"} <= set(sections):
+        errors += [*_names(spec), *_phases(spec)]
+    if {"city", "benchmark", "attention"} <= set(sections):
+        name = spec.benchmark.attention or spec.city.name
+        if spec.attention.model not in (None, name):
+            text = f"= {spec.attention.model!r}, but the benchmark uses {name!r}"
+            errors.append(_error("attention.model", f"{text}: set benchmark.attention to the same name"))
+    return errors
 
 
 def require_sizes(spec: PipelineSpec, city: City) -> None:
-    """Raise McvrpError unless ``city`` has enough customers, and capacity ranges, for all sizes."""
-    for error in _sizes(spec, city.customers, city):
-        raise McvrpError(error.text)
+    """Raise InvalidFields unless ``city`` has enough customers, and capacity ranges, for all sizes."""
+    if errors := list(_sizes(spec, SECTIONS, city.customers, city)):
+        raise InvalidFields([error.text for error in errors])
 
 
-def _sizes(spec: PipelineSpec, customers: int, city: City | None = None) -> Iterator[FieldError]:
-    label, rules = spec.label, spec.label.rules_in(city)
-    fields = [("label.largest", label.largest, rules), ("label.smallest", label.smallest, rules)]
-    rules, sizes = spec.benchmark.rules_in(city), spec.benchmark.sizes
-    fields += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
-    rules, sizes = spec.attention_models.rules_in(city), spec.attention.sizes or ()
-    fields += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
+def _sizes(
+    spec: PipelineSpec, sections: Collection[str], customers: int, city: City | None = None
+) -> Iterator[FieldError]:
+    fields: list[tuple[str, int, Rules]] = []
+    if "label" in sections:
+        rules = spec.label.rules_in(city)
+        fields += [(f"label.{name}", getattr(spec.label, name), rules) for name in ("largest", "smallest")]
+    if "benchmark" in sections:
+        rules, sizes = spec.benchmark.rules_in(city), spec.benchmark.sizes
+        fields += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
+    if {"benchmark", "attention"} <= set(sections):
+        rules, own = spec.attention_models.rules_in(city), spec.attention.sizes or ()
+        fields += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(own)]
     for field, n, rules in fields:
         if n > customers:
             yield _error(field, f"= {n} is more than the city has customers ({customers})")
@@ -130,11 +170,8 @@ def _names(spec: PipelineSpec) -> Iterator[FieldError]:
     if spec.label.held_out and dataset not in (None, held_out):
         yield _error("train.held_out", f"= {dataset!r} is not the held-out set of the labels ({held_out!r})")
     if not spec.label.held_out and dataset == held_out:
-        yield _error("train.held_out", f"= {dataset!r} is labelled only if label.held_out is at least 1")
-    name = spec.benchmark.attention or spec.city.name
-    if spec.attention.model not in (None, name):
-        text = f"= {spec.attention.model!r}, but the benchmark uses {name!r}"
-        yield _error("attention.model", f"{text}: set benchmark.attention to the same name")
+        text = f"= {dataset!r} is labelled only if label.held_out is at least 1"
+        yield _error("train.held_out", f"{text}: set it, or unset this field (--set train.held_out=)")
 
 
 def _phases(spec: PipelineSpec) -> Iterator[FieldError]:

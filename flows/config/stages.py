@@ -28,6 +28,7 @@ class Stage:
     tables: str = ""
     lacks: str = ""
     entrypoint: str = ""  # module and function of the flow, if they differ from its name
+    sections: tuple[str, ...] = ()  # of a preset, from which the parameters are made; (): all
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
@@ -56,27 +57,27 @@ _TABLE = (
     Stage(
         "city", "city create", "create the preset's synthetic city",
         lambda preset: {"city": preset.city},
-        figures="city_figures",
+        figures="city_figures", sections=("city",),
     ),
     Stage(
         "label", "label", "create the missing labels of the dataset",
         lambda preset: {"city": preset.city.name, "label": preset.label},
-        "check_labels", "label_figures", lacks="label_lacks",
+        "check_labels", "label_figures", lacks="label_lacks", sections=("city", "label"),
     ),
     Stage(
         "train", "train", "train, or resume training",
         lambda preset: {"city": preset.city.name, "train": preset.train},
-        "check_training", "train_figures",
+        "check_training", "train_figures", sections=("city", "train"),
     ),
     Stage(
         "train-phase", "", "",  # `mcvrp train --phase`
         lambda preset: {"city": preset.city.name, "train": preset.train},
-        "check_training", "phase_figures", entrypoint="train:train_phase_alone",
+        "check_training", "phase_figures", entrypoint="train:train_phase_alone", sections=("city", "train"),
     ),
     Stage(
         "attention", "am", "train the attention models of the benchmark",
         lambda preset: {"city": preset.city.name, "attention": preset.attention_models},
-        "check_attention", "attention_figures",
+        "check_attention", "attention_figures", sections=("city", "benchmark", "attention"),
     ),
     Stage(
         "benchmark", "benchmark", "fill in the tables",
@@ -84,22 +85,24 @@ _TABLE = (
             "city": preset.city.name, "benchmark": preset.comparison, "model": preset.train.model
         },
         "check_benchmark", "benchmark_figures", "benchmark_tables",
+        sections=("city", "label", "train", "benchmark"),
     ),
     Stage(
         "nightly", "nightly",
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
-        "check_trial", "night_figures", "night_tables", "night_lacks",
+        "check_trial", "night_figures", "night_tables", "night_lacks", sections=("city", "train", "nightly"),
     ),
     Stage(
         "improve", "improve",
         "improve labels with the champion, fine-tune it, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
-        "check_trial", "improve_figures", "improve_tables",
+        "check_trial", "improve_figures", "improve_tables", sections=("city", "train", "improve"),
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
         lambda preset: {"city": preset.city.name, "model": preset.train.model, "solve": preset.solve},
+        sections=("city", "train", "solve"),
     ),
 )  # fmt: skip
 STAGES = {stage.name: stage for stage in _TABLE}

@@ -20,9 +20,10 @@ from pydantic import BaseModel, TypeAdapter
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import run_program
-from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.preset import Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
+from mcvrp.storage.store.store import Store
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -190,13 +191,15 @@ def _remove_others(client: SyncPrefectClient, listed: set[str]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Register the deployments at $PREFECT_API_URL; return the exit code."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=__doc__)
-    parser.add_argument("--preset", default="laptop")
+    parser.add_argument("--preset", help="default: laptop")
+    parser.add_argument("--last-of", metavar="STORE", help="default: the last preset used on STORE")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     options = parser.parse_args(arguments)
     settings.prepare(verbose=False)
 
     def work() -> None:
-        names = register(load_preset(options.preset, options.overrides))
+        store = Store.at(options.last_of) if options.last_of else None
+        names = register(Preset.chosen(options.preset, store).spec(options.overrides))
         sys.stdout.writelines(f"{name}\n" for name in names)
 
     return run_program(_PROGRAM, work)

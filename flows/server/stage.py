@@ -26,7 +26,7 @@ from prefect.states import Failed
 from pydantic import BaseModel
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.logs import log_to_prefect, one_line, redact
+from mcvrp.flows.config.logs import lines, log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
 from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -162,7 +162,7 @@ def _checked(body: Callable[P, R], model: type[BaseModel]) -> Callable[P, R]:
             values = parsed(model, dict(zip(model.model_fields, args, strict=False)) | kwargs)
             return cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
         except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
-            return cast(R, Failed(message=one_line(error), data=error))
+            return cast(R, Failed(message="\n".join(lines(error)), data=error))
         except Exception as error:
             return cast(R, Failed(message=_unexpected(error), data=error))
 

@@ -62,7 +62,7 @@ def serve(options: Namespace, store: str) -> NoReturn:
             keepers.append(stack.enter_context(servers.server_keeper(server, log, changes)))
         stack.enter_context(server.in_use())
         environment = settings.run_environment(server.url, server.password, store) | _WORKER
-        _register(options, environment)
+        _register(options, store, environment)
         if options.notify:
             notify_of_failures(options.notify)
         command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
@@ -101,9 +101,10 @@ def _require_free(port: int) -> None:
             raise McvrpError(f"port {port} cannot be used ({error.strerror}): give --port") from None
 
 
-def _register(options: Namespace, environment: Mapping[str, str]) -> None:
+def _register(options: Namespace, store: str, environment: Mapping[str, str]) -> None:
     """Register all deployments, in a child process: flows import libraries of gigabytes."""
-    command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--preset", options.preset]
+    command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--last-of", store]
+    command += ["--preset", options.preset] if options.preset else []
     command += [word for override in options.overrides for word in ("--set", override)]
     process = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if process.returncode:

@@ -41,6 +41,7 @@ class Method:
     identity: Callable[[BenchmarkSpec, int], Identity | None] | None = None
     settings: Callable[[], str] | None = None  # name and version of another program that it uses
     paths: Callable[[BenchmarkSpec], int] | None = None  # decoded per instance; None: the samples
+    text: str = ""  # description in docs/benchmark.md
 
     @property
     def decoded(self) -> bool:
@@ -64,7 +65,7 @@ def _solver(name: str) -> Method:
     def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
         return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
 
-    return Method(SOLVERS[name].label, runs, program=name)
+    return Method(SOLVERS[name].label, runs, program=name, text=SOLVERS[name].text)
 
 
 def _nucleus(settings: Decoding, rotations: int) -> Identity:
@@ -88,12 +89,14 @@ def _strategy(name: str, entry: StrategyEntry) -> Method:
         "fm",
         decoder=decoder,
         identity=lambda spec, rotations: entry.decides(name, spec.decoding, rotations),
+        text=entry.text,
     )
 
 
 def _equal_time(name: str) -> Method:
-    label = f"{SOLVERS[name].label} (equal time)"
-    return Method(label, lambda spec: (1,), program=name, equal_time=True)
+    label = SOLVERS[name].label
+    text = f"one run of {label} for `equal_time` seconds"
+    return Method(f"{label} (equal time)", lambda spec: (1,), program=name, equal_time=True, text=text)
 
 
 def _warm_started(name: str) -> Method:
@@ -106,6 +109,7 @@ def _warm_started(name: str) -> Method:
         name,
         equal_time=True,
         identity=lambda spec, rotations: (*_nucleus(spec.decoding, rotations), *marks),
+        text=f"{SOLVERS[name].label} from the samples, for the part of `equal_time` that decoding leaves",
     )
 
 
@@ -137,12 +141,14 @@ OTHERS = Registry(
             decoder=_polished,
             identity=lambda spec, rotations: (*_nucleus(spec.polished_decoding, rotations), "local search"),
             settings=lambda: f"pyvrp {version('pyvrp')}",
+            text="PyVRP's local search of each sample (`polish_temperature`)",
         ),
         "random-ls": Method(
             "Random solutions + local search",
             lambda spec: spec.samples,
             alone=_random_starts,
             alone_seconds=lambda n: 3e-4 * (n / 20) ** 1.5,  # about 0.3 ms at n = 20, 10 ms at 200
+            text="the same local search of random solutions, as a control for `fm-ls`",
         ),
         "fm-rrc": Method(
             "FM-MCVRP (NS) + re-construction",
@@ -156,10 +162,13 @@ OTHERS = Registry(
             ),
             # the parts of a round cover the instance at most once
             paths=lambda spec: spec.samples[-1] + spec.rounds * spec.part_samples,
+            text="random parts of the best sample, decoded again and kept if better (`rounds`, "
+            "`part_customers`, `part_samples`)",
         ),
     },
 )
 register = OTHERS.register
+_ATTENTION = "the attention model (Kool et al. 2019), one network per size, trained by `mcvrp am`"
 
 
 def all_methods() -> dict[str, Method]:
@@ -167,7 +176,7 @@ def all_methods() -> dict[str, Method]:
     timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
         **{name: _solver(name) for name in SOLVERS},
-        "am": Method("AM (VS)", lambda spec: spec.samples, "am"),
+        "am": Method("AM (VS)", lambda spec: spec.samples, "am", text=_ATTENTION),
         **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
         **OTHERS,
         **{f"{name}-equal": _equal_time(name) for name in timed},

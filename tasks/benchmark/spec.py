@@ -126,7 +126,8 @@ class BenchmarkSpec(OrdersSpec):
         for solver in ("hgs", "pyvrp"):
             if getattr(self, f"{solver}_time_limit") and getattr(self, f"{solver}_iterations"):
                 raise ValueError(
-                    f"{solver}_time_limit and {solver}_iterations exclude each other: set one of them"
+                    f"{solver}_time_limit and {solver}_iterations exclude each other: unset one "
+                    f"(--set benchmark.{solver}_iterations=)"
                 )
         return self
 

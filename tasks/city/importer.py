@@ -153,13 +153,18 @@ def fitted(table: Tabular) -> tuple[dict[str, Range], str]:
     for name, most in _MOST_IN_HISTORY.items():
         if name in table.frame:
             values = table.whole_numbers(name, 1, most, faults)
-            low, high = map(int, np.quantile(values, _QUANTILES, method="inverted_cdf"))
-            ranges[name] = low, high
+            ranges[name] = low, high = middle(values)
             parts.append(f"{name} {low} to {high} of {values.min()} to {values.max()}")
     if not ranges:
         raise McvrpError(f"{table.name} has neither a column demand nor capacity: add one")
     faults.check()
     return ranges, f"from {len(table):,} past orders: {', '.join(parts)}"
+
+
+def middle(values: NDArray[np.int64]) -> Range:
+    """Return the range of the middle 99 % of ``values``."""
+    low, high = map(int, np.quantile(values, _QUANTILES, method="inverted_cdf"))
+    return low, high
 
 
 def _coordinates(

@@ -99,7 +99,10 @@ class CitySpec(StrictSpec):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.addresses and self.source == "synthetic":
-            raise ValueError("a synthetic city has no addresses: set source = imported, or leave them out")
+            raise ValueError(
+                "a synthetic city has no addresses: set source = imported, or unset them "
+                "(--set city.addresses=)"
+            )
         return self
 
     @property

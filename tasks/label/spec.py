@@ -100,7 +100,9 @@ class LabelSpec(OrdersSpec):
         if self.smallest > self.largest:
             raise ValueError(f"smallest = {self.smallest} is above largest = {self.largest}")
         if self.time_limit is not None and self.iterations is not None:
-            raise ValueError("time_limit and iterations exclude each other: give one")
+            raise ValueError(
+                "time_limit and iterations exclude each other: unset one (--set label.iterations=)"
+            )
         for name in _OPTIONS:
             value, solvers = getattr(self, name), takers(name)
             if value not in (None, "default") and self.solver not in solvers:
@@ -108,7 +110,7 @@ class LabelSpec(OrdersSpec):
         if self.budget and any((self.time_limit, self.iterations, self.population, self.granular)):
             raise ValueError(
                 f"budget = {self.budget} sets time_limit, iterations, population and granular: "
-                "give either budget or these"
+                "unset either budget (--set label.budget=) or these"
             )
         if self.held_out and self.split != "train":
             raise ValueError(f"held_out = {self.held_out} requires split train, not {self.split}")
@@ -177,9 +179,10 @@ class LabelSpec(OrdersSpec):
 
 
 def _unsupported(solver: str, name: str, value: object, solvers: str) -> str:
+    unset = f"unset it (--set label.{name}=)"
     if name == "time_limit":
-        return f"{solver} does not support time_limit: give iterations if it supports them, or nothing"
-    return f"{name} = {value} is only supported by {solvers}, the solver is {solver}: leave it out"
+        return f"{solver} does not support time_limit: give iterations if it supports them, or {unset}"
+    return f"{name} = {value} is only supported by {solvers}, the solver is {solver}: {unset}"
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,11 @@ class LKH3:
     def _run(self, program: Path, city: City, instance: Instance, seed: int) -> Solution:
         import lkh  # here, as it is an optional extra
 
+        if instance.n == 1:  # fewer nodes than LKH accepts
+            return Solution.of([instance.ids.tolist()])
+        fits_one = int(instance.demands.sum()) <= instance.capacity
+        # LKH in elkai finds no tour of a single vehicle; here the second one may stay at the depot
+        vehicles = {"vehicles": 2, "mtsp_min_size": 0} if fits_one else {}
         problem = lkh.LKHProblem.parse(_tsplib(city, instance))
         tour_file = program.with_name("tour.txt")
         tour_file.unlink(missing_ok=True)
@@ -92,21 +97,23 @@ class LKH3:
                 max_trials=self.iterations or instance.n,
                 runs=self.runs,
                 seed=seed % 2**31,
+                **vehicles,
             )
         except Exception as error:  # the package raises bare Exceptions and parser errors
             raise SolverFailed(
                 f"LKH-3 gave up: {(str(error).strip() or repr(error)).splitlines()[-1]}"
             ) from error
         nodes = instance.nodes.tolist()
-        return Solution.of([nodes[k - 1] for k in route] for route in routes)
+        return Solution.of([nodes[k - 1] for k in route] for route in routes if route)
 
 
 def _tsplib(city: City, instance: Instance) -> str:
     points = np.rint(scaled_xy(city, instance) * _FINER).astype(np.int64).tolist()
     nodes = "\n".join(f"{k} {x} {y}" for k, (x, y) in enumerate(points, start=1))
     demands = "\n".join(f"{k} {d}" for k, d in enumerate([0, *instance.demands.tolist()], start=1))
+    capacity = min(instance.capacity, int(instance.demands.sum()))  # LKH reads no larger ones than 2^31
     return (
-        f"NAME : mcvrp\nTYPE : CVRP\nDIMENSION : {len(points)}\nCAPACITY : {instance.capacity}\n"
+        f"NAME : mcvrp\nTYPE : CVRP\nDIMENSION : {len(points)}\nCAPACITY : {capacity}\n"
         f"EDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\n{nodes}\nDEMAND_SECTION\n{demands}\n"
         "DEPOT_SECTION\n1\n-1"
     )

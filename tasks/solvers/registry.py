@@ -48,6 +48,8 @@ class SolverEntry:
         Number of solutions that its method ``search`` can start from, 0 without such a method.
     limits
         The `Limits` that ``search`` supports; also arguments of the class.
+    text
+        Description in the tables of docs/labels.md and docs/benchmark.md, which are generated.
     """
 
     label: str  # in tables
@@ -57,6 +59,7 @@ class SolverEntry:
     costs: Costs = "any"
     starts: int = 0
     limits: tuple[str, ...] = ()
+    text: str = ""
 
     def make(self, **options: Any) -> Solver:
         """Return the solver with those of ``options`` that it takes; None: the solver's default.
@@ -121,6 +124,7 @@ SOLVERS = Registry(
             costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
             limits=("fleet", "longest_route"),
+            text="HGS-CVRP, the hybrid genetic search of the paper's labels",
         ),
         "pyvrp": SolverEntry(
             "PyVRP",
@@ -128,6 +132,7 @@ SOLVERS = Registry(
             takes=("time_limit", "iterations", "granular", "savings", "tuned"),
             starts=1,
             limits=("fleet", "longest_route"),
+            text="PyVRP, iterated local search: the usual alternative in practice",
         ),
         "lkh3": SolverEntry(
             "LKH-3",
@@ -135,6 +140,7 @@ SOLVERS = Registry(
             takes=("iterations", "runs"),
             seconds=lkh_seconds,
             costs="straight",
+            text="LKH-3; iterations are its `MAX_TRIALS` (default: as many as customers), minimum fleet",
         ),
     },
 )

@@ -37,6 +37,7 @@ class StrategyEntry:
     make: Callable[[Decoding], Strategy]  # imports torch
     answers: Callable[[Decoding], int | None] = lambda settings: None
     identity: Callable[[Decoding, int], Identity | None] | None = None
+    text: str = ""  # description in docs/benchmark.md
 
     def decides(self, name: str, settings: Decoding, rotations: int) -> Identity | None:
         """Return the settings that determine the samples of the strategy ``name``."""
@@ -65,17 +66,20 @@ STRATEGIES = Registry(
             lambda settings: _strategies().Greedy(),
             lambda settings: 1,
             lambda settings, rotations: None,
+            "greedy decoding",
         ),
         "ns": StrategyEntry(
             "NS",
             lambda settings: _strategies().Nucleus(settings.p, settings.top_k, settings.temperature),
             identity=_nucleus_identity,
+            text="best of the samples (`p`, `top_k`, `temperature`, `rotations`)",
         ),
         "bs": StrategyEntry(
             "BS",
             lambda settings: _strategies().Beam(settings.beam_width),
             lambda settings: settings.beam_width,
             lambda settings, rotations: ("beam", settings.beam_width, "dominance"),
+            "best path of a beam with dominance pruning (`beam_width`; [decoding.md](decoding.md))",
         ),
     },
 )

@@ -38,9 +38,8 @@ from tests.support.shared import until
 from tests.support.store_page import unknown
 from tests.unit.docs.pages import DOCS, examples
 
-LABELS = [method.label for method in all_methods().values()]
-
 SPEC = load_preset("smoke")
+LABELS = [all_methods()[name].label for name in SPEC.benchmark.methods]
 RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1")  # several, in a bucket: test_object_store
 STAGES = ("cities", "labels", "training", "models")
 

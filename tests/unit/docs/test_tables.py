@@ -7,6 +7,8 @@ import inspect
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +24,11 @@ from mcvrp.flows.server.interrupt import INTERRUPTED
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
-from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.card import COLUMNS
 from mcvrp.tasks.report.paper import COMPARISONS
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import STRATEGIES
-from tests.unit.docs import settings_page
+from tests.unit.docs import generated, settings_page
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
 
 COMMAND = DOCS / "command.md"
@@ -62,8 +63,6 @@ def _deployments() -> list[str]:
 
 
 FIRST_COLUMNS: list[tuple[str, str, Callable[[], Iterable[object]]]] = [
-    ("benchmark", "method", all_methods),
-    ("labels", "`label.solver`", lambda: SOLVERS),
     ("command", "command", lambda: [f"mcvrp {command}" for command, _ in _leaves()]),
     ("command", "preset", preset_names),
     ("command", "code", lambda: [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]),
@@ -75,11 +74,6 @@ FIRST_COLUMNS: list[tuple[str, str, Callable[[], Iterable[object]]]] = [
 def test_a_table_has_one_row_for_each(page: str, heading: str, names: Callable[[], Iterable[object]]) -> None:
     table = rows((DOCS / f"{page}.md").read_text(), heading)
     assert sorted(row[0].strip("`") for row in table) == sorted(map(str, names()))
-
-
-def test_the_methods_of_a_benchmark_have_their_names() -> None:
-    table = rows((DOCS / "benchmark.md").read_text(), "method")
-    assert [row[1] for row in table] == [method.label for method in all_methods().values()]
 
 
 def test_the_names_of_the_package() -> None:
@@ -159,9 +153,20 @@ def test_the_package_has_the_deployments_of_the_root() -> None:
     assert (ROOT / "flows" / "prefect.yaml").read_bytes() == (ROOT / "prefect.yaml").read_bytes()
 
 
-def test_the_page_of_settings() -> None:
-    """docs/settings.md is up to date with the specs (`python -m tests.unit.docs.settings_page`)."""
-    assert settings_page.PAGE.read_text() == settings_page.page()
+@pytest.mark.parametrize("page", generated.pages(), ids=name)
+def test_generated_pages_are_up_to_date(page: Path) -> None:
+    """With the registries and specs (`python -m tests.unit.docs.generated`)."""
+    assert page.read_text() == generated.pages()[page]
+
+
+def test_a_new_solver_has_rows_without_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = replace(SOLVERS["pyvrp"], label="Mine", text="my own", takes=("time_limit",), costs="straight")
+    monkeypatch.setitem(SOLVERS._entries, "mine", entry)
+    text = {page.name: new for page, new in generated.pages().items()}
+    assert "| `mine` | my own | `label.time_limit` | straight lines |" in text["labels.md"]
+    assert "| `mine` | Mine | my own |" in text["benchmark.md"]
+    assert "| `fm-mine` | FM-MCVRP (NS) + Mine (equal time) | Mine from the samples" in text["benchmark.md"]
+    assert text["settings.md"].count("`mine`") == 3  # solvers of labels and days, methods
 
 
 def test_every_setting_that_is_named_exists() -> None:

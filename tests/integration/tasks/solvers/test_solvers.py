@@ -1,4 +1,4 @@
-"""Every solver, for real: feasible, canonical, the same for the same seed; supported costs and budgets."""
+"""Single solvers, for real: optimality, budgets, programs; `test_contract` is about each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
@@ -20,7 +19,6 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.lkh3 import LKH3, find_program
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver, SolverMissing
-from tests.support.answers import require_answer
 from tests.support.optimum import SMALL, best_cost
 
 CITY = City.uniform(60, seed=3)
@@ -32,25 +30,8 @@ def lkh() -> Solver:
     return LKH3()
 
 
-def hgs() -> Solver:
-    return HGS(iterations=50)
-
-
-each_solver = pytest.mark.parametrize(
-    "make", [hgs, lambda: PyVRP(iterations=200), pytest.param(lkh, marks=pytest.mark.lkh)]
-)
-
-
 def instances(n: int, count: int, city: City = CITY, rules: Rules = Rules()) -> list[Instance]:  # noqa: B008
     return [InstanceStream(city, 1, "test", rules)(n, i) for i in range(count)]
-
-
-@each_solver
-@pytest.mark.parametrize("seed", [1, 2**70])
-def test_answers_are_feasible_canonical_and_priced_by_us(make: Callable[[], Solver], seed: int) -> None:
-    days = instances(25, 3)
-    for instance, answer in zip(days, make().solve(CITY, days, samples=2, seed=seed), strict=True):
-        require_answer(CITY, instance, answer, samples=2)
 
 
 @pytest.mark.lkh
@@ -63,42 +44,6 @@ def test_lkh_comes_near_the_optimum() -> None:
     ]
     assert min(gaps) > -1e-9
     assert np.median(gaps) < 0.05
-
-
-@each_solver
-def test_the_same_seed_gives_the_same_answer(make: Callable[[], Solver]) -> None:
-    """Samples are runs with consecutive seeds: one sample is the first of three."""
-    solver, days = make(), instances(40, 1)
-    (three,), (one,), (last,) = (
-        solver.solve(CITY, days, samples=samples, seed=seed) for samples, seed in ((3, 5), (1, 5), (1, 7))
-    )
-    assert three.costs[[0, 2]].tolist() == [one.costs[0], last.costs[0]]
-
-
-@each_solver
-def test_the_unit_of_the_city_does_not_matter(make: Callable[[], Solver]) -> None:
-    """The same city in metres, somewhere on the map, has the same routes at 5,000 times the cost."""
-    metres = City(5000 * CITY.xy + 1e6, None, (1e6, 1e6), 5000.0, "m")
-    (day,) = instances(30, 1)
-    in_metres = Instance(metres.city_id, day.ids, day.demands, day.capacity)
-    (answer,) = make().solve(CITY, [day], samples=1, seed=1)
-    (scaled,) = make().solve(metres, [in_metres], samples=1, seed=1)
-    assert scaled.costs[0] == pytest.approx(5000 * answer.costs[0], rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("make", "matrix", "message"),
-    [
-        (hgs, CITY.costs(np.arange(61)) + np.tri(61), r"HGS takes symmetric costs only.*use solver pyvrp"),
-        pytest.param(lkh, CITY.costs(np.arange(61)), "has a matrix: use solver pyvrp", marks=pytest.mark.lkh),
-    ],
-)
-def test_costs_that_are_not_supported_go_to_pyvrp(
-    make: Callable[[], Solver], matrix: NDArray[np.float64], message: str
-) -> None:
-    city = City(CITY.xy, matrix)
-    with pytest.raises(McvrpError, match=message):
-        list(make().solve(city, instances(20, 1, city), samples=1, seed=1))
 
 
 def test_too_small_a_fleet_is_a_failure_with_a_reason() -> None:

@@ -2,20 +2,141 @@
 
 from __future__ import annotations
 
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.config.preset import FOLDER, Override, load_preset, preset_names
-from mcvrp.flows.config.stages import STAGES
+from mcvrp.flows.config.preset import FOLDER, Override, Preset, load_preset, preset_names
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
 
 
 def error(name: str, *overrides: str) -> str:
     with pytest.raises(McvrpError) as caught:
         load_preset(name, overrides)
-    assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_every_error_has_a_line_and_names_where_it_is_from(tmp_path: Path) -> None:
+    """Errors of the file and of --set, of values, fields and sections, and those between valid sections."""
+    own = tmp_path / "own.toml"
+    own.write_text((FOLDER / "smoke.toml").read_text().replace("count = 40", "count = 0"))
+    said = error(
+        str(own), "city.seed=-1", "trian.lr=1", "train.phases.9.lr=1", "benchmark.methods=['hgz']", "a"
+    )
+    assert [re.split("[;,] ", line)[0] for line in sorted(said.splitlines())] == [
+        "--set 'a': write key=value",
+        "--set train.phases.9.lr: train.phases of own.toml is a list with indices 0 to 2: use one of them",
+        "--set: benchmark.methods.0 must be 'hgs'",
+        "--set: city.seed must be at least 0",
+        "--set: there is no trian",
+        "own.toml: label.count must be at least 1",
+    ]
+    said = error("smoke", "benchmark.run=a/b", "train.dataset=other", "label.largest=51")
+    assert [line.split(" = ")[0] for line in said.splitlines()] == [
+        "--set: benchmark.run must be a name of letters, digits, '.', '_' and '-', 100 at most, not 'a/b'",
+        "--set: label.largest",
+        "--set: train.dataset",
+    ]
+    own.write_text("".join(f"field{k} = 1\n" for k in range(200)))
+    assert error(str(own)).endswith("\nand 104 more: correct these first")
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES.values() if stage.sections])
+def test_a_stage_needs_no_other_section(stage: Stage) -> None:
+    """Its parameters are the same with errors in the others; those that --set names are checked, too."""
+    preset = Preset.read("smoke")
+    text = re.sub(
+        rf"^\[(?!{'|'.join(stage.sections)})(\w+)\]", r"[\1]\nnonsense = 1", preset.toml, flags=re.M
+    )
+    assert text != preset.toml
+    faulty = Preset("own.toml", text)
+    assert stage.asks(faulty.spec((), stage.sections)) == stage.asks(preset.spec())
+    for name in PipelineSpec.model_fields:
+        with pytest.raises(McvrpError, match=f"there is no {name}.nonsense"):
+            preset.spec([f"{name}.nonsense=1"], stage.sections)
+
+
+@pytest.mark.parametrize("unset", ["", "none", " none "])
+def test_an_optional_field_is_unset(unset: str) -> None:
+    """Also below a section that is missing, or in a list; quoted, it is text."""
+    spec = load_preset("laptop", [f"label.budget={unset}", "label.time_limit=2", f"attention.sizes={unset}"])
+    assert (spec.label.budget, spec.label.time_limit) == (None, 2.0)
+    assert load_preset("smoke", [f"train.phases.0.trunc={unset}"]).train.phases[0].trunc is None
+    assert "solve.by must be 'auto'" in error("smoke", "solve.by=none")
+    assert load_preset("smoke", ["nightly.old='none'"]).nightly.old == "none"
+    assert "label.count must be a whole number, not 'none'" in error("smoke", "label.count=none")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "remedy"),
+    [
+        (["label.budget=thrifty"], "label.budget="),
+        (["label.time_limit=3"], "label.iterations="),
+        (["label.population=5", "label.solver=pyvrp"], "label.population="),
+        (["label.time_limit=2", "label.iterations=", "label.solver=lkh3"], "label.time_limit="),
+        (["benchmark.hgs_time_limit=2"], "benchmark.hgs_iterations="),
+        (["city.addresses.file=a.csv"], "city.addresses="),
+        (["label.held_out=0"], "train.held_out="),
+    ],
+)
+def test_an_error_that_asks_for_unsetting_names_the_way(overrides: list[str], remedy: str) -> None:
+    assert f"(--set {remedy})" in error("smoke", *overrides)
+    load_preset("smoke", [*overrides, remedy])
+
+
+@pytest.fixture(params=["local", "s3"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store" if request.param == "local" else request.getfixturevalue("s3_uri"))
+
+
+def test_the_last_preset_of_a_store_is_the_default(
+    shared: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its text, as the file may have gone or changed, and without --set; the choice is said."""
+    caplog.set_level("INFO", "mcvrp")
+    assert Preset.chosen(None, shared) == Preset.read("laptop")
+    assert "last one" not in caplog.text
+    own = tmp_path / "lyon.toml"
+    own.write_text((FOLDER / "smoke.toml").read_text().replace('"smoke', '"lyon'))
+    Preset.read(str(own)).record(shared)
+    own.unlink()
+    assert Preset.chosen(None, shared).spec().train.model == "lyon"
+    assert "preset: lyon.toml, the last one used on this store" in caplog.text
+    assert Preset.chosen("smoke", shared).name == "smoke"
+    Preset.read("gpu").record(shared)
+    assert Preset.chosen(None, shared) == Preset.read("gpu")
+
+
+def test_of_two_writers_one_decides(shared: Store) -> None:
+    """A reader never meets a mixture or a part."""
+    presets = [Preset.read(name) for name in ("smoke", "paper")]
+
+    def write(preset: Preset) -> list[Preset | None]:
+        seen = []
+        for _ in range(20):
+            preset.record(shared)
+            seen.append(Preset.last_used(shared))
+        return seen
+
+    with ThreadPoolExecutor() as threads:
+        for seen in threads.map(write, presets):
+            assert all(preset in presets for preset in seen)
+
+
+@pytest.mark.parametrize(
+    "document", [b"{", b"{}", b'{"name": "a", "toml": "b ="}', b'{"name": 1, "toml": ""}']
+)
+def test_a_corrupt_last_preset_is_named(document: bytes, store: Store) -> None:
+    store.put(layout.last_preset(), document)
+    with pytest.raises(McvrpError, match=r"preset.json .*: remove it, or select a preset \(--preset\)"):
+        Preset.chosen(None, store)
+    assert Preset.chosen("smoke", store).name == "smoke"
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -124,7 +245,6 @@ def test_rules_between_sections() -> None:
     assert "no capacity rule for 1001 customers" in error("paper", "label.largest=1001")
     wide = ["label.largest=1001", "label.capacity=[70, 79]"]
     assert load_preset("paper", wide).label.largest == 1001
-    assert "(and 1 more)" in error("smoke", "label.count=0", "city.seed=-1")
 
 
 @pytest.mark.parametrize(

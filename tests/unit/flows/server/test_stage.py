@@ -52,7 +52,10 @@ def test_what_a_form_sends_becomes_specs() -> None:
         ({"label": GIVEN["label"]}, "city is missing"),
         ({**GIVEN, "city": "../c"}, "city must be a name of letters"),
         ({**GIVEN, "label": "d"}, "label must be a table, not 'd'"),
-        ({**changed(count=0), "city": ""}, "(and 1 more)"),
+        (
+            {**changed(count=0), "city": ""},
+            "100 at most, not ''\nlabel.count must be at least 1",
+        ),
     ],
 )
 def test_a_wrong_value_gets_the_message_of_the_command(values: dict[str, Any], message: str) -> None:

@@ -1,0 +1,150 @@
+"""`mcvrp preset new`: a preset for a city of the store, adapted from an included one to its days."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from mcvrp.flows.cli.output import Outcome, aligned, plain, reading
+from mcvrp.flows.cli.plan import make_plan
+from mcvrp.flows.config.errors import submodel
+from mcvrp.flows.config.preset import DEFAULT, Preset
+from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.instances import CAPACITY_TABLE, Range
+from mcvrp.model.problem import City
+from mcvrp.storage import layout
+from mcvrp.storage.cities import stored_city
+from mcvrp.storage.driven import customers_per_day
+from mcvrp.storage.store.parsing import parse_toml
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.importer import middle
+from mcvrp.tasks.files.file_bytes import file_bytes
+from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.support.progress import duration
+
+_LARGER = "evening"  # base for larger days or cities than those of the demo
+_DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
+_ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
+
+
+def new(options: argparse.Namespace) -> Outcome:
+    """Write NAME.toml, a whole preset for a city, to the current folder; an existing file is kept."""
+    if options.overrides:
+        raise McvrpError("--set: mcvrp preset new writes a file: omit the option, change its fields there")
+    store, name = reading(options), layout.checked_name("preset", options.name)
+    city, file = stored_city(store, options.city or name), Path(f"{name}.toml")
+    sizes, source = _sizes(store, city.name, options)
+    large = city.city.customers > _DEMO_CUSTOMERS or (sizes or (0, 0))[1] > _DEMO_SIZE
+    base = Preset.read(options.preset or (_LARGER if large else DEFAULT))
+    base.spec()  # valid, even if it is the user's own
+    data = parse_toml(base.toml)
+    sizes = sizes or (data["label"]["smallest"], data["label"]["largest"])
+    sizes = _possible(sizes[0], city.city), _possible(sizes[1], city.city)
+    _fit(data, name, sizes, city.city)
+    data["city"] = {"name": city.name, "source": "imported"}
+    text = "".join(f"{line}\n" for line in _lines(data, PipelineSpec, "", set()))
+    require_sizes(spec := Preset(file.name, text).spec(), city.city)
+    plan = make_plan(spec, file.name, city=city.city)
+    figures = {
+        "city": f"{city.name}, {plan.customers:,} customers",
+        "customers per day": f"{sizes[0]} to {sizes[1]}: {source}",
+        "adapted from": f"the preset {base.name}",
+        "time of mcvrp run": f"about {duration(plan.seconds)} on {plan.cores} cores (mcvrp plan)",
+    }
+    head = "".join(f"# {key}: {value}\n" for key, value in figures.items())
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(f"{head}# All fields: docs/settings.md\n{text}")
+    except OSError as error:
+        raise McvrpError(f"{file} cannot be written ({reason(error)}): choose another name") from None
+    document = {"preset": str(file), "base": base.name, "plan": plain(plan)}
+    return Outcome(document, f"{aligned(figures)}\n\n{file}: run mcvrp run --preset {file}")
+
+
+def _sizes(store: Store, city: str, options: argparse.Namespace) -> tuple[Range | None, str]:
+    """Return the range of customers per day, None if it is unknown, and its source."""
+    if options.sizes:
+        low, high = options.sizes
+        if not 1 <= low <= high:
+            raise McvrpError(f"--sizes {low} {high} is not a range from 1 upwards: give LO HI")
+        return (low, high), "as given"
+    if options.history:
+        counts, source = _counts(store, options.history), PurePath(options.history).name
+    else:
+        counts, source = customers_per_day(store, city), layout.driven_dir(city)
+    if not counts:
+        return None, "those of the preset: for your days, give --sizes LO HI or --history FILE"
+    return middle(np.array(counts)), f"the middle 99 % of {len(counts):,} days in {source}"
+
+
+def _counts(store: Store, file: str) -> list[int]:
+    table = read_tabular(*file_bytes(store, file))
+    date, customer = table.column("date"), table.column("customer", "id")
+    if date is None or customer is None:
+        raise McvrpError(f"{table.name} needs the columns date and customer: add them, or give --sizes")
+    dated = table.frame.loc[table.frame[date] != "", [date, customer]]
+    counts: list[int] = dated.drop_duplicates().groupby(date).size().tolist()
+    return counts
+
+
+def _possible(size: int, city: City) -> int:
+    """Return ``size`` within the customers of ``city`` and the paper's table, if that has its capacities."""
+    least, most = (1, city.customers) if city.capacity else (CAPACITY_TABLE[0][0], CAPACITY_TABLE[-1][1])
+    return min(max(size, least), most, city.customers)
+
+
+def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
+    """Change names and sizes of ``data``, a preset, for as many labels in all, and a solver for ``city``."""
+    label, train, benchmark = data["label"], data["train"], data["benchmark"]
+    label["dataset"] = train["run"] = train["dataset"] = train["model"] = benchmark["run"] = name
+    if "held_out" in train:
+        train["held_out"] = f"{name}-held-out"
+    (old, last), (low, high), phases = (label["smallest"], label["largest"]), sizes, train["phases"]
+    share = (last - old + 1) / (high - low + 1)
+
+    def fitting(n: int) -> int:
+        return _possible(round(low + (n - old) * (high - low) / max(1, last - old)), city)
+
+    train["smallest"], label["smallest"], label["largest"] = low, low, high
+    for part, field in ((label, "count"), (label, "held_out"), *((phase, "trunc") for phase in phases)):
+        if part.get(field):
+            part[field] = max(1, round(part[field] * share))
+    for phase in phases:
+        phase |= {field: min(max(fitting(phase[field]), low), high) for field in ("first", "last")}
+    if isinstance(counts := benchmark.get("instances"), list):
+        by_size = dict(zip(map(fitting, benchmark["sizes"]), counts, strict=True))
+        benchmark["instances"] = [count for _, count in sorted(by_size.items())]
+    for part in (benchmark, data.get("attention", {})):
+        if "sizes" in part:
+            part["sizes"] = sorted(set(map(fitting, part["sizes"])))
+    if not city.symmetric and label.get("solver", "hgs") == "hgs":
+        label["solver"] = "pyvrp"
+        if label.pop("budget", None):
+            label["iterations"] = benchmark.get("pyvrp_iterations", _ITERATIONS)
+
+
+def _lines(
+    table: Mapping[str, Any], model: type[BaseModel] | None, path: str, described: set[str]
+) -> Iterator[str]:
+    """Yield the lines of a table in TOML; the first of each field has its description as a comment."""
+    inner: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], dict)):
+            inner[key] = value
+            continue
+        text, name = model.model_fields[key].description if model else None, f"{path}.{key}"
+        comment = f"  # {text}" if text and name not in described else ""
+        described.add(name)
+        yield f"{key} = {json.dumps(value, ensure_ascii=False)}{comment}"
+    for key, value in inner.items():
+        below = f"{path}.{key}".strip(".")
+        for part in value if isinstance(value, list) else [value]:
+            yield f"\n[[{below}]]" if isinstance(value, list) else f"\n[{below}]"
+            yield from _lines(part, submodel(key, model) if model else None, below, described)

@@ -1,0 +1,169 @@
+"""Tests of `mcvrp preset new`: the file is valid, fits the city and its days, and describes itself."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.flows.config.preset import Preset, load_preset
+from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.flows.server import deployments
+from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.storage.cities import load_city, save_city
+from mcvrp.storage.driven import write_day
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.stage import LabelSummary
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The store of the environment, in the folder of the commands, with a city of 100 customers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MCVRP_STORE", "store")
+    store = Store.open("store")
+    save_city(store, "lyon", City.uniform(100, seed=1))
+    return store
+
+
+def made(*arguments: str, name: str = "lyon") -> PipelineSpec:
+    assert cli.run(["preset", "new", name, *arguments]) == 0
+    spec = load_preset(f"{name}.toml")
+    require_sizes(spec, load_city(Store.open("store"), spec.city.name))
+    assert {spec.label.dataset, spec.train.run, spec.train.dataset, spec.train.model} == {name}
+    assert (spec.benchmark.run, spec.train.held_out) == (name, f"{name}-held-out")
+    return spec
+
+
+def sizes(spec: PipelineSpec) -> tuple[int, int]:
+    lengths = {phase.last for phase in spec.train.phases}
+    assert spec.train.smallest == spec.label.smallest
+    assert max(lengths) == spec.label.largest
+    return spec.label.smallest, spec.label.largest
+
+
+def test_without_days_it_is_the_demo_of_this_city(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, demo = made(), load_preset("laptop")
+    assert spec.city.name == "lyon"
+    for section in ("benchmark", "solve", "label", "train"):
+        names = ("run", "dataset", "model", "held_out") if section != "label" else ("dataset",)
+        both = (getattr(each, section).model_dump(exclude=names) for each in (spec, demo))
+        assert next(both) == next(both)
+    out = capsys.readouterr().out
+    assert "for your days, give --sizes LO HI or --history FILE" in out
+    assert "min" in next(line for line in out.splitlines() if line.startswith("time of mcvrp run"))
+    text = Path("lyon.toml").read_text()
+    assert text.count("# Peak learning rate") == 1
+    assert all(" = " in line or line[:1] in ("", "#", "[") for line in text.splitlines())
+
+
+def test_sizes_are_the_customers_per_day(place: Store) -> None:
+    """Those of a history, otherwise of the driven days; a customer with two orders on a day is one."""
+    rows = [(f"2026-03-0{day}", f"C{k}") for day in range(1, 5) for k in range(24 + day)]
+    lines = [f"{date},{name}" for date, name in [*rows, rows[0]]]
+    Path("orders.csv").write_text("\n".join(["date,customer", *lines]) + "\n")
+    assert sizes(made("--city", "lyon", "--history", "orders.csv", name="a")) == (25, 28)
+    city = load_city(place, "lyon")
+    for day, n in enumerate((22, 26)):
+        nodes = np.arange(1, n + 1)
+        instance = Instance(city.city_id, nodes.astype(np.uint32), np.ones(n, np.uint16), 100)
+        routes = Solution.of([[node] for node in nodes.tolist()])
+        write_day(place, "lyon", city, datetime.date(2026, 3, 1 + day), (instance, routes), "0" * 64)
+    assert sizes(made()) == (22, 26)
+
+
+@pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (5, 400)])
+def test_phases_labels_and_benchmark_fit_the_sizes(place: Store, given: tuple[int, int]) -> None:
+    """As many labels as in the preset that it is adapted from, within the city and the capacities."""
+    spec = made("--sizes", *map(str, given))
+    assert sizes(spec) == (max(20, given[0]), min(100, given[1]))
+    base = load_preset("laptop" if given[1] <= 30 else "evening")
+    assert spec.label.rows == pytest.approx(base.label.rows, rel=0.02)
+    firsts = [phase.first for phase in spec.train.phases]
+    assert all(first <= phase.last for first, phase in zip(firsts, spec.train.phases, strict=True))
+    assert spec.benchmark.sizes[-1] <= 100
+
+
+def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> None:
+    rng, square = np.random.default_rng(1), City.uniform(40, seed=1)
+    save_city(place, "ways", City(square.xy, rng.uniform(1, 2, (41, 41)), capacity=(30, 40)))
+    spec = made("--city", "ways", "--sizes", "3", "9")
+    assert (spec.label.solver, spec.label.budget, spec.label.iterations) == ("pyvrp", None, 200)
+    assert sizes(spec) == (3, 9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("paris", "no city 'paris'"),
+        ("a/b --city lyon", "not a valid name for a preset"),
+        ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
+        ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
+        ("lyon --history none.csv", "there is no file none.csv"),
+        ("lyon --history bare.csv", "bare.csv needs the columns date and customer: add them"),
+        ("lyon --set label.count=1", "omit the option, change its fields there"),
+        ("lyon --preset laptp", "did you mean laptop?"),
+        ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
+        ("hamlet", "label.largest = 15: no capacity rule for 15 customers"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    place: Store, arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written, and an existing file is kept."""
+    Path("bare.csv").write_text("customer\nC1\n")
+    Path("kept.toml").write_text("kept")
+    save_city(place, "hamlet", City.uniform(15, seed=1))
+    assert cli.run(["preset", "new", *arguments.split()]) == 2
+    assert said in capsys.readouterr().err
+    assert [path.read_text() for path in Path().glob("*.toml")] == ["kept"]
+
+
+def test_a_command_that_writes_records_its_preset(
+    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before its flow, which may be killed, and after its checks; later commands say which one they use."""
+    made()
+    seen: list[Preset | None] = []
+
+    def run(*_: object, **__: object) -> LabelSummary:
+        seen.append(Preset.last_used(place))
+        return LabelSummary("d", 3, 3, 1.0, 1.0, 1)
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", run)
+    assert cli.run(["label", "--preset", "smoke"]) == 2  # there is no city smoke
+    assert Preset.last_used(place) is None
+    assert cli.run(["label", "--preset", "lyon.toml", "--set", "label.count=5"]) == 0
+    assert seen == [Preset.read("lyon.toml")]
+    capsys.readouterr()
+    assert cli.run(["plan"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "preset: lyon.toml, the last one used on this store; --preset selects another\n"
+    assert out.splitlines()[0].split() == ["preset", "lyon.toml"]
+    assert cli.run(["plan", "--preset", "smoke"]) == 0
+    assert capsys.readouterr().err == ""
+    place.put("preset.json", b"{")
+    assert cli.run(["plan"]) == 2
+    assert "remove it, or select a preset (--preset)" in capsys.readouterr().err
+
+
+def test_forms_of_the_ui_have_the_last_preset_of_its_store(
+    place: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered: list[str] = []
+
+    def register(spec: PipelineSpec) -> list[str]:
+        registered.append(spec.city.name)
+        return []
+
+    monkeypatch.setattr(deployments, "register", register)
+    made()
+    for arguments in ([], ["--last-of", "store"]):
+        assert deployments.main(arguments) == 0
+    Preset.read("lyon.toml").record(place)
+    for arguments in ([], ["--last-of", "store"], ["--last-of", "store", "--preset", "smoke"]):
+        assert deployments.main(arguments) == 0
+    assert registered == ["laptop", "laptop", "laptop", "lyon", "smoke"]
