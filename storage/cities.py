@@ -144,6 +144,14 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
 
+def save_nodes(store: Store, path: str, city: City) -> None:
+    """Write coordinates and address ids, and nothing else, of the nodes of ``city`` to ``path``."""
+    columns = {"x": pa.array(city.xy[:, 0]), "y": pa.array(city.xy[:, 1])}
+    if city.address_ids:
+        columns["id"] = pa.array(city.address_ids, pa.string())
+    write_parquet(store, path, pa.table(columns))
+
+
 def has_city(store: Store, name: str) -> bool:
     """Return whether the city ``name`` exists."""
     return store.exists(layout.city_card(name))
@@ -185,6 +193,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
             spare=0 if card.classes is None else card.classes - len(xy),
             demand=card.demand,
             capacity=card.capacity,
+            address_ids=ids or (),
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error

@@ -75,6 +75,7 @@ verification = Path[str]("labels/{dataset}/verification.json")
 corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
 label_statistics = Path[str]("labels/{dataset}/statistics.pq")
+label_city = Path[str]("labels/{dataset}/city.parquet")  # so that a dataset can be uploaded alone
 
 # Training runs
 run_dir = Path[str]("training/{run}")

@@ -133,6 +133,7 @@ def test_a_city_reads_back(store: Store, city: City) -> None:
 def test_addresses_read_back(store: Store) -> None:
     addresses = Addresses(("депо", "a;b", *"cdefg"), np.arange(14.0).reshape(7, 2), "+proj=tmerc")
     save_city(store, "c", XY, addresses)
+    assert stored_city(store, "c").city.address_ids == addresses.ids
     back = stored_city(store, "c").addresses
     assert (back.ids, back.projection) == (addresses.ids, addresses.projection)
     assert back.lonlat is not None
