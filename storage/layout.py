@@ -47,6 +47,8 @@ class Path(Generic[*Values]):
         return self.template.format_map(named)
 
 
+LEASE = "lease.json"  # name of all leases
+
 # Cities
 city_dir = Path[str]("cities/{city}")
 city_card = Path[str]("cities/{city}/city.json")  # written last
