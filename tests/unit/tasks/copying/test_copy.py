@@ -131,7 +131,7 @@ OF_EQUAL_SIZE = b"C" * len(f"content of {LATE[0]}")
     ("path", "data"), [("notes.txt", b"mine"), (LATE[0], b"other"), (LATE[0], OF_EQUAL_SIZE)]
 )
 def test_a_place_with_other_content_is_refused(source: Store, target: Store, path: str, data: bytes) -> None:
-    """A file of the user, or another version of one of ours, of another size or not; nothing is written."""
+    """A file of the user, or another version of a file, of any size; nothing is written."""
     target.put(path, data)
     with pytest.raises(McvrpError, match=rf"in 1 of its 1 files, such as {path}: give an empty folder"):
         copy_store(source, target)
