@@ -46,8 +46,10 @@ class City:
     demand, capacity
         The city's ranges, both ends included; None for the defaults of `model.instances.Rules`.
     address_ids
-        The company's own ids of nodes 0 to m, such as "C10241", not part of `city_id`; empty: the node
-        numbers.
+        The company's own ids of nodes 0 to m, such as "C10241"; empty: the node numbers.
+    address_names
+        Names of nodes 0 to m, such as "Boulangerie Petit"; empty if unknown. Neither ids nor names are part
+        of `city_id`.
 
     Notes
     -----
@@ -67,6 +69,7 @@ class City:
     demand: tuple[int, int] | None = None
     capacity: tuple[int, int] | None = None
     address_ids: tuple[str, ...] = ()
+    address_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         xy = frozen(self.xy, np.float64)
@@ -99,12 +102,17 @@ class City:
             )
         if self.matrix is not None:
             object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
-        object.__setattr__(self, "address_ids", tuple(map(str, self.address_ids)))
+        for name in ("address_ids", "address_names"):
+            object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
         count, different = len(self.address_ids), len(set(self.address_ids))
         if count and not count == different == len(xy):
             raise McvrpError(
                 f"a city of {len(xy)} nodes has {count} address_ids, {different} different ones: give each "
                 "node its own"
+            )
+        if self.address_names and len(self.address_names) != len(xy):
+            raise McvrpError(
+                f"a city of {len(xy)} nodes has {len(self.address_names)} address_names: give one per node"
             )
 
     @classmethod
@@ -149,8 +157,15 @@ class City:
         """Return the ``k``-th of the cities that this one extends, the oldest is number 0."""
         nodes, spare = self.extends[k] + 1, self.classes - self.extends[k] - 1
         matrix = None if self.matrix is None else self.matrix[:nodes, :nodes]
-        ids, extends = self.address_ids[:nodes], self.extends[:k]
-        return replace(self, xy=self.xy[:nodes], matrix=matrix, extends=extends, spare=spare, address_ids=ids)
+        return replace(
+            self,
+            xy=self.xy[:nodes],
+            matrix=matrix,
+            extends=self.extends[:k],
+            spare=spare,
+            address_ids=self.address_ids[:nodes],
+            address_names=self.address_names[:nodes],
+        )
 
     @cached_property
     def ancestors(self) -> tuple[str, ...]:
@@ -194,6 +209,12 @@ class City:
     def ids_of(self, nodes: Iterable[int]) -> list[str]:
         """Return the address id of each of ``nodes``, such as those of a route."""
         return [self.address_ids[node] if self.address_ids else str(node) for node in nodes]
+
+    def names_of(self, nodes: Iterable[int]) -> list[str]:
+        """Return the name of each of ``nodes``, its id if it has none."""
+        nodes = list(nodes)
+        names = [self.address_names[node] if self.address_names else "" for node in nodes]
+        return [name or address for name, address in zip(names, self.ids_of(nodes), strict=True)]
 
     @cached_property
     def symmetric(self) -> bool:

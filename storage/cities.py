@@ -194,6 +194,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
             demand=card.demand,
             capacity=card.capacity,
             address_ids=ids or (),
+            address_names=_names(table),
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
@@ -203,6 +204,12 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     addresses = Addresses(ids, lonlat, card.projection) if ids else Addresses.numbered(city.customers)
     return StoredCity(name, city, addresses, card.source)
+
+
+def _names(table: pa.Table) -> tuple[str, ...]:
+    """Return the column ``name`` of the file of addresses, in any case, if the city has kept it."""
+    kept = [name for name in table.column_names if name.casefold() == "address.name"]
+    return tuple(text or "" for text in table[kept[0]].to_pylist()) if kept else ()
 
 
 def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:

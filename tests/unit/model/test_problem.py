@@ -61,8 +61,18 @@ def test_orders_by_the_ids_of_the_company() -> None:
 
 
 def test_an_older_city_has_the_ids_of_its_nodes() -> None:
-    grown = City(CITY.xy, extends=(20,), scale=1.0, address_ids=tuple(f"C{k}" for k in range(31)))
-    assert grown.ancestor(0).address_ids == grown.address_ids[:21]
+    ids, names = tuple(f"C{k}" for k in range(31)), tuple(f"Baker {k}" for k in range(31))
+    grown = City(CITY.xy, extends=(20,), scale=1.0, address_ids=ids, address_names=names)
+    older = grown.ancestor(0)
+    assert (older.address_ids, older.address_names) == (ids[:21], names[:21])
+
+
+def test_an_address_without_a_name_has_its_id() -> None:
+    names = ("", "Baker", "", *("x",) * 28)
+    assert City(CITY.xy, address_names=names).names_of([1, 2]) == ["Baker", "2"]
+    assert CITY.names_of(np.array([1, 2])) == ["1", "2"]
+    with pytest.raises(McvrpError, match="a city of 31 nodes has 2 address_names: give one per node"):
+        City(CITY.xy, address_names=("a", "b"))
 
 
 @pytest.mark.parametrize("ids", [("a", "b"), ("a",) * 31, (*map(str, range(31)), "0")])
