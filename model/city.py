@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.model.random import philox_key, philox_uniforms
 
 DEPOT = 0  # node number of the depot in every city
@@ -44,6 +45,11 @@ class City:
         Spare output classes of a network, for addresses that are added later.
     demand, capacity
         The city's ranges, both ends included; None for the defaults of `model.instances.Rules`.
+    address_ids
+        The company's own ids of nodes 0 to m, such as "C10241"; empty: the node numbers.
+    address_names
+        Names of nodes 0 to m, such as "Boulangerie Petit"; empty if unknown. Neither ids nor names are part
+        of `city_id`.
 
     Notes
     -----
@@ -62,6 +68,8 @@ class City:
     spare: int = 0
     demand: tuple[int, int] | None = None
     capacity: tuple[int, int] | None = None
+    address_ids: tuple[str, ...] = ()
+    address_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         xy = frozen(self.xy, np.float64)
@@ -94,6 +102,18 @@ class City:
             )
         if self.matrix is not None:
             object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
+        for name in ("address_ids", "address_names"):
+            object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
+        count, different = len(self.address_ids), len(set(self.address_ids))
+        if count and not count == different == len(xy):
+            raise McvrpError(
+                f"a city of {len(xy)} nodes has {count} address_ids, {different} different ones: give each "
+                "node its own"
+            )
+        if self.address_names and len(self.address_names) != len(xy):
+            raise McvrpError(
+                f"a city of {len(xy)} nodes has {len(self.address_names)} address_names: give one per node"
+            )
 
     @classmethod
     def uniform(cls, customers: int, seed: int) -> City:
@@ -137,7 +157,15 @@ class City:
         """Return the ``k``-th of the cities that this one extends, the oldest is number 0."""
         nodes, spare = self.extends[k] + 1, self.classes - self.extends[k] - 1
         matrix = None if self.matrix is None else self.matrix[:nodes, :nodes]
-        return replace(self, xy=self.xy[:nodes], matrix=matrix, extends=self.extends[:k], spare=spare)
+        return replace(
+            self,
+            xy=self.xy[:nodes],
+            matrix=matrix,
+            extends=self.extends[:k],
+            spare=spare,
+            address_ids=self.address_ids[:nodes],
+            address_names=self.address_names[:nodes],
+        )
 
     @cached_property
     def ancestors(self) -> tuple[str, ...]:
@@ -163,6 +191,30 @@ class City:
         if self.extends:
             digest.update(b"extends" + np.array(self.extends, dtype="<u8").tobytes())
         return digest.hexdigest()[:16]
+
+    @cached_property
+    def _node_of(self) -> dict[str, int]:
+        ids = self.address_ids or map(str, range(len(self.xy)))
+        return {address: node for node, address in enumerate(ids)}
+
+    def nodes(self, address_ids: Iterable[object]) -> NDArray[np.int64]:
+        """Return the node of each of ``address_ids``; McvrpError naming the first that is not in the city."""
+        ids = list(map(str, address_ids))
+        for address in ids:
+            if address not in self._node_of:
+                near = alternatives(address, list(self._node_of))
+                raise McvrpError(f"{shown(address)} is not an address of the city{near}: correct the id")
+        return np.array([self._node_of[address] for address in ids], dtype=np.int64)
+
+    def ids_of(self, nodes: Iterable[int]) -> list[str]:
+        """Return the address id of each of ``nodes``, such as those of a route."""
+        return [self.address_ids[node] if self.address_ids else str(node) for node in nodes]
+
+    def names_of(self, nodes: Iterable[int]) -> list[str]:
+        """Return the name of each of ``nodes``, its id if it has none."""
+        nodes = list(nodes)
+        names = [self.address_names[node] if self.address_names else "" for node in nodes]
+        return [name or address for name, address in zip(names, self.ids_of(nodes), strict=True)]
 
     @cached_property
     def symmetric(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
@@ -61,6 +61,16 @@ class Instance:
                 f"customer {self.ids[worst]} wants {self.demands[worst]}, a vehicle holds {self.capacity}: "
                 "split the order, or use larger vehicles"
             )
+
+    @classmethod
+    def of(cls, city: City, orders: Mapping[Any, int], capacity: int) -> Instance:
+        """Return the instance with ``orders``, the demand of each customer by its id (`City.address_ids`).
+
+        McvrpError if an id is not in the city, or as the constructor.
+        """
+        nodes, demands = city.nodes(orders), np.array(list(orders.values()))
+        order = np.argsort(nodes)
+        return cls(city.city_id, nodes[order].astype(np.uint32), demands[order], capacity)
 
     @property
     def n(self) -> int:

@@ -144,6 +144,14 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
 
+def save_nodes(store: Store, path: str, city: City) -> None:
+    """Write coordinates and address ids, and nothing else, of the nodes of ``city`` to ``path``."""
+    columns = {"x": pa.array(city.xy[:, 0]), "y": pa.array(city.xy[:, 1])}
+    if city.address_ids:
+        columns["id"] = pa.array(city.address_ids, pa.string())
+    write_parquet(store, path, pa.table(columns))
+
+
 def has_city(store: Store, name: str) -> bool:
     """Return whether the city ``name`` exists."""
     return store.exists(layout.city_card(name))
@@ -185,6 +193,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
             spare=0 if card.classes is None else card.classes - len(xy),
             demand=card.demand,
             capacity=card.capacity,
+            address_ids=ids or (),
+            address_names=_names(table),
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
@@ -194,6 +204,12 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     addresses = Addresses(ids, lonlat, card.projection) if ids else Addresses.numbered(city.customers)
     return StoredCity(name, city, addresses, card.source)
+
+
+def _names(table: pa.Table) -> tuple[str, ...]:
+    """Return the column ``name`` of the file of addresses, in any case, if the city has kept it."""
+    kept = [name for name in table.column_names if name.casefold() == "address.name"]
+    return tuple(text or "" for text in table[kept[0]].to_pylist()) if kept else ()
 
 
 def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:

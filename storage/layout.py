@@ -48,6 +48,7 @@ class Path(Generic[*Values]):
 
 
 last_preset = Path[()]("preset.json")  # the last one used on the store: default of commands
+LEASE = "lease.json"  # name of all leases
 
 # Cities
 city_dir = Path[str]("cities/{city}")
@@ -77,6 +78,7 @@ verification = Path[str]("labels/{dataset}/verification.json")
 corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
 label_statistics = Path[str]("labels/{dataset}/statistics.pq")
+label_city = Path[str]("labels/{dataset}/city.parquet")  # so that a dataset can be uploaded alone
 
 # Training runs
 run_dir = Path[str]("training/{run}")

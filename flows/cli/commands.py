@@ -24,7 +24,7 @@ from mcvrp.tasks.city.make import plan_city
 logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
-_BASE = {"plan", "preset", "city", "solve", "inspect", "gc", "models", "promote", "rollback"}
+_BASE = {"plan", "preset", "city", "solve", "inspect", "gc", "models", "store", "promote", "rollback"}
 # Functions in `flows.cli`, imported when they are used; the other commands are stages.
 _COMMANDS = {
     "plan": "commands:plan",
@@ -41,6 +41,7 @@ _COMMANDS = {
     "models show": "models:list_models",
     "models export": "models:export_model",
     "models import": "models:import_model",
+    "store copy": "store:copy",
     "promote": "models:promote",
     "rollback": "models:roll_back_champion",
     "ui": "commands:ui",

@@ -15,6 +15,7 @@ from mcvrp.flows.cli.output import Outcome, plain, reading, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.tasks.copying import unfinished
 from mcvrp.tasks.support.text import listed
 
 _LISTED = 8  # names in a list; more are counted
@@ -28,7 +29,7 @@ def inspect_or_draw(options: argparse.Namespace) -> Outcome:
         n, i = options.draw
         return draw(store, path, n, i, Path(options.out) if options.out else None)
     if options.out:
-        raise McvrpError("--out is the output file of --draw: give --draw N I, too")
+        return fetch(store, path, Path(options.out))
     return inspect(store, path)
 
 
@@ -125,16 +126,35 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     city = find_city(store, label.instance.city_id)
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
-    try:
-        target.write_bytes(png(solutions(city, label.instance, [(title, label.solution)])))
-    except OSError as error:
-        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
+    _write(target, png(solutions(city, label.instance, [(title, label.solution)])))
     text = (
         f"{target}: instance (n={n}, i={i}) of {dataset!r}, capacity {label.instance.capacity}, "
         f"{len(label.solution.routes)} routes, cost {label.cost:.6g}, by {label.solver} ({label.budget}) "
         f"in {label.runtime:.3g} s"
     )
     return Outcome({"file": str(target), **plain(label)}, text)
+
+
+def fetch(store: Store, path: str, out: Path) -> Outcome:
+    """Write the file at ``path``, such as a picture in a bucket, to ``out``, a local file or folder."""
+    path = store_path(store, path)
+    if not path or not _is_file(store, path):
+        pictures = [file for file in store.list(path) if file.endswith(".png")] if path else []
+        raise McvrpError(
+            f"{store.url(path)} is not a file: give --out and the path of one, such as "
+            f"{(pictures or ['cities/CITY/map.png'])[0]}, or --draw N I"
+        )
+    target, data = out / path.rsplit("/", 1)[-1] if out.is_dir() else out, store.get(path)
+    _write(target, data)
+    document = {"file": str(target), "bytes": len(data)}
+    return Outcome(document, f"{target}: {len(data):,} bytes, a copy of {store.url(path)}")
+
+
+def _write(target: Path, data: bytes) -> None:
+    try:
+        target.write_bytes(data)
+    except OSError as error:
+        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
 
 
 def _folder(store: Store, path: str) -> Outcome:
@@ -164,7 +184,9 @@ def _overview(store: Store) -> Outcome:
     if not document:
         return Outcome({"store": store.uri, "folders": {}}, f"the store {store.uri} is empty")
     text = table(("folder", "files", "bytes", "contents"), rows, (1, 2))
-    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
+    origin = unfinished(store)
+    note = f", an unfinished copy of {origin}: run mcvrp store copy again" if origin else ""
+    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}{note}")
 
 
 def _sums(files: Sequence[StoredFile], depth: int) -> dict[str, dict[str, int]]:

@@ -97,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
     gc = add("gc", "list unused artifacts; --delete removes them")
     gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
     _add_models(add("models", "list, show, export or import models"))
+    _add_store(commands)
     _add_champion(
         add("promote", "make a version the champion of its model"),
         add("rollback", "restore the previous champion"),
@@ -178,7 +179,7 @@ def _add_inspect(inspect: _Parser) -> None:
     inspect.add_argument("path", nargs="?", help=text)
     text = "draw instance (n, i) of the dataset"
     inspect.add_argument("--draw", nargs=2, type=int, metavar=("N", "I"), help=text)
-    _value(inspect, "--out", "FILE.png", "output file of --draw")
+    _value(inspect, "--out", "FILE", "output file of --draw; without --draw, write the file at path there")
 
 
 def _add_models(models: _Parser) -> None:
@@ -195,6 +196,15 @@ def _add_models(models: _Parser) -> None:
     _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):
         _value(command, "folder", "FOLDER", "folder of the exported model")
+
+
+def _add_store(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "copy a store to another folder or bucket"
+    store = commands.add_parser("store", help=text, description=f"{text.capitalize()}.")
+    actions = store.add_subparsers(dest="action", required=True, metavar="copy")
+    copy = _command(actions, "copy", f"{text}, or resume the copy", parents=[_common()])
+    _value(copy, "source", "FROM", "folder or s3://bucket/prefix of the store")
+    _value(copy, "target", "TO", "empty folder or prefix, or an unfinished copy")
 
 
 def _add_champion(promote: _Parser, rollback: _Parser) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.label_files import CorruptFile, read_footers, read_table
@@ -128,7 +128,7 @@ class Dataset:
         Raises
         ------
         McvrpError
-            If rows are missing; the message counts them.
+            If rows are missing; the message counts them, or lists the sizes that exist.
         """
         rows = stop = 0
         for shard in self.shards(n):
@@ -140,10 +140,21 @@ class Dataset:
             stop = shard.footer.row_stop
         required = max(1 if limit is None else limit, 1)
         if rows < required:
+            if n not in (sizes := self.sizes()):
+                raise McvrpError(self._other_sizes(n, sizes))
             raise McvrpError(
                 f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "
                 "run mcvrp label"
             )
+
+    def _other_sizes(self, n: int, sizes: Sequence[int]) -> str:
+        where = f"in {self.store.url()}"
+        if sizes:
+            gapless = sizes == list(range(sizes[0], sizes[-1] + 1)) and len(sizes) > 2
+            text = f"{sizes[0]} to {sizes[-1]}" if gapless else enumerated(list(map(str, sizes)), ", ", 100)
+            return f"dataset {self.name!r} {where} has no labels of n={n}: choose one of its sizes, {text}"
+        others = alternatives(self.name, [name for name in self.store.folders("labels") if name != self.name])
+        return f"dataset {self.name!r} {where} has no labels{others}: run mcvrp label"
 
     def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""

@@ -21,7 +21,6 @@ from mcvrp.storage.store.lease import active_holder, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import STATE
 from mcvrp.tasks.gc.find import (
-    LEASE,
     Candidate,
     Found,
     Skipped,
@@ -162,7 +161,7 @@ def _remove(store: Store, area: _Area, candidate: Candidate) -> bool:
         files = [path for path in store.list(candidate.path) if path.count("/") == 2]
         folders = [f"{candidate.path}/{folder}" for folder in store.folders(candidate.path)]
         for path in [*files, *folders]:
-            if not path.endswith(f"/{LEASE}"):
+            if not path.endswith(f"/{layout.LEASE}"):
                 store.delete(path)
         return True
     if area.folder == "training":

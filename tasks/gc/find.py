@@ -29,7 +29,6 @@ from mcvrp.tasks.gc.spec import RetentionSpec
 _DAY, _HOUR = 86_400.0, 3600.0
 _CHECKPOINT = re.compile(r"training/[^/]+/[^/]+/step-\d+")
 _TRIAL = re.compile(r"(night|improve)-[0-9a-f]{12}")
-LEASE = "lease.json"
 
 
 @dataclass(frozen=True)
@@ -133,14 +132,14 @@ def needless_trial(view: StoreView, folder: str, name: str) -> Candidate | Skipp
     if not _TRIAL.fullmatch(name):
         return None
     path = f"{folder}/{name}"
-    ours = (f"{path}/{LEASE}", layout.models_removed(name))
+    ours = (f"{path}/{layout.LEASE}", layout.models_removed(name))
     files = [file for file in view.store.files(path) if file.path not in ours]
     if not view.aged(files) or name in view.needed_names:
         return None
     why = f"older than {view.policy.keep_days:g} days, and no model that is kept was made from it"
     for records in layout.TRIAL_RECORDS:
         for model in view.store.folders(records):
-            if holder := active_holder(view.store, f"{records}/{model}/{LEASE}", view.now):
+            if holder := active_holder(view.store, f"{records}/{model}/{layout.LEASE}", view.now):
                 # its night may resume this one
                 return Skipped(path, f"model {model!r} is being retrained by {holder}")
     return Candidate.of(f"{folder} of a night or round", path, files, why)

@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import save_nodes
 from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
 from mcvrp.storage.markdown import TASK, card_metadata, escaped, render, table
 from mcvrp.storage.store.store import Store
@@ -54,7 +55,7 @@ COLUMNS = {  # of a label file
 
 
 def write_card(store: Store, city: City, dataset: str, workers: int | None = None) -> None:
-    """Write README.md, figures and statistics of ``dataset``, whose manifest must be up to date.
+    """Write README.md, figures, statistics and nodes of ``dataset``, whose manifest must be up to date.
 
     Only sizes whose shards have changed are read; McvrpError if one cannot be read.
     """
@@ -67,6 +68,7 @@ def write_card(store: Store, city: City, dataset: str, workers: int | None = Non
             store.put(path, spread_figure(statistics, quantity, city.unit))
     manifest = store.get_json(layout.manifest(dataset))
     text = card_text(dataset, city, manifest, statistics)
+    save_nodes(store, layout.label_city(dataset), city)
     store.put(layout.card(dataset), text.encode())
 
 
@@ -88,6 +90,7 @@ def card_text(
         spec=spec,
         request=json.dumps(manifest.get("spec"), indent=2),
         fingerprint=manifest.get("fingerprint"),
+        split=split_name(spec.get("split", "")),
         rows=rows,
         absent=sum(size.absent for size in statistics),
         sizes=sorted({size.n for size in (*statistics[:1], *statistics[-1:])}),
@@ -101,15 +104,24 @@ def card_text(
 
 def _metadata(dataset: str, rows: int, split: str) -> str:
     """Return the metadata for the Hugging Face Hub and `datasets.load_dataset`."""
-    files = {"split": _SPLITS.get(split, split or "train"), "path": "data/*/*.parquet"}
+    files = {"split": split_name(split), "path": "data/*/*.parquet"}
+    nodes = {"split": "nodes", "path": "city.parquet"}
     return card_metadata(
         {
             "pretty_name": dataset,
             "task_categories": [TASK],
             "size_categories": [_size_category(rows)],
-            "configs": [{"config_name": "default", "data_files": [files]}],
+            "configs": [
+                {"config_name": "default", "data_files": [files]},
+                {"config_name": "city", "data_files": [nodes]},
+            ],
         }
     )
+
+
+def split_name(split: str) -> str:
+    """Return the name of ``split`` in `datasets.load_dataset`."""
+    return _SPLITS.get(split, split or "train")
 
 
 def _size_category(rows: int) -> str:

@@ -169,8 +169,8 @@ def _finish(dataset: LabelDataset, *, changed: bool) -> None:
     sweep(dataset)
     rebuild_manifest(store, spec.dataset, dataset.labels)
     # Last, as it reads the list of shards that the manifest comes with.
-    derived = layout.card(spec.dataset), layout.label_statistics(spec.dataset)
-    if changed or not all(map(store.exists, derived)):
+    derived = layout.card, layout.label_statistics, layout.label_city
+    if changed or not all(store.exists(path(spec.dataset)) for path in derived):
         write_card(store, dataset.source.city, spec.dataset, spec.workers)
 
 

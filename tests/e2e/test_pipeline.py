@@ -34,6 +34,7 @@ from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
 from tests.support.labels import poison
+from tests.support.s3_server import S3Server
 from tests.support.shared import until
 from tests.support.store_page import unknown
 from tests.unit.docs.pages import DOCS, examples
@@ -176,6 +177,18 @@ def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> N
     costs, routes = done.stdout.splitlines()
     assert re.fullmatch(r"\d+\.\d{3} by the model, \d+\.\d{3} by HGS", costs)
     assert sorted(node for route in ast.literal_eval(routes) for node in route)
+
+
+def test_the_example_reads_a_copy_in_a_bucket(place: Workplace, s3: S3Server, s3_uri: str) -> None:
+    """The same cost and routes from the city, labels and model that `mcvrp store copy` put there."""
+    copied = place.mcvrp("store", "copy", str(place.store), s3_uri, **s3.environment())
+    assert copied.returncode == 0, copied.stderr
+    example = examples(DOCS / "python.md", "python")[0]
+    in_bucket = example.replace('Store.open("store")', f"Store.open({s3_uri!r}, writable=False)")
+    assert in_bucket != example
+    done = place.python("-c", in_bucket, **s3.environment())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == place.python("-c", example).stdout
 
 
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:

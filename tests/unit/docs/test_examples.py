@@ -27,7 +27,8 @@ from tests.unit.docs.pages import DOCS, examples
 
 PLACES = [(45.0 + k / 1000, 4.0 + (k * k % 61) / 1000) for k in range(61)]  # more than a block
 CUT_OFF = 45.06  # a latitude without a road, if ``cut_off``
-EXAMPLES = examples(DOCS / "labels.md", "python")
+_ALL = examples(DOCS / "labels.md", "python")
+EXAMPLES, (NODES, SPLITS), FROM_S3 = _ALL[:5], _ALL[5:7], _ALL[7:]
 READERS = {
     "pandas": lambda labels: labels,
     "pyarrow.dataset": lambda labels: labels.to_table().to_pandas(),
@@ -48,6 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store.open(folder / "store")
     make_dataset(store, label_spec(dataset="laptop"))
     write_card(store, CITY, "laptop")
+    make_dataset(store, label_spec(dataset="laptop-held-out", split="valid", count=3))
+    write_card(store, CITY, "laptop-held-out")
     shard = store.get(layout.label_shard("laptop", 20, 0))
     store.put(layout.staged_chunk("laptop", 20, 0, 6), shard)
     store.put(layout.corrupt("laptop", layout.label_shard("laptop", 20, 0)), shard)
@@ -65,12 +68,34 @@ def test_each_reader_gets_exactly_the_labels(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {}
     exec(example, names)
-    loaded: pd.DataFrame = READERS[reader](names["labels"])
+    assert_same_labels(
+        READERS[reader](names["labels"]), Store.open("store"), partitioned=reader != "datasets"
+    )
+
+
+def test_splits_and_nodes_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held-out labels by the split that the page names, and the places of the nodes that labels contain."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HF_HOME", str(folder / "hub"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    names: dict[str, Any] = {}
+    exec(SPLITS, names)
+    assert_same_labels(
+        names["held_out"].to_pandas(), Store.open("store"), "laptop-held-out", partitioned=False
+    )
+    exec(NODES, by_pandas := dict[str, Any]())
+    for nodes in (names["nodes"].to_pandas(), by_pandas["nodes"]):
+        np.testing.assert_array_equal(nodes[["x", "y"]].to_numpy(), CITY.xy)
+
+
+def assert_same_labels(
+    loaded: pd.DataFrame, store: Store, name: str = "laptop", *, partitioned: bool = True
+) -> None:
     loaded["customers"] = loaded["ids"].map(len)
-    if reader != "datasets":
+    if partitioned:
         assert (loaded["n"].astype(int) == loaded["customers"]).all()
     loaded = loaded.sort_values(["customers", "index"])
-    dataset = Dataset.open(Store.open("store"), "laptop")
+    dataset = Dataset.open(store, name)
     ours = pd.concat([table.to_pandas() for n in dataset.sizes() for table in dataset.read_rows(n)])
     assert loaded["index"].tolist() == ours["index"].tolist()
     assert loaded["cost"].tolist() == ours["cost"].tolist()
@@ -85,8 +110,9 @@ def test_the_card_is_read_by_the_hub(folder: Path) -> None:
     from huggingface_hub import DatasetCard
 
     data = DatasetCard.load(folder / "store/labels/laptop/README.md").data.to_dict()
-    [config] = data["configs"]
-    assert config["data_files"] == [{"split": "train", "path": "data/*/*.parquet"}]
+    labels, city = data["configs"]
+    assert labels["data_files"] == [{"split": "train", "path": "data/*/*.parquet"}]
+    assert city == {"config_name": "city", "data_files": [{"split": "nodes", "path": "city.parquet"}]}
     assert data["size_categories"] == ["n<1K"]
     assert data["task_categories"]
     assert "vehicle-routing" in data["tags"]
@@ -95,11 +121,13 @@ def test_the_card_is_read_by_the_hub(folder: Path) -> None:
 
 def test_orders_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Two routes there and back cost 1.632; tests/e2e/test_pipeline.py runs the first example."""
-    of_the_store, of_arrays = examples(DOCS / "python.md", "python")
+    of_the_store, of_arrays, of_ids = examples(DOCS / "python.md", "python")
     assert 'Store.open("store")' in of_the_store
     assert '"smoke"' in of_the_store
     exec(of_arrays, {})
     assert capsys.readouterr().out.startswith("1.632")
+    exec(of_ids, {})
+    assert capsys.readouterr().out == "[['C10241'], ['C9']]\n"
 
 
 # The recipe of docs/city.md, against a server that answers as OSRM does

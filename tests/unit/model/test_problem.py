@@ -42,6 +42,45 @@ def instance_for(solution: Solution, seed: int, city: City = CITY) -> Instance:
 # Cities
 
 
+def test_orders_by_the_ids_of_the_company() -> None:
+    """Orders in any order become an instance in node numbers, routes the company's ids again."""
+    ids = ("depot", *(f"C{10_240 + k}" for k in range(1, 31)))
+    city = City(CITY.xy, address_ids=ids)
+    assert city.city_id == CITY.city_id
+    day = Instance.of(city, {"C10244": 7, "C10241": 3}, capacity=9)
+    assert (day.ids.tolist(), day.demands.tolist(), day.capacity) == ([1, 4], [3, 7], 9)
+    assert city.ids_of(Solution.of([[4, 1]]).routes[0]) == ["C10244", "C10241"]
+    same = Instance.of(CITY, {4: 7, "1": 3}, capacity=9)  # without ids: node numbers
+    assert (same.ids.tolist(), CITY.ids_of([4, 1])) == ([1, 4], ["4", "1"])
+    with pytest.raises(McvrpError, match=r"'C1024' is not an address of the city \(did you mean C10\d+\?\)"):
+        Instance.of(city, {"C1024": 1}, capacity=9)
+    with pytest.raises(McvrpError, match="not the depot"):
+        Instance.of(city, {"depot": 1}, capacity=9)
+    with pytest.raises(McvrpError, match="at least one customer"):
+        Instance.of(city, {}, capacity=9)
+
+
+def test_an_older_city_has_the_ids_of_its_nodes() -> None:
+    ids, names = tuple(f"C{k}" for k in range(31)), tuple(f"Baker {k}" for k in range(31))
+    grown = City(CITY.xy, extends=(20,), scale=1.0, address_ids=ids, address_names=names)
+    older = grown.ancestor(0)
+    assert (older.address_ids, older.address_names) == (ids[:21], names[:21])
+
+
+def test_an_address_without_a_name_has_its_id() -> None:
+    names = ("", "Baker", "", *("x",) * 28)
+    assert City(CITY.xy, address_names=names).names_of([1, 2]) == ["Baker", "2"]
+    assert CITY.names_of(np.array([1, 2])) == ["1", "2"]
+    with pytest.raises(McvrpError, match="a city of 31 nodes has 2 address_names: give one per node"):
+        City(CITY.xy, address_names=("a", "b"))
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), ("a",) * 31, (*map(str, range(31)), "0")])
+def test_each_node_has_its_own_id(ids: tuple[str, ...]) -> None:
+    with pytest.raises(McvrpError, match=r"address_ids, .* different ones: give each node its own"):
+        City(CITY.xy, address_ids=ids)
+
+
 def test_a_city_is_the_same_on_every_machine() -> None:
     """The content hash of a synthetic city is a fixed string: coordinates included."""
     assert City.uniform(100, 1).city_id == "5d6a698ff89cce28"

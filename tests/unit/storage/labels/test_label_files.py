@@ -138,7 +138,7 @@ def test_labels_are_read_as_arrays(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "limit", "rows"), [([], None, 0), ([(0, 4)], 5, 4), ([(2, 6)], None, 0), ([(2, 6)], 3, 0)]
+    ("parts", "limit", "rows"), [([(0, 4)], 5, 4), ([(2, 6)], None, 0), ([(2, 6)], 3, 0)]
 )
 def test_missing_rows_are_named(
     store: Store, parts: list[tuple[int, int]], limit: int | None, rows: int
@@ -146,6 +146,24 @@ def test_missing_rows_are_named(
     fill(store, parts)
     with pytest.raises(McvrpError, match=rf"has {rows} of the \d+ labels of n=20: run mcvrp label"):
         load_labels(store, "d", N, limit)
+
+
+def test_the_sizes_there_are_are_named(store: Store) -> None:
+    """Another size lists the sizes, another dataset the names; gaps are listed, not bridged."""
+    with pytest.raises(McvrpError, match=r"'d' .* has no labels: run mcvrp label"):
+        load_labels(store, "d", N)
+    fill(store, [(0, 4)])
+    with pytest.raises(McvrpError, match=r"no labels of n=99: choose one of its sizes, 20$"):
+        load_labels(store, "d", 99)
+    for n in (21, 22):
+        store.put(layout.label_shard("d", n, 0), b"")
+    with pytest.raises(McvrpError, match=r"choose one of its sizes, 20 to 22$"):
+        load_labels(store, "d", 99)
+    store.put(layout.label_shard("d", 40, 0), b"")
+    with pytest.raises(McvrpError, match=r"choose one of its sizes, 20, 21, 22, 40$"):
+        load_labels(store, "d", 99)
+    with pytest.raises(McvrpError, match=r"'e' .* has no labels \(there are: d\): run mcvrp label"):
+        load_labels(store, "e", N)
 
 
 def rewritten(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:

@@ -104,6 +104,17 @@ def test_the_card_says_what_there_is(store: Store) -> None:
     assert everything(store) == before
 
 
+def test_a_dataset_has_the_nodes_of_its_labels(store: Store) -> None:
+    """Coordinates and ids by node number, and no other column of the addresses."""
+    city = dataclasses.replace(CITY, address_ids=tuple(f"C{node}" for node in range(len(CITY.xy))))
+    write_card(store, city, "d")
+    nodes = pq.read_table(Path(store.uri, layout.label_city("d"))).to_pandas()
+    assert nodes.columns.tolist() == ["x", "y", "id"]
+    np.testing.assert_array_equal(nodes[["x", "y"]], CITY.xy)
+    assert tuple(nodes["id"]) == city.address_ids
+    assert "rows of `city.parquet`" in store.get(layout.card("d")).decode()
+
+
 def some_statistics(count: int) -> list[SizeStatistics]:
     rng = np.random.default_rng(0)
     return [
