@@ -8,7 +8,7 @@ What is replaced is replaced inside a context manager, which restores it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any
 
 from prefect import Flow, flow_engine
@@ -64,6 +64,30 @@ def no_flow_for_hooks() -> Iterator[None]:
 
 async def _load_nothing(*_: Any, **__: Any) -> Flow[Any, Any]:
     return Flow(lambda: None, name="without-hooks")
+
+
+@contextmanager
+def triggers_lock_first() -> Iterator[None]:
+    """Have the triggers of automations lock SQLite before they read.
+
+    Their transaction reads a row and then writes it. SQLite refuses the write at once, "database is locked",
+    if anything was written in between: no timeout applies. Prefect logs a traceback, tries the event again at
+    most three times, and drops it: the automation would take a run that has ended for one that is silent.
+    """
+    # Imported here: it takes half a second, and only servers need it.
+    from prefect.server.database import provide_database_interface
+    from prefect.server.events import triggers
+
+    session = triggers.automations_session  # type: ignore[attr-defined]
+
+    def locking(begin_transaction: bool = False) -> AbstractAsyncContextManager[Any]:
+        return provide_database_interface().session_context(begin_transaction, begin_transaction)
+
+    triggers.automations_session = locking  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        triggers.automations_session = session  # type: ignore[attr-defined]
 
 
 def drain(seconds: float) -> None:
