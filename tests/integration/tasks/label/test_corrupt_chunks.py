@@ -39,7 +39,7 @@ def wrong_cost(data: bytes) -> bytes:
 
 def stage(store: Store, start: int, stop: int, change: Callable[[bytes], bytes] = lambda data: data) -> str:
     """Stage rows ``start`` to ``stop`` as a worker does, and ``change`` the file; return its path."""
-    receipt = label_unit(store, CITY, label_spec().recipe(CITY), Unit(20, start, stop))
+    *_, receipt = label_unit(store, CITY, label_spec().recipe(CITY), Unit(20, start, stop))
     assert receipt.chunk is not None
     store.put(receipt.chunk.path, change(store.get(receipt.chunk.path)))
     return receipt.chunk.path

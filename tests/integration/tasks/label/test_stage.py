@@ -35,7 +35,7 @@ from tests.support.shared import until
 
 def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> LabelFile:
     """Stage rows ``start`` to ``stop`` as a worker does."""
-    receipt = label_unit(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
+    *_, receipt = label_unit(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
     assert receipt.chunk is not None
     return receipt.chunk
 

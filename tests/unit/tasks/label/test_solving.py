@@ -68,7 +68,7 @@ def test_a_poison_instance_costs_itself_alone(
     assert all(same(outcomes[i], expected[i]) for i in ROWS if i != 2)
     if "exit code" in reason:
         store = Store.open(tmp_path / "store")
-        receipt = label_unit(store, CITY, RECIPE, UNIT)
+        *_, receipt = label_unit(store, CITY, RECIPE, UNIT)
         assert (receipt.rows, receipt.failures) == (5, (failure,))
         assert receipt.chunk is not None
         assert receipt.chunk.footer.absent == (2,)
