@@ -57,7 +57,8 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
         if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
-            logger.warning(CONTINUE)
+            if not getattr(error, "__notes__", None):  # logged with what is kept, where that was known
+                logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
 

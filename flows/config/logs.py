@@ -16,7 +16,12 @@ from mcvrp.flows.config import settings
 from mcvrp.model.errors import brief, sentence, without_logins
 
 ROOT = "mcvrp"  # the parent of all our loggers
-_HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect logs two lines per hook, which say nothing of the run
+# Lines of Prefect that say nothing of a run: two per hook, and those that call a cancelled run a crash, or
+# running. What has been cancelled, and what is kept, we log ourselves.
+_NOISE = re.compile(
+    r"(Running hook|Hook) '|Crash detected! Execution was aborted by an? (termination|interrupt) signal"
+    r"|Finished in state (Running\(|Crashed\('Execution was aborted)"
+)
 
 
 def redact(text: str) -> str:
@@ -85,4 +90,4 @@ def log_to_prefect() -> None:
     for handler in logging.getLogger("prefect.extra").handlers:  # of our loggers and Prefect's own
         if not isinstance(handler.formatter, _Redacting):
             handler.setFormatter(_Redacting(handler.formatter))
-            handler.addFilter(lambda record: not _HOOK.match(str(record.msg)))
+            handler.addFilter(lambda record: not _NOISE.match(record.getMessage()))

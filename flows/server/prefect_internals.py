@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from typing import Any
 
 from prefect import Flow, flow_engine
-from prefect._internal.control_listener import configure_from_env
+from prefect._internal.control_listener import configure_from_env, get_intent
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.workers import process
@@ -25,6 +25,11 @@ def listen_for_cancellation() -> None:
     crashed: the engine could not tell the worker's SIGTERM from any other.
     """
     configure_from_env()
+
+
+def was_cancelled() -> bool:
+    """Return whether the signal that has interrupted this run was sent because somebody cancelled it."""
+    return get_intent() == "cancel"
 
 
 @contextmanager

@@ -172,7 +172,7 @@ class Driver:
         progress.update((progress.saved or 0) + sum(count for count, _ in running), self._note())
 
     def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int | None:
-        """Handle a result of ``task``; return the number of labels it has made, None if it is still running."""
+        """Handle a result of ``task``; return the number of labels it made, None if it is still running."""
         try:
             receipt: UnitReceipt | int | None = ray.get(reference)
         except ray.exceptions.RayTaskError as error:

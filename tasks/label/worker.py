@@ -29,7 +29,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
 
-
 _COUNT_SECONDS = 2.0  # between two counts of a unit
 
 

@@ -46,13 +46,17 @@ class ProgressReport:
     saved: int | None = None
 
     @property
+    def share(self) -> float:
+        """Part that is done, 0 to 1."""
+        return self.done / self.total if self.total else 1.0
+
+    @property
     def kept(self) -> str:
         """What a run that is interrupted now keeps of the task: "10,278 labels are kept", or ""."""
         return "" if self.saved is None else f"{self.saved:,} {self.unit} are kept"
 
     def __str__(self) -> str:
-        share = 100 * self.done / self.total if self.total else 100.0
-        counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({share:.0f} %)"
+        counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({100 * self.share:.0f} %)"
         return ", ".join([counted, *self.pace])
 
     @property
