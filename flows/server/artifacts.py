@@ -88,7 +88,8 @@ def showing_progress(subject: str) -> Iterator[None]:
         bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
         reports[report.label] = report
         if report.share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
-            bar.show(report.share, f"{report}; {report.kept} after a cancel" if report.kept else str(report))
+            kept = f"; {report.kept} after a cancel" if report.kept and report.share < 1 else ""
+            bar.show(report.share, f"{report}{kept}")
 
     try:
         with listening(listener):
