@@ -81,7 +81,8 @@ def run_stage(stage: Stage, store: Store, parameters: dict[str, Any]) -> Outcome
     from mcvrp.flows.server.records import Records
 
     result = _on_record(stage.load_flow(), Records(cities=cities), **parameters, store=store.uri)
-    parts = markdown_text(stage.summary("tables", result)), aligned(stage.summary("figures", result))
+    figures = stage.figures_in(store, result, parameters)
+    parts = markdown_text(stage.summary("tables", result)), aligned(figures)
     lacks = stage.summary("lacks", result)
     code = IncompleteError.exit_code if lacks else 0
     return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)

@@ -88,7 +88,7 @@ def triggers_lock_first() -> Iterator[None]:
     def locking(begin_transaction: bool = False) -> AbstractAsyncContextManager[Any]:
         return provide_database_interface().session_context(begin_transaction, begin_transaction)
 
-    triggers.automations_session = locking  # type: ignore[attr-defined]
+    triggers.automations_session = locking  # type: ignore[attr-defined, assignment]
     try:
         yield
     finally:
