@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from pkgutil import resolve_name
 from typing import Any
 
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, reading, writing
+from mcvrp.flows.config import settings
 from mcvrp.flows.config.extras import require_pipeline
 from mcvrp.flows.config.preflight import check_cores
 from mcvrp.flows.config.preset import load_preset
@@ -93,8 +95,9 @@ def _on_record(flow: Any, records: Any, **parameters: Any) -> Any:
     from mcvrp.flows.server.server import prefect_server
 
     with prefect_server(records) as server:
-        if server.ours:
-            logger.info("Prefect: %s during this run; prefect server start shows the history", server.link)
+        # No address: its password would end up in the mails of cron and the logs of CI.
+        if server.ours and sys.stderr.isatty() and settings.first_time("history"):
+            logger.info("Prefect records each run with log and figures: mcvrp ui shows them")
         result = flow.recorded_in(records)(**parameters)
         records.verify()
     return result

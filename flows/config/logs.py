@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import brief, sentence, without_logins
+from mcvrp.tasks.support.progress import showing_bars
 
 ROOT = "mcvrp"  # the parent of all our loggers
 # Lines of Prefect that say nothing of a run: two per hook, and those that call a cancelled run a crash, or
@@ -59,20 +60,22 @@ class _Terminal(logging.Handler):
 
 
 @contextmanager
-def terminal() -> Iterator[None]:
-    """Log to stderr at level INFO; within another `terminal`, nothing changes."""
+def terminal(*, quiet: bool = False) -> Iterator[None]:
+    """Log to stderr at level INFO, or only errors and no bars; within another `terminal`, nothing changes."""
     logger = logging.getLogger(ROOT)
     if any(isinstance(handler, _Terminal) for handler in logger.handlers):
         yield
         return
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
+    handler.setLevel(logging.ERROR if quiet else logging.NOTSET)
     logger.addHandler(handler)
     # Prefect's handler of the root logger would write every line twice.
     logger.propagate = False
     logger.setLevel(logging.INFO)
     try:
-        yield
+        with showing_bars(not quiet):
+            yield
     finally:
         logger.removeHandler(handler)
         level, logger.propagate = before

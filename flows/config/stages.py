@@ -51,7 +51,7 @@ class Stage:
         """Return the key figures of ``result`` and its address in ``store``; none if there are no figures."""
         figures = dict(self.summary("figures", result) or {})
         if figures and self.place:
-            figures["in the store"] = store.url(self.place(result, parameters))
+            figures["folder"] = store.url(self.place(result, parameters))
         return figures
 
 

@@ -180,7 +180,9 @@ def _log_result(name: str, result: object, parameters: dict[str, Any]) -> None:
 
     The command prints the same on its terminal.
     """
-    stage, store = STAGES[name], Store.at(settings.store_uri(parameters.get("store")))
+    if (stage := STAGES.get(name)) is None:  # of a test
+        return
+    store = Store.at(settings.store_uri(parameters.get("store")))
     with contextlib.suppress(MissingContextError):  # a test calls the bare function
         log = get_run_logger()
         if figures := stage.figures_in(store, result, parameters):

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,19 @@ Listener = Callable[[ProgressReport], None]
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
+_bars: ContextVar[bool] = ContextVar("bars", default=True)
+
+
+@contextmanager
+def showing_bars(shown: bool) -> Iterator[None]:
+    """Show bars on a terminal in this context, or none."""
+    token = _bars.set(shown)
+    try:
+        yield
+    finally:
+        _bars.reset(token)
+
+
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Pass the reports made in this context to ``listener``, at most a few per second."""
@@ -110,7 +124,10 @@ class Progress:
         self._reported = time.monotonic()
         self._initial = self.done
         self.begin()
-        if sys.stderr.isatty():
+        if _bars.get() and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
+
             columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
             rest = TextColumn("{task.fields[rest]}")
             self._bar = RichProgress(*columns, rest, console=Console(stderr=True))
