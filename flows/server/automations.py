@@ -185,7 +185,8 @@ async def _report_kept(client: PrefectClient, run: TaskRun) -> None:
     texts = {bar.id: bar.description or "" for bar in bars if bar.data != 100}
     if not texts:
         return
-    sentence = interrupted_text("Interrupted", "; ".join(texts.values()))
+    # A bar is updated every few seconds: more may be kept.
+    sentence = interrupted_text("Interrupted", "; ".join(texts.values()), "at least ")
     for id, text in texts.items():
         update = ArtifactUpdate(description=f"{text.partition(':')[0]}: {sentence}")
         await client.update_artifact(id, update)

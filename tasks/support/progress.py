@@ -69,10 +69,11 @@ class ProgressReport:
         return [text for text in (rate, left, self.note) if text]
 
 
-def interrupted_text(verb: str, kept: str = "") -> str:
+def interrupted_text(verb: str, kept: str = "", qualifier: str = "") -> str:
     """Return the sentence on an interrupted run, by what ``kept`` says, such as the text of a bar."""
     found = _KEPT.search(kept)
-    return f"{verb}, {found[0] if found else 'what is finished is kept'}, start again to go on"
+    what = f"{qualifier}{found[0]}" if found else "what is finished is kept"
+    return f"{verb}, {what}, start again to go on"
 
 
 Listener = Callable[[ProgressReport], None]
