@@ -73,7 +73,7 @@ def interrupted_text(verb: str, kept: str = "", qualifier: str = "") -> str:
     """Return the sentence on an interrupted run, by what ``kept`` says, such as the text of a bar."""
     found = _KEPT.search(kept)
     what = f"{qualifier}{found[0]}" if found else "what is finished is kept"
-    return f"{verb}, {what}, start again to go on"
+    return f"{verb}, {what}, start again to resume"
 
 
 Listener = Callable[[ProgressReport], None]

@@ -141,7 +141,7 @@ def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
     done = Workplace.new(tmp_path).python("-c", COMMON + LEFT)
     assert done.returncode == 0, done.stderr
     states, shown, logged = json.loads(done.stdout)
-    assert logged == ["Interrupted, at least 75 labels are kept, start again to go on"]
+    assert logged == ["Interrupted, at least 75 labels are kept, start again to resume"]
     assert shown == [f"labels d: {logged[0]}", "labels e: 5/5 labels"]
     by_state: dict[str, set[str]] = {}
     for name, state in states.items():

@@ -174,7 +174,7 @@ def test_quiet_prints_errors_and_the_last_lines_of_the_result(
 def test_a_hint_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCVRP_CACHE", str(tmp_path / "cache"))
     assert [settings.first_time("history") for _ in range(3)] == [True, False, False]
-    monkeypatch.setenv("MCVRP_CACHE", "/proc/none")  # nobody can write there
+    monkeypatch.setenv("MCVRP_CACHE", "/proc/none")  # not writable
     assert not settings.first_time("history")
 
 

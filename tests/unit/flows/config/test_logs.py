@@ -81,7 +81,7 @@ def test_prefect_logs_our_loggers_and_those_of_the_user(
         ("Crash detected! Execution was interrupted by an unexpected exception: MemoryError", True),
         ("Finished in state Crashed('Execution was interrupted by an unexpected exception')", True),
         ("Finished in state Completed()", True),
-        ("Cancelled, 10,278 labels are kept, start again to go on", True),
+        ("Cancelled, 10,278 labels are kept, start again to resume", True),
     ],
 )
 def test_a_cancelled_run_is_called_no_crash(line: str, kept: bool) -> None:

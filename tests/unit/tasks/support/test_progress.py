@@ -65,4 +65,4 @@ def test_what_is_kept_is_what_is_stored(saves: bool, saved: int | None, kept: st
         progress.update(7)
         assert progress.report().kept == kept
     sentence = interrupted_text("Cancelled", f"{progress.report()}, {kept} after a cancel")
-    assert sentence == f"Cancelled, {kept or 'what is finished is kept'}, start again to go on"
+    assert sentence == f"Cancelled, {kept or 'what is finished is kept'}, start again to resume"
