@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import logging
 from typing import Annotated
 
 from prefect import task
@@ -11,7 +10,7 @@ from prefect import task
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial
-from mcvrp.flows.figures import night_figures, night_lacks, night_tables
+from mcvrp.flows.figures import night_figures, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.storage import layout
@@ -19,8 +18,6 @@ from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
-
-logger = logging.getLogger(__name__)
 
 
 @task(name="retrain", task_run_name="retrain {spec.model}", **RESUMING_TASK_OPTIONS)
@@ -42,7 +39,5 @@ def nightly(
     body = links(opened, {"what was driven": layout.driven_dir(city)})
     if done.record and done.new:
         body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
-    if lacks := night_lacks(done):
-        logger.warning(lacks)
     show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), body)
     return done

@@ -57,7 +57,7 @@ def city_of(store: Store, card: ModelCard, name: str | None = None) -> StoredCit
     """
     if name is not None:
         stored = stored_city(store, name)
-        card.require_city(stored.city)
+        card.require_city(stored.city, stored.name)
         return stored
     cities = sorted(find_cities(store, card.city_id), key=lambda each: each.name != card.city)
     if not cities:
@@ -91,7 +91,7 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
     """
     card, stored = folder_card(folder), folder_city(folder)
     card = replace(card, name=layout.checked_name("model", name or card.name))
-    card.require_city(stored.city)
+    card.require_city(stored.city, stored.name)
     load_model(folder.uri)  # verifies that it can be loaded
     weights = folder.get(MODEL_WEIGHTS)
     if len(weights) != card.weights_bytes:

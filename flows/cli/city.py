@@ -44,16 +44,15 @@ def import_or_extend(options: argparse.Namespace) -> Outcome:
 
 def _make(spec: CitySpec, store: Store, preset: Preset | None = None) -> Outcome:
     if has_pipeline():
-        made = run_stage(STAGES["city"], store, {"city": spec}, preset)
-    else:
-        from mcvrp.flows.figures import CitySummary, city_figures
+        return run_stage(STAGES["city"], store, {"city": spec}, preset)
+    from mcvrp.flows.figures import CitySummary, city_figures
 
-        if preset:
-            preset.record(store)
-        began = time.monotonic()
-        summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
-        made = Outcome(plain(summary), aligned(city_figures(summary)))
-    return Outcome(made.document, f"{made.text}\n\n{store.url(layout.city_dir(spec.name))}")
+    if preset:
+        preset.record(store)
+    began = time.monotonic()
+    summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
+    folder = store.url(layout.city_dir(spec.name))
+    return Outcome(plain(summary), aligned({**city_figures(summary), "folder": folder}))
 
 
 def _spec(options: argparse.Namespace, store: Store) -> CitySpec:

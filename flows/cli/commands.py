@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Collection
 from pkgutil import resolve_name
 from typing import Any
@@ -104,7 +105,8 @@ def run_stage(
     from mcvrp.flows.server.records import Records
 
     result = _on_record(stage.load_flow(), Records(cities=cities), **parameters, store=store.uri)
-    parts = markdown_text(stage.summary("tables", result)), aligned(stage.summary("figures", result))
+    figures = stage.figures_in(store, result, parameters)
+    parts = markdown_text(stage.summary("tables", result)), aligned(figures)
     lacks = stage.summary("lacks", result)
     code = IncompleteError.exit_code if lacks else 0
     return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
@@ -115,8 +117,9 @@ def _on_record(flow: Any, records: Any, **parameters: Any) -> Any:
     from mcvrp.flows.server.server import prefect_server
 
     with prefect_server(records) as server:
-        if server.ours:
-            logger.info("Prefect: %s during this run; prefect server start shows the history", server.link)
+        # No address: its password would end up in the mails of cron and the logs of CI.
+        if server.ours and sys.stderr.isatty() and settings.first_time("history"):
+            logger.info("Prefect records each run with log and figures: mcvrp ui shows them")
         result = flow.recorded_in(records)(**parameters)
         records.verify()
     return result

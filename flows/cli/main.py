@@ -22,12 +22,17 @@ from mcvrp.flows.config.logs import lines, one_line, redact, terminal
 from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
 from mcvrp.model.errors import McvrpError
 
+_QUIET = "--quiet"
 logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, where __name__ is "__main__"
 
 
-@terminal()
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code (see `McvrpError`)."""
+    with terminal(quiet=_QUIET in arguments):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     verbose, began = "--verbose" in arguments, time.monotonic()
     try:
         if not arguments:
@@ -39,7 +44,10 @@ def run(arguments: Sequence[str]) -> int:
 
         outcome = execute(options)
         document = json.dumps(outcome.document, indent=2, ensure_ascii=False) if options.json else None
-        sys.stdout.write(f"{document or outcome.text.rstrip()}\n")
+        text = outcome.text.rstrip()
+        # tables come first, then the figures
+        text = text.rpartition("\n\n")[2] if options.quiet else text
+        sys.stdout.write(f"{document or text}\n")
         sys.stdout.flush()
         if outcome.lacks:
             logger.error("mcvrp: %s", redact(outcome.lacks))
@@ -58,7 +66,8 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
         if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
-            logger.warning(CONTINUE)
+            if not getattr(error, "__notes__", None):  # logged with what is kept, where that was known
+                logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
 
@@ -77,7 +86,7 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
-    with terminal(), stopping_in_time():
+    with terminal(quiet=_QUIET in sys.argv), stopping_in_time():
         code = run(sys.argv[1:])
     # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then
     # one of their threads ends in a segmentation fault while the interpreter is finalized.

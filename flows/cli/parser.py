@@ -131,6 +131,8 @@ def _common(*, inherited: bool = False) -> _Parser:
     text = "override a field of the preset, such as label.count=500; an empty value unsets it (repeatable)"
     common.add_argument("--set", action="append", metavar="KEY=VALUE", dest="overrides", help=text)
     common.add_argument("--json", action="store_true", help="print the result as one JSON document on stdout")
+    text = "print only errors and the last lines of the result, such as in a cron job"
+    common.add_argument("--quiet", action="store_true", help=text)
     common.add_argument("--verbose", action="store_true", help="show log output of libraries, and tracebacks")
     if not inherited:
         common.set_defaults(preset=None, overrides=[])

@@ -14,9 +14,15 @@ from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import InvalidFields, brief, sentence, without_logins
+from mcvrp.tasks.support.progress import showing_bars
 
 ROOT = "mcvrp"  # the parent of all our loggers
-_HOOK = re.compile(r"(Running hook|Hook) '")  # Prefect logs two lines per hook, which say nothing of the run
+# Lines of Prefect that say nothing of a run: two per hook, and those that call a cancelled run a crash, or
+# running. What has been cancelled, and what is kept, we log ourselves.
+_NOISE = re.compile(
+    r"(Running hook|Hook) '|Crash detected! Execution was aborted by an? (termination|interrupt) signal"
+    r"|Finished in state (Running\(|Crashed\('Execution was aborted)"
+)
 
 
 def redact(text: str) -> str:
@@ -61,20 +67,22 @@ class _Terminal(logging.Handler):
 
 
 @contextmanager
-def terminal() -> Iterator[None]:
-    """Log to stderr at level INFO; within another `terminal`, nothing changes."""
+def terminal(*, quiet: bool = False) -> Iterator[None]:
+    """Log to stderr at level INFO, or only errors and no bars; within another `terminal`, nothing changes."""
     logger = logging.getLogger(ROOT)
     if any(isinstance(handler, _Terminal) for handler in logger.handlers):
         yield
         return
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
+    handler.setLevel(logging.ERROR if quiet else logging.NOTSET)
     logger.addHandler(handler)
     # Prefect's handler of the root logger would write every line twice.
     logger.propagate = False
     logger.setLevel(logging.INFO)
     try:
-        yield
+        with showing_bars(not quiet):
+            yield
     finally:
         logger.removeHandler(handler)
         level, logger.propagate = before
@@ -92,4 +100,4 @@ def log_to_prefect() -> None:
     for handler in logging.getLogger("prefect.extra").handlers:  # of our loggers and Prefect's own
         if not isinstance(handler.formatter, _Redacting):
             handler.setFormatter(_Redacting(handler.formatter))
-            handler.addFilter(lambda record: not _HOOK.match(str(record.msg)))
+            handler.addFilter(lambda record: not _NOISE.match(record.getMessage()))

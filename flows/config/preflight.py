@@ -82,14 +82,14 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
         return
     if model is None:
         raise McvrpError("model is missing: name one, because a method of the benchmark uses it")
-    model_card(store, model).require_city(city.city)
+    model_card(store, model).require_city(city.city, city.name)
 
 
 def check_trial(store: Store, city: StoredCity, trial: TrialSpec) -> None:
     """Raise McvrpError if a night or round has no champion, or sizes larger than the city."""
     from mcvrp.tasks.retrain.trial import check_trial as check
 
-    check(store, city.city, trial)
+    check(store, city, trial)
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:

@@ -57,6 +57,17 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache").absolute() / "mcvrp"
 
 
+def first_time(hint: str) -> bool:
+    """Return whether a user of this machine has not seen ``hint`` yet; from now on that is so."""
+    seen = cache_dir() / f"{hint}.seen"
+    try:
+        seen.parent.mkdir(parents=True, exist_ok=True)
+        seen.touch(exist_ok=False)
+    except OSError:  # it exists, or cannot be written: no hint is better than one each time
+        return False
+    return True
+
+
 def prepare(*, verbose: bool) -> None:
     """Set the variables that libraries read when they are imported, in this process and its children.
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from mcvrp.storage import layout
+
 if TYPE_CHECKING:
     from mcvrp.flows.config.spec import PipelineSpec
+    from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Stage:
     lacks: str = ""
     entrypoint: str = ""  # module and function of the flow, if they differ from its name
     sections: tuple[str, ...] = ()  # of a preset, from which the parameters are made; (): all
+    # Path in the store of what was made, by the flow's result and parameters.
+    place: Callable[[Any, dict[str, Any]], str] | None = None
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
@@ -43,6 +48,13 @@ class Stage:
         function = getattr(self, part)
         return _load(f"figures:{function}")(result) if function else ""
 
+    def figures_in(self, store: Store, result: Any, parameters: dict[str, Any]) -> dict[str, str]:
+        """Return the key figures of ``result`` and its address in ``store``; none if there are no figures."""
+        figures = dict(self.summary("figures", result) or {})
+        if figures and self.place:
+            figures["folder"] = store.url(self.place(result, parameters))
+        return figures
+
 
 def _load(path: str) -> Callable[..., Any]:
     return resolve_name(f"mcvrp.flows.{path}")
@@ -53,31 +65,37 @@ _TABLE = (
         "pipeline", "run", "the whole pipeline: city, labels, training, benchmark",
         lambda preset: {"spec": preset},
         "check_pipeline", "pipeline_figures", "pipeline_tables", "pipeline_lacks",
+        place=lambda made, asked: layout.benchmark_dir(made.benchmark.summary.run),
     ),
     Stage(
         "city", "city create", "create the preset's synthetic city",
         lambda preset: {"city": preset.city},
         figures="city_figures", sections=("city",),
+        place=lambda made, asked: layout.city_dir(made.name),
     ),
     Stage(
         "label", "label", "create the missing labels of the dataset",
         lambda preset: {"city": preset.city.name, "label": preset.label},
         "check_labels", "label_figures", lacks="label_lacks", sections=("city", "label"),
+        place=lambda made, asked: layout.label_dir(made.dataset),
     ),
     Stage(
         "train", "train", "train, or resume training",
         lambda preset: {"city": preset.city.name, "train": preset.train},
         "check_training", "train_figures", sections=("city", "train"),
+        place=lambda made, asked: made.model.folder,
     ),
     Stage(
         "train-phase", "", "",  # `mcvrp train --phase`
         lambda preset: {"city": preset.city.name, "train": preset.train},
         "check_training", "phase_figures", entrypoint="train:train_phase_alone", sections=("city", "train"),
+        place=lambda made, asked: layout.phase_dir(asked["train"].run, made.phase),
     ),
     Stage(
         "attention", "am", "train the attention models of the benchmark",
         lambda preset: {"city": preset.city.name, "attention": preset.attention_models},
         "check_attention", "attention_figures", sections=("city", "benchmark", "attention"),
+        place=lambda made, asked: layout.attention_dir(made.model),
     ),
     Stage(
         "benchmark", "benchmark", "fill in the tables",
@@ -86,18 +104,21 @@ _TABLE = (
         },
         "check_benchmark", "benchmark_figures", "benchmark_tables",
         sections=("city", "label", "train", "benchmark"),
+        place=lambda made, asked: layout.benchmark_dir(made.summary.run),
     ),
     Stage(
         "nightly", "nightly",
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
         "check_trial", "night_figures", "night_tables", "night_lacks", sections=("city", "train", "nightly"),
+        place=lambda made, asked: layout.models_dir(asked["nightly"].model),
     ),
     Stage(
         "improve", "improve",
         "improve labels with the champion, fine-tune it, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
         "check_trial", "improve_figures", "improve_tables", sections=("city", "train", "improve"),
+        place=lambda made, asked: layout.models_dir(asked["improve"].model),
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has

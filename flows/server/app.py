@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import itertools
 import threading
@@ -19,6 +20,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mcvrp.flows.server.prefect_internals import triggers_lock_first
 from mcvrp.flows.server.server import ENTRY
 
 # Logs in with the password that follows the # of the address. Prefect's pages read it from localStorage and
@@ -49,7 +51,17 @@ def create_app() -> ASGIApp:
     page = HTMLResponse(_PAGE, headers={"Cache-Control": "no-store"})
     app.router.routes.insert(0, Route(ENTRY, lambda request: page))
     # Wrapped instead of added as middleware: Prefect's services call the inner one under another host name.
-    return TrustedHostMiddleware(_unframed(_repeated(app)), _hosts(), www_redirect=False)
+    served = _unframed(_repeated(_locking_first(app)))
+    return TrustedHostMiddleware(served, _hosts(), www_redirect=False)
+
+
+def _locking_first(app: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        # The lifespan lasts as long as the server, and its services run within.
+        with triggers_lock_first() if scope["type"] == "lifespan" else contextlib.nullcontext():
+            await app(scope, receive, send)
+
+    return answer
 
 
 def _hosts() -> list[str]:

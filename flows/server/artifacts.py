@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +20,17 @@ from uuid import UUID
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from mcvrp.flows.server.prefect_internals import was_cancelled
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
-from mcvrp.tasks.support.progress import ProgressReport, listening
+from mcvrp.tasks.support.progress import ProgressReport, interrupted_text, listening
 from mcvrp.tasks.train.card import begun_phases, loss_figure
+
+logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
@@ -73,17 +77,34 @@ class _Bar:
 
 @contextmanager
 def showing_progress(subject: str) -> Iterator[None]:
-    """Show the progress that is reported in this context as bars in Prefect, one per label of a report."""
+    """Show the progress that is reported in this context as bars in Prefect, one per label of a report.
+
+    Ctrl-C and Cancel are logged with what the next run finds of it, and so do the bars end.
+    """
     bars: dict[str, _Bar] = {}
+    reports: dict[str, ProgressReport] = {}
 
     def listener(report: ProgressReport) -> None:
         bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
-        share = report.done / report.total if report.total else 1.0
-        if share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
-            bar.show(share, str(report))
+        reports[report.label] = report
+        if report.share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
+            kept = f"; {report.kept} after a cancel" if report.kept and report.share < 1 else ""
+            bar.show(report.share, f"{report}{kept}")
 
-    with listening(listener):
-        yield
+    try:
+        with listening(listener):
+            yield
+    except Exception:
+        raise
+    except BaseException as interrupt:
+        kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
+        sentence = interrupted_text("Cancelled" if was_cancelled() else "Interrupted", kept)
+        interrupt.add_note(sentence)  # for the command, which says it once
+        logger.warning(sentence)
+        for label, report in reports.items():
+            if report.share < 1:
+                bars[label].show(report.share, f"{report.label}: {sentence}")
+        raise
 
 
 @contextmanager

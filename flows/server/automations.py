@@ -7,16 +7,18 @@ busy machine they are killed before they have told the server.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
-from prefect.client.schemas.objects import TERMINAL_STATES, StateType
+from prefect.client.schemas.actions import ArtifactUpdate, LogCreate
+from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import TERMINAL_STATES, StateType, TaskRun
 from prefect.events.actions import CallWebhook, ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
@@ -27,8 +29,9 @@ from pydantic import SecretStr
 
 from mcvrp.flows.server.deployments import TAG
 from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.support.progress import interrupted_text
 
-CUT_OFF = "the run was interrupted: start it again, it resumes from what is finished"
+CUT_OFF = interrupted_text("Interrupted")
 NOTIFICATION = "mcvrp: a run has failed"
 BLOCK = "mcvrp-failed-run"
 _RUN = "prefect.flow-run."
@@ -65,7 +68,9 @@ class Silence:
     after: str  # "heartbeat", or the name of a state
     expect: tuple[str, ...]  # among them the states of ended runs, so that these stay as they are
     within: timedelta
-    state: StateType = StateType.CRASHED  # of a run for which no expected event came
+    # of a run for which no expected event came
+    state: StateType = StateType.CRASHED
+    message: str = CUT_OFF
 
 
 SILENCES = (
@@ -77,7 +82,7 @@ SILENCES = (
         ("Running", "Scheduled", "AwaitingConcurrencySlot", "Cancelling", *_ENDED),
         timedelta(minutes=10),
     ),
-    Silence("Cancelling", _ENDED, timedelta(minutes=5), StateType.CANCELLED),
+    Silence("Cancelling", _ENDED, timedelta(minutes=5), StateType.CANCELLED, interrupted_text("Cancelled")),
 )
 
 
@@ -96,7 +101,7 @@ def end_dead_runs(client: SyncPrefectClient, silences: Sequence[Silence] = SILEN
             name=f"mcvrp: a run is dead, nothing after {silence.after}",
             description="Made by `python -m mcvrp.flows.server.deployments`, and again each time.",
             trigger=trigger,
-            actions=[ChangeFlowRunState(state=silence.state, message=CUT_OFF)],
+            actions=[ChangeFlowRunState(state=silence.state, message=silence.message)],
         )
         _save(client, automation)
 
@@ -169,4 +174,22 @@ async def end_tasks_of_dead_runs(client: PrefectClient) -> None:
     One call ends as many as the server returns at once, 200 by default; the next call ends the others.
     """
     for run in await client.read_task_runs(flow_run_filter=_DEAD_RUNS, task_run_filter=_OPEN):
+        await _report_kept(client, run)
         await client.set_task_run_state(run.id, Crashed(message="its flow run has ended"), force=True)
+
+
+async def _report_kept(client: PrefectClient, run: TaskRun) -> None:
+    """Add to the log and the bars of the killed task ``run`` what the next one finds of it."""
+    selection = {"task_run_id": {"any_": [run.id]}, "type": {"any_": ["progress"]}}
+    bars = await client.read_artifacts(artifact_filter=ArtifactFilter.model_validate(selection))
+    texts = {bar.id: bar.description or "" for bar in bars if bar.data != 100}
+    if not texts:
+        return
+    # A bar is updated every few seconds: more may be kept.
+    sentence = interrupted_text("Interrupted", "; ".join(texts.values()), "at least ")
+    for id, text in texts.items():
+        update = ArtifactUpdate(description=f"{text.partition(':')[0]}: {sentence}")
+        await client.update_artifact(id, update)
+    line = {"name": __name__, "level": logging.WARNING, "message": sentence, "timestamp": datetime.now(UTC)}
+    of_run = {"flow_run_id": run.flow_run_id, "task_run_id": run.id}
+    await client.create_logs([LogCreate.model_validate(line | of_run)])

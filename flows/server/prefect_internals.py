@@ -8,11 +8,11 @@ What is replaced is replaced inside a context manager, which restores it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import Any
 
 from prefect import Flow, flow_engine
-from prefect._internal.control_listener import configure_from_env
+from prefect._internal.control_listener import configure_from_env, get_intent
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.workers import process
@@ -25,6 +25,11 @@ def listen_for_cancellation() -> None:
     crashed: the engine could not tell the worker's SIGTERM from any other.
     """
     configure_from_env()
+
+
+def was_cancelled() -> bool:
+    """Return whether the signal that has interrupted this run was sent because somebody cancelled it."""
+    return get_intent() == "cancel"
 
 
 @contextmanager
@@ -64,6 +69,30 @@ def no_flow_for_hooks() -> Iterator[None]:
 
 async def _load_nothing(*_: Any, **__: Any) -> Flow[Any, Any]:
     return Flow(lambda: None, name="without-hooks")
+
+
+@contextmanager
+def triggers_lock_first() -> Iterator[None]:
+    """Have the triggers of automations lock SQLite before they read.
+
+    Their transaction reads a row and then writes it. SQLite refuses the write at once, "database is locked",
+    if anything was written in between: no timeout applies. Prefect logs a traceback, tries the event again at
+    most three times, and drops it: the automation would take a run that has ended for one that is silent.
+    """
+    # Imported here: it takes half a second, and only servers need it.
+    from prefect.server.database import provide_database_interface
+    from prefect.server.events import triggers
+
+    session = triggers.automations_session  # type: ignore[attr-defined]
+
+    def locking(begin_transaction: bool = False) -> AbstractAsyncContextManager[Any]:
+        return provide_database_interface().session_context(begin_transaction, begin_transaction)
+
+    triggers.automations_session = locking  # type: ignore[attr-defined, assignment]
+    try:
+        yield
+    finally:
+        triggers.automations_session = session  # type: ignore[attr-defined]
 
 
 def drain(seconds: float) -> None:

@@ -28,6 +28,7 @@ from pydantic import BaseModel
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.cities import StoredCity, stored_city
@@ -141,7 +142,7 @@ def stage(
                 return f"{name}, refused"
 
         return StageFlow(
-            _checked(body, model),
+            _checked(name, body, model),
             name=name,
             flow_run_name=named,
             timeout_seconds=timeout,
@@ -152,21 +153,42 @@ def stage(
     return declare
 
 
-def _checked(body: Callable[P, R], model: type[BaseModel]) -> Callable[P, R]:
-    """Return ``body`` with its parameters validated by ``model``, and errors returned as failed states."""
+def _checked(name: str, body: Callable[P, R], model: type[BaseModel]) -> Callable[P, R]:
+    """Return ``body`` with its parameters validated by ``model``, and errors returned as failed states.
+
+    The last lines in the log of a run are its result.
+    """
 
     @functools.wraps(body)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         log_to_prefect()
         try:
             values = parsed(model, dict(zip(model.model_fields, args, strict=False)) | kwargs)
-            return cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
+            result = cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
+            _log_result(name, result, values)
+            return result
         except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
             return cast(R, Failed(message="\n".join(lines(error)), data=error))
         except Exception as error:
             return cast(R, Failed(message=_unexpected(error), data=error))
 
     return checked
+
+
+def _log_result(name: str, result: object, parameters: dict[str, Any]) -> None:
+    """Log the figures of ``result``, where it is, and as a warning what it lacks, with the run alone.
+
+    The command prints the same on its terminal.
+    """
+    if (stage := STAGES.get(name)) is None:  # of a test
+        return
+    store = Store.at(settings.store_uri(parameters.get("store")))
+    with contextlib.suppress(MissingContextError):  # a test calls the bare function
+        log = get_run_logger()
+        if figures := stage.figures_in(store, result, parameters):
+            log.info("\n".join(["result:", *(f"{title}: {value}" for title, value in figures.items())]))
+        if lacks := stage.summary("lacks", result):
+            log.warning(lacks)
 
 
 def _unexpected(error: Exception) -> str:

@@ -66,16 +66,20 @@ class ModelCard:
         """Path of the version in the store."""
         return layout.model_dir(self.name, self.version)
 
-    def require_city(self, city: City) -> None:
-        """Raise McvrpError unless the model is of ``city``, or of one that it extends.
+    def require_city(self, city: City, name: str | None = None) -> None:
+        """Raise McvrpError unless the model is of ``city``, called ``name``, or of one that it extends.
 
         An extended city may have as many nodes as the network has output classes.
         """
         if not city.accepts(self.city_id):
-            own = f"{self.city!r} ({self.city_id})" if self.city else self.city_id
+            alike = not (self.city and name) or self.city == name
+            own, other = (
+                f"{called!r} ({id})" if called and alike else repr(called) if called else id
+                for called, id in ((self.city, self.city_id), (name, city.city_id))
+            )
             raise McvrpError(
                 f"model {self.name!r} version {self.version} routes city {own}, "
-                f"not city {city.city_id}: name a model of this city, or train one"
+                f"not city {other}: name a model of this city (--model, train.model), or train one"
             )
         classes = self.network.get("classes")
         if type(classes) is not int:

@@ -95,7 +95,8 @@ class Training:
         total, batches = self.spec.steps(self.n), self.spec.batches(self.n)
         label = f"attention model, n={self.n}"
         divergence = self._diverged()
-        with Progress(label, total, "steps", done=self.state.step, note=self._note()) as progress:
+        step = self.state.step
+        with Progress(label, total, "steps", done=step, note=self._note(), saved=step) as progress:
             for orders, uniforms in self._batches():
                 if divergence:
                     break
@@ -114,6 +115,7 @@ class Training:
                         divergence = self._diverged()
                     if epoch_ended or time.monotonic() - self.saved > self.spec.checkpoint_seconds:
                         self._save()
+                        progress.saved = step
                 progress.advance(note=self._note())
         return self._publish(divergence)
 

@@ -31,7 +31,8 @@ def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
     total = sum(block.instances for block in blocks)
     missing = sum(part.rows for block in blocks for part in block.missing())
     if missing:
-        with Progress("benchmark, heuristics", total, "instances", done=total - missing) as progress:
+        done = total - missing
+        with Progress("benchmark, heuristics", total, "instances", done=done, saves=True) as progress:
             tasks = (
                 (block, Task(part, block.program))
                 for block in blocks
@@ -79,6 +80,10 @@ def solve_on_ray(context: WorkerContext, tasks: Iterable[tuple[Block, Task]], pr
         )
 
 
+def _progress(block: Block, done: int) -> Progress:
+    return Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done, saves=True)
+
+
 def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> None:
     """Solve what is missing of ``block`` with a warm-started search, ``total`` seconds per instance.
 
@@ -89,7 +94,7 @@ def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver,
     if not parts:
         return
     done = block.instances - sum(part.rows for part in parts)
-    with Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done) as progress:
+    with _progress(block, done) as progress:
         for start in range(0, len(parts), _WAVE * context.workers):
             tasks: list[tuple[Block, Task]] = []
             for part in parts[start : start + _WAVE * context.workers]:
@@ -127,7 +132,7 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
         return
     first = next(block.missing())
     warm_up = first.instances(context.city)[:1]
-    with Progress(f"benchmark, {block.method.label}", total, "instances", done=total - missing) as progress:
+    with _progress(block, total - missing) as progress:
         for part in block.missing():
             try:
                 if part == first:  # warm-up: the first call is slower

@@ -1,7 +1,7 @@
 """Driver of a labelling run: keeps a bounded number of units in flight on Ray and handles their results.
 
-A unit is sent, a receipt comes back; the unit of a lost worker is sent again, isolated. Its memory does not
-grow with the number of shards.
+A unit is sent, counts and then a receipt come back; the unit of a lost worker is sent again, isolated. Memory
+does not grow with the number of shards.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class _Task:
     losses: int = 0
     tries: int = 0
     sent: float = 0.0
+    counted: int = 0  # labels of the unit while it is in flight, stored or not
 
     @property
     def limit(self) -> float:
@@ -78,12 +79,13 @@ class Driver:
     failures: int = 0
     lost: list[str] = field(default_factory=list)
     unmerged: set[str] = field(default_factory=set)
+    _left: float = 0.0  # seconds of one core: units that have not come back
     _counted: float = 0.0
     _looked: float = math.inf
     _cores: CoreCount = field(default_factory=CoreCount)
     _empty_units: int = 0  # that came back without a label, or not at all
     _retry_queue: deque[_Task] = field(default_factory=deque)
-    _in_flight: dict[ray.ObjectRef, _Task] = field(default_factory=dict)
+    _in_flight: dict[ray.ObjectRefGenerator, _Task] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Workers do not wait for a silent store, they report it: a worker that waits looks like one that
@@ -99,20 +101,28 @@ class Driver:
         self.workers, self.lost, self.unmerged = workers, [], set()
         tasks = self._tasks(missing)
         # Ray does not retry: a lost worker is this driver's evidence that an instance kills its solver.
-        city, send = ray.put(self.dataset.source.city), ray.remote(num_cpus=1, max_retries=0)(_within)
+        city = ray.put(self.dataset.source.city)
+        send = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_within)
+        self._left, progress.saved = self._seconds(missing), progress.done
+        self._show(progress)
+        progress.begin()
         try:
             while True:
                 self.lease.check()
                 require_cluster()
                 self._count_workers()
                 while len(self._in_flight) < WINDOW * self.workers and (task := self._next(tasks)):
-                    task.sent = time.monotonic()
+                    task.sent, task.counted = time.monotonic(), 0
                     self._in_flight[send.remote(*self._call(task, city))] = task
                 if not self._in_flight:
                     return
                 done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=WAIT_SECONDS)
-                made = sum(self._handle_result(self._in_flight.pop(one), one) for one in done)
-                progress.advance(made, self._note())
+                for stream in done:
+                    made = self._handle_result(self._in_flight[stream], next(stream))
+                    if made is not None:
+                        del self._in_flight[stream]
+                        progress.saved += made
+                self._show(progress)
                 self._cancel_hanging()
                 if not self.labelled and self._empty_units >= WINDOW * self.workers:
                     return  # nothing succeeds: a missing library, not a hard instance
@@ -132,8 +142,7 @@ class Driver:
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         spec = self.dataset.spec
-        work = sum(rows * seconds_per_instance(spec, n) for n, rows in missing.by_size.items())
-        seconds = unit_seconds(work, self.workers)
+        seconds = unit_seconds(self._seconds(missing), self.workers)
         for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
             for jobs, unit in cut_into_units(spec, survey(self.dataset, n), seconds):
                 yield _Task(jobs, unit)
@@ -152,10 +161,20 @@ class Driver:
         rows = (job.n, job.start, job.stop, job.sources)
         return task.limit, merge_shard, store, city, recipe.spec_hash, shard, *rows
 
-    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int:
-        """Handle the result of ``task`` and return the number of labels it has made."""
+    def _seconds(self, missing: Missing) -> float:
+        """Return the estimated time of one core for what is ``missing``."""
+        return sum(rows * seconds_per_instance(self.dataset.spec, n) for n, rows in missing.by_size.items())
+
+    def _show(self, progress: Progress) -> None:
+        """Report the labels that are stored, and those of units in flight."""
+        running = [(task.counted, task.unit) for task in self._in_flight.values() if task.unit]
+        progress.left = self._left - sum(count * unit.seconds / unit.rows for count, unit in running)
+        progress.update((progress.saved or 0) + sum(count for count, _ in running), self._note())
+
+    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int | None:
+        """Handle a result of ``task``; return the number of labels it made, None if it is still running."""
         try:
-            receipt: UnitReceipt | None = ray.get(reference)
+            receipt: UnitReceipt | int | None = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreUnavailable):
                 self._retry.outlast(error.cause)
@@ -171,8 +190,12 @@ class Driver:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
             return 0
         self._retry.answered()
+        if isinstance(receipt, int):
+            task.counted = receipt
+            return None
         if not task.unit or not receipt:
             return 0
+        self._left -= task.unit.seconds
         self.dataset.quarantine.note(task.unit, receipt.failures)
         self._empty_units += not (receipt.rows or task.unit.isolated)
         self.labelled += receipt.rows
@@ -236,12 +259,16 @@ class Driver:
         return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
-def _within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``work(*arguments)``; after ``seconds`` the kernel ends this process."""
+def _within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+    """Yield what ``work(*arguments)`` yields or returns; after ``seconds`` the kernel ends this process."""
     # The default action instead of a Python handler, which would wait for a solver to return from C++.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        return work(*arguments)
+        result = work(*arguments)
+        if isinstance(result, Iterator):
+            yield from result
+        else:
+            yield result
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

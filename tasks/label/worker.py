@@ -5,7 +5,8 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,13 +29,16 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
 
+_COUNT_SECONDS = 2.0  # between two counts of a unit
 
-def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
+
+def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[int | UnitReceipt]:
     """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
 
-    Raises McvrpError if the store refuses them, or a label is wrong.
+    Yields how many labels there are so far, stored or not, now and then, and at the end the receipt. Raises
+    McvrpError if the store refuses them, or a label is wrong.
     """
-    made, seconds, chunk = 0, 0.0, None
+    made, seconds, chunk, counted = 0, 0.0, None, time.monotonic()
     failures: list[Failure] = []
     parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
     with solving(city, recipe, unit) as solve:
@@ -44,9 +48,16 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Uni
             if shard and (published := _published(store, shard, stop)):
                 made += published
                 continue
-            outcomes = [solve(i) for i in range(start, stop)]
-            labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
-            failed = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+            labels: list[Label] = []
+            failed: list[Failure] = []
+            for outcome in map(solve, range(start, stop)):
+                if isinstance(outcome, Label):
+                    labels.append(outcome)
+                else:
+                    failed.append(outcome)
+                if time.monotonic() - counted > _COUNT_SECONDS:
+                    counted = time.monotonic()
+                    yield made + len(labels)
             table, absent = label_table(labels), tuple(failure.i for failure in failed)
             if shard:
                 pieces = [LabelPiece(table, absent)]
@@ -58,7 +69,7 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Uni
             made += len(labels)
             failures += failed
             seconds += sum(label.runtime for label in labels)
-    return UnitReceipt(made, tuple(failures), seconds, chunk)
+    yield UnitReceipt(made, tuple(failures), seconds, chunk)
 
 
 def _published(store: Store, shard: str, stop: int) -> int:

@@ -103,7 +103,7 @@ def improved(
 ) -> list[Label]:
     """Return ``labels``, by size, with improvements by ``solver``, stored with ``trial`` (model, round)."""
     result: list[Label] = []
-    with Progress("improve labels", len(labels), "labels") as progress:
+    with Progress("improve labels", len(labels), "labels", saves=True) as progress:
         for n, start, chunk in _chunks(labels):
             path = layout.improved_chunk(*trial, n, start, start + len(chunk))
             if not store.exists(path):

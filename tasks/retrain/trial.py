@@ -98,26 +98,26 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
             tuple(_finish(store, model, record) for record in trial_records(store, model, kind))
             for kind in (layout.NIGHT, layout.ROUND)
         )
-        champion = _champion(store, city.city, model)
+        champion = _champion(store, city, model)
         # A champion from a trial was tuned on a few old labels: sample from the dataset that they came from.
         datasets = {record.name: record.old for record in (*nights, *rounds)}
         old = spec.old or datasets.get(champion.run, champion.dataset)
         yield TrialContext(store, city, champion, old, nights, rounds, began)
 
 
-def check_trial(store: Store, city: City, spec: TrialSpec) -> None:
+def check_trial(store: Store, city: StoredCity, spec: TrialSpec) -> None:
     """Raise McvrpError if there is no champion of this city, or a size of the trial instances exceeds it."""
     _champion(store, city, spec.model)
-    if spec.sizes and spec.sizes[-1] > city.customers:
+    if spec.sizes and spec.sizes[-1] > city.city.customers:
         raise McvrpError(
-            f"{spec.stage}.sizes has {spec.sizes[-1]}, but the city has {city.customers} customers: "
+            f"{spec.stage}.sizes has {spec.sizes[-1]}, but the city has {city.city.customers} customers: "
             "remove the larger sizes"
         )
 
 
-def _champion(store: Store, city: City, model: str) -> ModelCard:
+def _champion(store: Store, city: StoredCity, model: str) -> ModelCard:
     card = model_card(store, model, "champion")
-    card.require_city(city)
+    card.require_city(city.city, city.name)
     return card
 
 

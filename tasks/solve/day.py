@@ -139,7 +139,7 @@ def plan_day(
     folder, card = model if isinstance(model, Store) else None, None
     if model is not None and spec.by in (AUTO, MODEL) and spec.samples:
         card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
-        card.require_city(problem)
+        card.require_city(problem, name)
     elif spec.by == MODEL:
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     first = read_start(store, start, problem, addresses, day.instance) if start else None

@@ -1,27 +1,41 @@
-"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners."""
+"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners.
+
+Rate and ETA are those of the last minute, so that neither slow starts nor pauses weigh on them.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
+import re
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 logger = logging.getLogger(__name__)
 
 LINE_SECONDS = 10.0  # between two log lines
 _CONSOLE_SECONDS = 0.2  # between two updates of the bar
+_WINDOW_SECONDS = 60.0  # of the rate, or more until it contains enough counts
+_WINDOW_COUNTS = 20
+_COUNT_SECONDS = 1.0  # at least, between two counts of the window
+_KEPT = re.compile(r"[\d,]+ \w+ are kept")
 
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """Progress of a task: counts in ``unit``, ``rate`` per second, ``eta`` in seconds."""
+    """Progress of a task: counts in ``unit``, ``rate`` per second, ``eta`` in seconds.
+
+    Of what is done, ``saved`` is in the store; None if nothing of the task is stored before its end.
+    """
 
     label: str
     unit: str
@@ -30,10 +44,20 @@ class ProgressReport:
     rate: float
     eta: float
     note: str
+    saved: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Part that is done, 0 to 1."""
+        return self.done / self.total if self.total else 1.0
+
+    @property
+    def kept(self) -> str:
+        """What a run that is interrupted now keeps of the task: "10,278 labels are kept", or ""."""
+        return "" if self.saved is None else f"{self.saved:,} {self.unit} are kept"
 
     def __str__(self) -> str:
-        share = 100 * self.done / self.total if self.total else 100.0
-        counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({share:.0f} %)"
+        counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({100 * self.share:.0f} %)"
         return ", ".join([counted, *self.pace])
 
     @property
@@ -41,12 +65,32 @@ class ProgressReport:
         """Rate, remaining time and note, if there are any."""
         number = f"{self.rate:,.0f}" if self.rate >= 100 else f"{self.rate:.3g}"
         rate = f"{number} {self.unit}/s" if self.rate > 0 and self.unit != "s" else ""
-        left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
+        left = f"{duration(self.eta)} left" if math.isfinite(self.eta) and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]
+
+
+def interrupted_text(verb: str, kept: str = "", qualifier: str = "") -> str:
+    """Return the sentence on an interrupted run, by what ``kept`` says, such as the text of a bar."""
+    found = _KEPT.search(kept)
+    what = f"{qualifier}{found[0]}" if found else "what is finished is kept"
+    return f"{verb}, {what}, start again to resume"
 
 
 Listener = Callable[[ProgressReport], None]
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
+
+
+_bars: ContextVar[bool] = ContextVar("bars", default=True)
+
+
+@contextmanager
+def showing_bars(shown: bool) -> Iterator[None]:
+    """Show bars on a terminal in this context, or none."""
+    token = _bars.set(shown)
+    try:
+        yield
+    finally:
+        _bars.reset(token)
 
 
 @contextmanager
@@ -68,16 +112,23 @@ class Progress:
     unit: str
     done: int = 0  # at first, that of an earlier run, which is not part of the rate
     note: str = ""
-    _start: float = field(default_factory=time.monotonic, init=False)
+    saves: bool = False  # what is done is stored at once
+    saved: int | None = None  # otherwise: what is stored, if anything is before the end
+    left: float | None = None  # work left, if the rest takes more or less time per ``unit``
+    _window: deque[tuple[float, int, float]] = field(default_factory=deque, init=False)
     _initial: int = field(default=0, init=False)
     _reported: float = field(default=0.0, init=False)
     _logged: int = field(default=-1, init=False)
     _bar: RichProgress | None = field(default=None, init=False)
 
     def __enter__(self) -> Progress:
-        self._start = self._reported = time.monotonic()
+        self._reported = time.monotonic()
         self._initial = self.done
-        if sys.stderr.isatty():
+        self.begin()
+        if _bars.get() and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
+
             columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
             rest = TextColumn("{task.fields[rest]}")
             self._bar = RichProgress(*columns, rest, console=Console(stderr=True))
@@ -100,22 +151,37 @@ class Progress:
         self.done = done
         self.note = self.note if note is None else note
         now = time.monotonic()
+        self._count(now)
         if now - self._reported >= (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
             self._reported = now
             self._publish(line=True)
 
     def begin(self) -> None:
         """Start measuring the rate now, without the preparation before."""
-        self._start = time.monotonic()
+        self._window = deque([(time.monotonic(), self.done, self._left)])
+
+    @property
+    def _left(self) -> float:
+        return float(self.total - self.done) if self.left is None else self.left
+
+    def _count(self, now: float) -> None:
+        """Add a count to the window, and drop those that are too old."""
+        last, done, _ = self._window[-1]
+        if self.done != done and now - last >= _COUNT_SECONDS:
+            self._window.append((now, self.done, self._left))
+        while len(self._window) > _WINDOW_COUNTS and self._window[1][0] <= now - _WINDOW_SECONDS:
+            self._window.popleft()
 
     def report(self) -> ProgressReport:
         """Return the current progress."""
-        seconds = time.monotonic() - self._start
-        rate = (self.done - self._initial) / seconds if seconds > 0 else 0.0
-        if self.unit == "s":
-            rate = 1.0  # of a time limit
-        eta = (self.total - self.done) / rate if rate > 0 else float("inf")
-        return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note)
+        began, done, left = self._window[0]
+        seconds, worked = time.monotonic() - began, left - self._left
+        rate = max(0.0, (self.done - done) / seconds) if seconds > 0 else 0.0
+        eta = self._left / worked * seconds if worked > 0 else float("inf")
+        if self.unit == "s":  # of a time limit
+            eta = self.total - self.done
+        saved = self.done if self.saves else self.saved
+        return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note, saved)
 
     def _publish(self, *, line: bool) -> None:
         """Show the current progress on the bar, otherwise log it if ``line``, and pass it to listeners."""

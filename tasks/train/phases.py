@@ -179,7 +179,7 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
         job = replace(job, start=checkpoint or job.start)
         done = checkpoint.step if checkpoint else 0
         try:
-            with Progress(f"train {phase}", steps, "steps", done=done) as progress:
+            with Progress(f"train {phase}", steps, "steps", done=done, saved=done) as progress:
                 launch(job, progress)
             return
         except RanksDiedError as error:

@@ -77,6 +77,7 @@ _LKH, _SEARCH = "tasks/solvers/elkai_lkh.py", "tasks/solvers/local_search.py"
 _ZERO = "deepspeed.runtime.zero.stage_1_and_2:DeepSpeedZeroOptimizer"
 _LEASE = ("lease_id", "lease_duration", "raise_on_lease_renewal_failure", "suppress_warnings")
 _LOAD = ("client", "flow_run", "ignore_storage", "storage_base_path", "use_placeholder_flow")
+_SESSION = ("db", "begin_transaction")
 _RESTORED = "moments are restored before the first step"
 _SLOT = "a lost slot of a concurrency limit ends no run"
 INTERFACES = [
@@ -85,7 +86,13 @@ INTERFACES = [
     Interface(f"{_ZERO}._lazy_init_hp_params_optimizer_state", _TRAIN, _RESTORED, ("self",)),
     Interface("elkai:_elkai", _LKH, "LKH-3 for problems that elkai itself does not take"),
     Interface("prefect._internal.control_listener:configure_from_env", _PREFECT, "runs are cancelled", ()),
+    Interface(
+        "prefect._internal.control_listener:get_intent", _PREFECT, "a cancelled run is called that", ()
+    ),
     Interface("prefect.flow_engine:maintain_concurrency_lease", _PREFECT, _SLOT, _LEASE),
+    Interface(
+        "prefect.server.events.triggers:automations_session", _PREFECT, "no event is dropped", _SESSION
+    ),
     Interface("prefect.workers.process:load_flow_from_flow_run", _PREFECT, "no hook loads code", _LOAD),
     *(
         Interface(f"{service}.{attribute}", _PREFECT, "sending ends in time")

@@ -20,7 +20,17 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.scratch import scratch_folder
-from mcvrp.tasks.train.job import Preparing, RankEvent, RankJob, Refused, Started, Warned, decode, ranks_died
+from mcvrp.tasks.train.job import (
+    Preparing,
+    RankEvent,
+    RankJob,
+    Refused,
+    Saved,
+    Started,
+    Warned,
+    decode,
+    ranks_died,
+)
 from mcvrp.tasks.train.resources import require_cores
 
 logger = logging.getLogger(__name__)
@@ -80,6 +90,8 @@ def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpErr
             if not math.isnan(event.sampled_cost):
                 parts.append(f"samples cost {event.sampled_cost:,.4g}")
             progress.update(event.step, ", ".join([*parts, f"{event.tokens_per_second:,.0f} tokens/s"]))
+        case Saved(step):
+            progress.saved = step
         case Warned(message):
             logger.warning(message)
         case Refused():

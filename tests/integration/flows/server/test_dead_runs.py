@@ -18,6 +18,8 @@ from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import flow, task
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
+from prefect.client.schemas.filters import ArtifactFilter, LogFilter
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Pending, Running
@@ -103,7 +105,16 @@ with tempfile.TemporaryFile("w+") as log:
             run = client.create_flow_run(work, tags=tags)
             tasks[name] = client.create_task_run(step, run.id, dynamic_key="0", state=of_task).id
             client.set_flow_run_state(run.id, of_run, force=True)
+        bars = []
+        for data, text in ((10.0, "labels d: 100/1,000, 5 min left; 75 labels are kept after a cancel"),
+                           (100.0, "labels e: 5/5 labels")):
+            bar = ArtifactCreate(type="progress", data=data, description=text, task_run_id=tasks["killed"])
+            bars.append(client.create_artifact(bar).id)
         asyncio.run(look())
+        of_bars = ArtifactFilter.model_validate({"id": {"any_": bars}})
+        shown = sorted(bar.description for bar in client.read_artifacts(artifact_filter=of_bars))
+        of_task = LogFilter.model_validate({"task_run_id": {"any_": [tasks["killed"]]}})
+        logged = [line.message for line in client.read_logs(of_task)]
         runs = {}
         for name, above, state in (
             ("works", None, Running()),
@@ -119,17 +130,21 @@ with tempfile.TemporaryFile("w+") as log:
         end_stopped_runs([str(runs[name]) for name in ("works", "begins", "is cancelled")])
         states = {name: client.read_task_run(task).state for name, task in tasks.items()}
         states |= {name: client.read_flow_run(run).state for name, run in runs.items()}
-print(json.dumps({name: [state.type.value, state.message] for name, state in states.items()}))
+states = {name: [state.type.value, state.message] for name, state in states.items()}
+print(json.dumps([states, shown, logged]))
 """
 
 
 @pytest.mark.slow
 def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
-    """Prefect would show them as running indefinitely."""
+    """Prefect would show them as running indefinitely, and the time that is left of killed ones."""
     done = Workplace.new(tmp_path).python("-c", COMMON + LEFT)
     assert done.returncode == 0, done.stderr
+    states, shown, logged = json.loads(done.stdout)
+    assert logged == ["Interrupted, at least 75 labels are kept, start again to resume"]
+    assert shown == [f"labels d: {logged[0]}", "labels e: 5/5 labels"]
     by_state: dict[str, set[str]] = {}
-    for name, state in json.loads(done.stdout).items():
+    for name, state in states.items():
         by_state.setdefault(": ".join(filter(None, state)), set()).add(name)
     assert by_state == {
         "CRASHED: its flow run has ended": {"killed", "cancelled"},

@@ -61,8 +61,42 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     assert page[:2] == ("markdown", "city-rivermouth")
     assert bar == ("progress", "city-rivermouth-progress", 100)
     assert all(part in page[2] for part in ("city_id", "2 to 12", "![Map of the addresses](data:image/png"))
-    assert len(done.stderr.splitlines()) == 2  # that a server starts, and where it is
+    assert len(done.stderr.splitlines()) == 1  # that a server starts, and not where it is: no terminal
+    folder = f"{place.store}/cities/rivermouth"
+    assert done.stdout.count(folder) == 1
+    result, end = [text for _, _, text in place.logged()][-2:]
+    assert result.startswith("result:\ncity: rivermouth\n")
+    assert result.endswith(f"\nfolder: {folder}")
+    assert end == "Finished in state Completed()"
     assert place.processes() == []
+
+
+LACKS = """
+from mcvrp.flows.config import settings
+settings.prepare(verbose=False)
+from mcvrp.flows.config.logs import terminal
+from mcvrp.flows.server.server import prefect_server
+from mcvrp.flows.server.records import Records
+from mcvrp.flows.server.stage import stage
+from mcvrp.tasks.label.stage import LabelSummary
+
+@stage("label", "label", timeout=60)
+def label():
+    return LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
+
+with terminal(), prefect_server(records := Records()):
+    label.recorded_in(records)()
+    records.verify()
+"""
+
+
+def test_what_is_missing_is_a_warning_of_the_run_and_not_of_the_terminal(place: Workplace) -> None:
+    """The command itself prints it last."""
+    done = place.python("-c", LACKS)
+    assert done.returncode == 0, done.stderr
+    assert "lacks" not in done.stderr
+    warnings = [text for _, level, text in place.logged() if level == logging.WARNING]
+    assert warnings == ["dataset 'd' lacks 1 of 4 labels"]
 
 
 @pytest.mark.slow

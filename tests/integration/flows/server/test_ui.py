@@ -191,7 +191,7 @@ def test_a_killed_ui_is_on_record_and_the_next_one_resumes(tmp_path_factory: pyt
     with mcvrp_ui(place, port=None, **{MARK: str(place.folder)}) as ui:
         run = ui.ended(slow, 300)
         assert run["state_type"] == "CRASHED"
-        assert "start it again" in run["state"]["message"]
+        assert "what is finished is kept, start again to resume" in run["state"]["message"]
         assert ui.ended(waiting)["state_type"] == "COMPLETED"
         page = ui.api("/logs/filter", {"logs": {"flow_run_id": {"any_": [waiting]}}})
         levels = [

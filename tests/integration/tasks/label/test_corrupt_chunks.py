@@ -23,9 +23,9 @@ from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.label.work import Unit
-from mcvrp.tasks.label.worker import label_unit
 from tests.support.datasets import CITY, dearer, flipped, in_row, label_spec, rewritten
 from tests.support.killed import killed_at_each_write
+from tests.support.labels import unit_receipt
 
 FIRST = layout.label_shard("d", 20, 0)  # rows 0 to 5
 CHUNK = layout.staged_chunk("d", 20, 1, 5)
@@ -39,7 +39,7 @@ def wrong_cost(data: bytes) -> bytes:
 
 def stage(store: Store, start: int, stop: int, change: Callable[[bytes], bytes] = lambda data: data) -> str:
     """Stage rows ``start`` to ``stop`` as a worker does, and ``change`` the file; return its path."""
-    receipt = label_unit(store, CITY, label_spec().recipe(CITY), Unit(20, start, stop))
+    receipt = unit_receipt(store, CITY, label_spec().recipe(CITY), Unit(20, start, stop))
     assert receipt.chunk is not None
     store.put(receipt.chunk.path, change(store.get(receipt.chunk.path)))
     return receipt.chunk.path

@@ -21,21 +21,23 @@ from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import LabelFile, read_table, write_labels, write_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label import driver
 from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing, labels_missing
 from mcvrp.tasks.label.work import Unit
-from mcvrp.tasks.label.worker import label_unit
 from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.support import progress
 from mcvrp.tasks.support.machine import processor
+from mcvrp.tasks.support.progress import ProgressReport, listening
 from tests.support.datasets import CITY, everything, label_spec as spec
 from tests.support.faults import LabelCommand, start_family
-from tests.support.labels import poison
+from tests.support.labels import poison, unit_receipt
 from tests.support.shared import until
 
 
 def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> LabelFile:
     """Stage rows ``start`` to ``stop`` as a worker does."""
-    receipt = label_unit(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
+    receipt = unit_receipt(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
     assert receipt.chunk is not None
     return receipt.chunk
 
@@ -74,6 +76,21 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
     assert store.list(layout.staging_dir("d")) == []
     assert store.get_json(layout.manifest("d"))["rows"] == 20
     assert len(load_labels(store, "d", 21)) == 10
+
+
+def test_progress_counts_labels_inside_units(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(driver, "unit_seconds", lambda work, workers: 60.0)
+    for before, count in ((0, 60), (60, 80)):
+        reports: list[ProgressReport] = []
+        wanted = spec(smallest=20, largest=20, count=count, shard_rows=40, iterations=1200, dataset="counted")
+        with listening(reports.append):
+            label_missing(store, CITY, wanted)
+        labels = [report for report in reports if report.unit == "labels"]
+        assert all(before <= (report.saved or before) <= report.done <= count for report in labels)
+        assert (labels[0].done, labels[-1].done, labels[-1].saved) == (before, count, count)
+        assert {report.done for report in labels} - {0, 40, 60, 80}  # within a unit
 
 
 def test_presence_means_done(store: Store) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +15,11 @@ from unittest.mock import Mock, patch
 import pytest
 
 from mcvrp.flows.cli import main as cli
+from mcvrp.flows.cli.output import Outcome
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.label.stage import LabelSummary
+from mcvrp.tasks.support.progress import Progress
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +145,37 @@ def test_missing_results_are_printed_last(
     captured = capsys.readouterr()
     assert captured.err == "mcvrp: dataset 'd' lacks 1 of 4 labels\n"
     assert "labels   3" in captured.out
+    assert re.search("^folder   .*store/labels/d$", captured.out, re.MULTILINE)
+
+
+def test_quiet_prints_errors_and_the_last_lines_of_the_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(options: object) -> Outcome:
+        log = logging.getLogger("mcvrp.tasks.some.module")
+        with Progress("labels d", 2, "labels") as progress:
+            progress.advance(2)
+        log.info("a step")
+        log.warning("a worker was lost")
+        log.error("it failed")
+        return Outcome({}, "a table\n\nlabels  3\nfolder  /d\n", 1, "1 label is missing")
+
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", work)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert cli.run(["plan", "--quiet"]) == 1
+    expected = "it failed\nmcvrp: 1 label is missing\n"
+    assert capsys.readouterr() == ("labels  3\nfolder  /d\n", expected)
+    assert cli.run(["plan"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("a table\n")
+    assert all(text in printed.err for text in ("a step", "a worker was lost", "labels d", expected))
+
+
+def test_a_hint_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MCVRP_CACHE", str(tmp_path / "cache"))
+    assert [settings.first_time("history") for _ in range(3)] == [True, False, False]
+    monkeypatch.setenv("MCVRP_CACHE", "/proc/none")  # not writable
+    assert not settings.first_time("history")
 
 
 def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(

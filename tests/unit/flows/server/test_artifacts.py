@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import logging
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from prefect.exceptions import TerminationSignal
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
-from mcvrp.flows.server import artifacts
+from mcvrp.flows.server import artifacts, prefect_internals
 from mcvrp.flows.server.artifacts import gallery, links
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
@@ -63,6 +67,47 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
                 progress.advance(2)
     assert list(made) == ["label-d-labels-progress", "label-d-card-progress"]
     assert all(bar[0][0] == 0 and bar[-1][0] == 100 for bar in made.values())
+
+
+@pytest.mark.parametrize(("intent", "verb"), [("cancel", "Cancelled"), (None, "Interrupted")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, partial(TerminationSignal, 15)])
+def test_an_interrupted_run_says_what_is_kept(
+    made: dict[str, list[tuple[float, str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Callable[[], BaseException],
+    intent: str | None,
+    verb: str,
+) -> None:
+    """In the log and in the bars that are not full, which no longer tell how much time is left."""
+    monkeypatch.setattr(prefect_internals, "get_intent", lambda: intent)
+    monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
+
+    def work() -> None:
+        with (
+            artifacts.showing_progress("label d"),
+            Progress("labels d", 12_000, "labels", saved=10_278) as progress,
+        ):
+            progress.update(10_400)
+            raise error()
+
+    with pytest.raises(BaseException) as raised:
+        work()
+    sentence = f"{verb}, 10,278 labels are kept, start again to resume"
+    assert caplog.messages == [sentence]
+    assert raised.value.__notes__ == [sentence]
+    assert made["label-d-labels-progress"][-1][1] == f"labels d: {sentence}"
+
+
+def test_a_failed_run_is_not_called_interrupted(made: dict[str, list[tuple[float, str]]]) -> None:
+    with (
+        pytest.raises(ValueError, match="no"),
+        artifacts.showing_progress("label d"),
+        Progress("labels d", 10, "labels", saved=4),
+    ):
+        raise ValueError("no")
+    text = "labels d: 0/10 labels (0 %); 4 labels are kept after a cancel"
+    assert made["label-d-labels-progress"][-1][1] == text
 
 
 @pytest.mark.parametrize("fails", [False, True])

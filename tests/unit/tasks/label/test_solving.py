@@ -17,8 +17,7 @@ from mcvrp.tasks.label import work
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.work import Failure, Outcome, Unit
-from mcvrp.tasks.label.worker import label_unit
-from tests.support.labels import poison
+from tests.support.labels import poison, unit_receipt
 
 CITY = City.uniform(60, seed=3)
 RECIPE = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(CITY)
@@ -68,7 +67,7 @@ def test_a_poison_instance_costs_itself_alone(
     assert all(same(outcomes[i], expected[i]) for i in ROWS if i != 2)
     if "exit code" in reason:
         store = Store.open(tmp_path / "store")
-        receipt = label_unit(store, CITY, RECIPE, UNIT)
+        receipt = unit_receipt(store, CITY, RECIPE, UNIT)
         assert (receipt.rows, receipt.failures) == (5, (failure,))
         assert receipt.chunk is not None
         assert receipt.chunk.footer.absent == (2,)

@@ -324,10 +324,11 @@ def test_a_champion_that_somebody_moved_is_left_alone(
 
 
 def test_another_city_and_sizes_beyond_it_are_refused_before_any_work(store: Store) -> None:
-    with pytest.raises(McvrpError, match=f"city {CITY.city_id}"):
-        check_trial(store, City.uniform(60, seed=4), SPEC)
+    other = replace(SMALL, name="other", city=City.uniform(60, seed=4))
+    with pytest.raises(McvrpError, match=r"routes city .*, not city 'other'"):
+        check_trial(store, other, SPEC)
     with pytest.raises(McvrpError, match=r"nightly\.sizes has 61, but the city has 60 customers"):
-        check_trial(store, CITY, SPEC.model_copy(update={"sizes": (20, 61)}))
+        check_trial(store, SMALL, SPEC.model_copy(update={"sizes": (20, 61)}))
     with pytest.raises(McvrpError, match=r"improve\.sizes has 61"):
-        check_trial(store, CITY, ImproveSpec(model="small", sizes=(61,)))
-    check_trial(store, CITY, SPEC)
+        check_trial(store, SMALL, ImproveSpec(model="small", sizes=(61,)))
+    check_trial(store, SMALL, SPEC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -100,6 +101,15 @@ def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Stor
     card.require_city(CITY)
     with pytest.raises(McvrpError, match=f"routes city {CITY.city_id}, not city"):
         card.require_city(City.uniform(60, seed=4))
+    # names, and hashes only where these are the same
+    for own, other, message in (
+        ("lyon", "paris", "routes city 'lyon', not city 'paris'"),
+        ("lyon", "lyon", f"routes city 'lyon' ({CITY.city_id}), not city 'lyon' ("),
+        (None, "paris", f"routes city {CITY.city_id}, not city 'paris' ("),
+        ("lyon", None, "routes city 'lyon' ("),
+    ):
+        with pytest.raises(McvrpError, match=re.escape(message)):
+            replace(card, city=own).require_city(City.uniform(60, seed=4), other)
 
 
 @pytest.mark.parametrize("listed", [True, False])
