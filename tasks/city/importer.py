@@ -42,7 +42,8 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
         return _import_vrp(store, spec)
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
-    read = address_table(read_tabular(*file_bytes(store, spec.file)), spec.depot)
+    table = read_tabular(*file_bytes(store, spec.file))
+    read = address_table(table, spec.depot, columns=spec.names, needed=spec.names)
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
@@ -62,7 +63,9 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
             f"{read.name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km "
             "wide: import each region separately, or give x and y of a projection of your own"
         )
-    addresses = Addresses(ids, places if read.degrees else None, projection)
+    further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
+    lonlat = places if read.degrees else None
+    addresses = Addresses(ids, lonlat, projection, further, spec.names)
     return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
 
 
@@ -81,7 +84,10 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
     new = np.flatnonzero(node == UNKNOWN)
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    addresses = old.extended([read.ids[k] for k in new], read.places[new] if read.degrees else None)
+    further = {title: tuple(texts[k] for k in new) for title, texts in read.further.items()}
+    addresses = replace(old, columns={**old.columns, **spec.names}).extended(
+        [read.ids[k] for k in new], read.places[new] if read.degrees else None, further
+    )
     spare = city.spare - len(new) if spec.spare is None else spec.spare
     if spare < 0:
         raise McvrpError(
@@ -115,7 +121,8 @@ def _read_extension(
         raise McvrpError(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
-    read = address_table(read_tabular(*file_bytes(store, spec.file)), needs_depot=False)
+    table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.names}
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.names)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(
@@ -126,8 +133,8 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    for option in ("depot", "unit", "matrix", "demand", "capacity", "history"):
-        if getattr(spec, option) is not None:
+    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns"):
+        if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers

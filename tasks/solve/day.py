@@ -268,8 +268,8 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None, solution: S
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
-    if day.ignored:
-        yield f"ignored column{'s' if len(day.ignored) > 1 else ''}: {listed(day.ignored)}"
+    if day.further:
+        yield f"further columns of the orders, carried into the routes: {listed(day.further)}"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "

@@ -31,13 +31,14 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
 
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:
-    """Nodes ascend, demands of a customer are added, columns that are not read are listed; any number."""
+    """Nodes ascend, demands of a customer are added, further columns are carried; any number."""
     result = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
     assert result.instance.ids.tolist() == [1, 5]
     assert result.instance.demands.tolist() == [2, 8]
     assert (result.instance.capacity, result.orders) == (20, 4)
-    assert (result.merged, result.ignored) == ((Merged("C5", 3, 8),), ("name", "phone"))
-    assert day(SOUND, tmp_path).merged == () == day(SOUND, tmp_path).ignored
+    assert result.merged == (Merged("C5", 3, 8),)
+    assert result.further == {"name": {5: "Ann"}, "phone": {5: "5"}}
+    assert (day(SOUND, tmp_path).merged, day(SOUND, tmp_path).further) == ((), {})
     rows = "".join(f"C{k},1\n" for k in range(1, 1201))  # more than the paper's table of capacities covers
     assert day(f"customer,demand\n{rows}", tmp_path).instance.n == 1200
 
