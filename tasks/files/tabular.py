@@ -166,10 +166,10 @@ def read_tabular(name: str, data: bytes) -> Tabular:
         notes = (note,) if sheet.others else ()
         cells = sheet.cells.to_pandas(ignore_metadata=True)
         return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes)
-    text, notes = _decoded(name, data)
-    table = _csv(name, text, notes)
+    text, guesses = _decoded(name, data)
+    table = _csv(name, text, guesses)
     # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
-    marked = bool(notes) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
+    marked = bool(guesses) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
     return replace(table, dialect=replace(table.dialect, encoding="utf-8-sig" if marked else "utf-8"))
 
 

@@ -5,9 +5,10 @@ Heavy imports happen after the orders have been checked.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ class Planned:
     folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
+    date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
 
     @property
     def digest(self) -> str:
@@ -131,6 +133,8 @@ def plan_day(
     *,
     unrounded: bool = False,
     start: str | None = None,
+    date: datetime.date | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
 
@@ -144,6 +148,10 @@ def plan_day(
         Of a vehicle, None if the orders or the city define it.
     start
         File of earlier routes to start from, see `read_start`.
+    date
+        Of the day: routes.csv then has it, as files of driven routes need.
+    columns
+        Names of columns of the orders by field, see `checked_day`.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
@@ -151,7 +159,8 @@ def plan_day(
     require_kept(spec)
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
-    day = checked_day(vrp.orders if vrp else read_orders(orders, store), problem, addresses, name, capacity)
+    table = vrp.orders if vrp else read_orders(orders, store)
+    day = checked_day(table, problem, addresses, name, capacity, columns)
     require_possible(spec.limits, problem, addresses, day.instance)
     if finisher := SOLVERS.get(spec.polish):
         finisher.require_costs(problem, "polish with pyvrp")
@@ -160,7 +169,7 @@ def plan_day(
         card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
         card.require_city(problem)
     first = read_start(store, start, problem, addresses, day.instance) if start else None
-    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first)
+    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first, date)
 
 
 def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:

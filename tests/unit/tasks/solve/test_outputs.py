@@ -22,14 +22,17 @@ from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.solve.day import Solved, plan_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
-from mcvrp.tasks.solve.readme import stops_of
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.stops import stops_of
 from tests.support.markup import Markup
 from tests.support.silent_store import Outage, check_outlasted
 from tests.support.solving import CITY, put_day, put_model, solved_day
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
-FILES = {"README.md", "map.html", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
+FILES = {
+    *("README.md", "map.html", "map.png", "routes.csv", "routes.geojson", "routes.html", "routes.xlsx"),
+    *("spec.json", "summary.json"),
+}
 MARKUP = Addresses(tuple(f"<b>{k} & \"Söhne'" for k in range(41)))
 MATHEMATICS = Addresses(tuple(f"$_{k}^$ {{" for k in range(41)))
 
@@ -193,7 +196,7 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     write_day(Place(store, "solutions/x"), day)
     assert day.summary.cost == 0
     assert "no comparison: HGS gave up" in day.summary.notes[-1]
-    assert "nan" not in store.get("solutions/x/map.html").decode()
+    assert not re.search(r"\bnan\b", store.get("solutions/x/map.html").decode(), re.IGNORECASE)
 
 
 def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
@@ -202,7 +205,7 @@ def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
     routes = stops_of(named)
     page = map_page(named, routes)
     parsed = Markup(page)
-    listed = [f"{stop.customer} ({stop.demand})" for stops in routes for stop in stops[1:-1]]
+    listed = [f"{stop.customer}, demand {stop.demand}" for stops in routes for stop in stops[1:-1]]
     assert parsed.texts["li"] == listed
     titled = [text for text in parsed.texts["title"] if " of route " in text]
     assert [text.split(":")[0] for text in titled] == [s.customer for stops in routes for s in stops[1:-1]]
