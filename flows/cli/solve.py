@@ -52,6 +52,8 @@ def solve(options: argparse.Namespace) -> Outcome:
         spec,
         unrounded=options.unrounded,
         start=options.start,
+        date=options.date,
+        columns=dict(options.columns or ()),
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)

@@ -66,7 +66,8 @@ def address_table(
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        faults.add(f"there is no column id (columns: {listed(table.frame.columns)})")
+        columns = listed(table.frame.columns)
+        faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
     ids = table.text(column).tolist()
     first: dict[str, int] = {}

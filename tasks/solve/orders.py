@@ -180,8 +180,9 @@ def _customer_column(table: Tabular) -> str:
     customer = table.called.get(_ID) or table.column(*_CUSTOMER) or table.column(_ID)
     if customer is None or table.column(_DEMAND) is None:
         missing = "customer (or id)" if customer is None else _DEMAND
+        columns = listed(table.frame.columns, most=8)
         raise McvrpError(
-            f"{table.name} has no column {missing} (columns: {listed(table.frame.columns, most=8)}): add it"
+            f"{table.name} has no column {missing} (columns: {columns}): add it, or name it in --columns"
         )
     for what, names in _REFUSED.items():
         for column in table.frame.columns:

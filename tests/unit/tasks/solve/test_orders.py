@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,26 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
     file.write_bytes(data.encode() if isinstance(data, str) else data)
     store = Store.open(tmp_path)
     return checked_day(read_orders(str(file), store), city, NAMES, "town", capacity)
+
+
+def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
+    """Those of the city are tried first, those of the day are needed; a column of ours is then another."""
+    (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;Service\nC5;3;Shop;x\n")
+    table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
+    names = replace(NAMES, columns={"id": "code client"})
+    columns = {"demand": "Colis", "capacity": "Service"}
+    with pytest.raises(McvrpError, match="capacity 'x' is not a whole number"):
+        checked_day(table, CITY, names, "town", None, columns)
+    (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;id\nC5;3;Shop;7\n")
+    table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
+    result = checked_day(table, CITY, names, "town", 20, {"demand": "colis"})
+    assert (result.instance.ids.tolist(), result.instance.demands.tolist()) == ([5], [3])
+    assert result.further == {"Customer": {5: "Shop"}, "id": {5: "7"}}
+    with pytest.raises(McvrpError, match=r"no column 'Menge' \(columns: .*--columns demand=NAME"):
+        checked_day(table, CITY, names, "town", 20, {"demand": "Menge"})
+    with pytest.raises(McvrpError, match="no column demand"):
+        checked_day(table, CITY, names, "town", 20)
+    assert day(SOUND, tmp_path).instance.ids.tolist() == [1, 2]  # the city's names are no obligation
 
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:
