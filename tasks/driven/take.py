@@ -242,7 +242,7 @@ def _route_table(name: str, data: bytes, addresses: Addresses) -> pd.DataFrame:
             f"{name} has no column {listed(missing)}: add it, files of routes have the columns "
             f"{listed(COLUMNS, len(COLUMNS))}"
         )
-    # another column with a name of ours is not that field
+    # a column of such a name that the city calls otherwise is another one
     used = [column for column in table.frame.columns if column in own or column not in COLUMNS]
     text = {own.get(column, column): table.text(column) for column in used}
     frame = pd.DataFrame(text, index=pd.Index(table.rows), dtype="string")

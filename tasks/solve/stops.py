@@ -58,7 +58,7 @@ def measure(city: City) -> str:
 def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
 
-    A column with a name of ours, or that both files have with different texts, is named after its file:
+    A column with a name of `_OWN`, or that both files have with different texts, is named after its file:
     address_route, order_name.
     """
     nodes = (DEPOT, *planned.day.instance.ids.tolist())
@@ -85,5 +85,5 @@ def at_stop(columns: Mapping[str, Mapping[int, str]], stop: Stop) -> dict[str, s
 
 
 def texts_at(columns: Mapping[str, Mapping[int, str]], stops: Sequence[Stop]) -> dict[str, list[str]]:
-    """Return the texts of ``columns`` at each of ``stops``, "" where there is none."""
+    """Return the texts of ``columns`` at each of ``stops``, "" without one."""
     return {name: [texts.get(stop.node, "") for stop in stops] for name, texts in columns.items()}

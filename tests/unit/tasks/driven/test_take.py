@@ -63,7 +63,7 @@ def test_a_file_becomes_a_day(store: Store, name: str, data: bytes) -> None:
 
 
 def test_columns_have_the_names_of_the_city(store: Store) -> None:
-    """Also beside another column with a name of ours, or with our names alone; depots are left out."""
+    """Also beside another column named customer, or with our names alone; depots are left out."""
     columns = {"id": "Code client", "demand": "Colis"}
     city = replace(LYON, addresses=replace(LYON.addresses, columns=columns))
     own = "date,route,stop,code client,colis,capacity,customer\n"

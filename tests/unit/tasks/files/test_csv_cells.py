@@ -167,7 +167,7 @@ def test_truth_is_no_number() -> None:
     ],
 )
 def test_the_dialect_of_a_file_is_kept(data: bytes, dialect: Dialect) -> None:
-    """What is written in it has that dialect again, and the same cells."""
+    """CSV written in it has that dialect again, and the same cells."""
     assert read_tabular("f", data).dialect == dialect
     table = pd.DataFrame({"id": ["=a", "b;c,d\t", "é"], "length": [1.5, 2.25, -3.0]})
     written = csv_bytes(table, dialect)

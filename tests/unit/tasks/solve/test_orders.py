@@ -32,7 +32,7 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
 
 
 def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
-    """Those of the city are tried first, those of the day are needed; a column of ours is then another."""
+    """Those of the city are tried first, those of the day are needed; id may then be another column."""
     (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;Service\nC5;3;Shop;x\n")
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
     names = replace(NAMES, columns={"id": "code client"})

@@ -46,7 +46,7 @@ MARKUP = Addresses(tuple(f"<b>{k} & \"Söhne'" for k in range(41)))
 LONG = "long " * 1000
 FURTHER = {
     "Name": tuple(f"<i>Shop & {k}</i>" for k in range(41)),
-    "route": tuple("north" if k % 2 else "" for k in range(41)),  # a name of ours
+    "route": tuple("north" if k % 2 else "" for k in range(41)),  # also a column of routes.csv
     "Note": tuple("=1+1" if k % 2 else LONG for k in range(41)),
 }
 LONLAT = np.column_stack([8 + CITY.xy[:, 0], 47 + CITY.xy[:, 1]])
