@@ -7,31 +7,33 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, cost, gap
+from mcvrp.model.problem import City, cost
 from mcvrp.storage.cities import Addresses, stored_city
-from mcvrp.storage.models.models import ModelCard, folder_card, load_model, model_card
+from mcvrp.storage.models.models import ModelCard, folder_card, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_possible
+from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
-from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
+from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.solvers.solver import SolverFailed, longest_route
+from mcvrp.tasks.solvers.savings import savings
+from mcvrp.tasks.solvers.solver import longest_route
+from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text, listed
 
 if TYPE_CHECKING:
-    from mcvrp.model.network import FmMcvrp
     from mcvrp.model.problem import Solution
-    from mcvrp.tasks.solve.search import Baseline, Routed
 
 _NAMED = 5  # merged customers that are named
 
@@ -61,28 +63,11 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The same day solved by HGS or PyVRP from scratch, whose routes are ``written`` if they cost less.
-
-    ``gap`` is that of the routes of the model or of the search to them, in percent.
-    """
-
-    label: str
-    configuration: str
-    cost: float
-    gap: float
-    routes: int
-    written: bool
-
-
-@dataclass(frozen=True)
 class Seconds:
-    """Wall-clock seconds of each step; ``start_up`` includes loading the model."""
+    """Wall-clock seconds of the start-up and of the search."""
 
     start_up: float
-    decoding: float
-    polishing: float
-    comparing: float
+    search: float
 
 
 @dataclass(frozen=True)
@@ -94,7 +79,7 @@ class SolveSummary:
     city: str
     city_id: str
     unit: str
-    model: str | None  # like its version and the best sample, None without a model
+    model: str | None  # like its version, None without a model
     model_version: int | None
     lines: int
     customers: int
@@ -103,12 +88,8 @@ class SolveSummary:
     routes: int
     utilisation: float  # demand over total capacity
     cost: float  # of the routes that are written: the cheapest
-    own_cost: float  # of the routes of the model or of the search, without the comparison
-    samples: int
-    best_sample: float | None
-    polish: str
-    device: str
-    compared: Compared | None
+    found_by: str
+    findings: tuple[Finding, ...]  # the best of each that searched, the cheapest first
     seconds: Seconds
     notes: tuple[str, ...]
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
@@ -126,7 +107,7 @@ class Solved:
 def plan_day(
     store: Store,
     city: str | None,
-    model: str | Store,
+    model: str | Store | None,
     orders: str | Sequence[Order],
     capacity: int | None,
     spec: SolveSpec,
@@ -162,12 +143,14 @@ def plan_day(
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, capacity, columns)
     require_possible(spec.limits, problem, addresses, day.instance)
-    if finisher := SOLVERS.get(spec.polish):
-        finisher.require_costs(problem, "polish with pyvrp")
+    if search := SOLVERS.get(spec.by):
+        search.require_costs(problem, "use --by pyvrp")
     folder, card = model if isinstance(model, Store) else None, None
-    if spec.samples:
+    if model is not None and spec.by in (AUTO, MODEL) and spec.samples:
         card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
         card.require_city(problem)
+    elif spec.by == MODEL:
+        raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     first = read_start(store, start, problem, addresses, day.instance) if start else None
     return Planned(name, problem, addresses, day, card, spec, folder, vrp, first, date)
 
@@ -190,56 +173,51 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
     return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
 
 
-def solve_day(store: Store, planned: Planned, began: float) -> Solved:
-    """Return the routes of a day; ``began`` is the `time.monotonic` at which the user's request began."""
-    from mcvrp.tasks.solve.search import baseline, cheapest, route, searched, usual_search
+def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = False) -> Solved:
+    """Return the cheapest routes of a day that the portfolio finds.
 
+    ``began`` is the `time.monotonic` at which the user's request began; with ``patient`` the search takes all
+    of its time. Raises SolverFailed if no routes within the limits are found.
+    """
     spec, city, instance = planned.spec, planned.city, planned.day.instance
-    first = planned.start.solution if planned.start else None
-    if planned.card is None:
-        start_up = time.monotonic() - began
-        routed = searched(city, instance, spec, first)
-    else:
-        network = _network(store, planned, planned.card)
-        start_up = time.monotonic() - began
-        rotations = spec.rotations if planned.card.rotation_trained else 1
-        routed = route(network, city, instance, spec, rotations=rotations, start=first)
-    other, notes = None, list[str]()
-    # a search from scratch is not compared with itself
-    if spec.hgs and (planned.card or first or routed.polish != usual_search(city)):
-        try:
-            other = baseline(city, instance, routed.fair, spec.seed, spec.limits)
-        except SolverFailed as error:  # the routes are valid without a comparison
-            notes.append(f"no comparison: {error}")
-    seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
-    solution = cheapest(city, instance, [routed.solution, *([other.solution] if other else [])], spec)
-    notes = [*_notes(planned, routed, other, solution), *notes]
-    return Solved(planned, solution, _summary(planned, routed, other, solution, seconds, notes))
+    patient = patient or spec.by == MODEL
+    portfolio = Portfolio(city, instance, spec.limits, spec.time_limit, began, patient=patient)
+    if spec.by == AUTO or instance.n == 1:  # one customer has one route
+        portfolio.take(Found(SAVINGS, savings(city, instance, spec.seed, 1)[0]))
+    if planned.start:
+        portfolio.take(Found(EARLIER, planned.start.solution))
+    members = _members(store, planned) if instance.n > 1 else []
+    solution = portfolio.search(members, f"solve {planned.day.source}")
+    return Solved(planned, solution, _summary(planned, portfolio, solution))
 
 
-def _network(store: Store, planned: Planned, card: ModelCard) -> FmMcvrp:
-    import torch
+def _members(store: Store, planned: Planned) -> list[Member]:
+    """Return who searches: the model if there is one, and a search on each core that is left."""
+    spec, city, instance, card = planned.spec, planned.city, planned.day.instance, planned.card
+    entry = SOLVERS[usual_search(city) if spec.by in (AUTO, MODEL) else spec.by]
+    starts = (planned.start.solution,) if planned.start else ()
+    cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
+    member = partial(SearchMember.of, entry, city, instance, spec.limits)
+    searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
+    if card is None:
+        return list(searches)
+    label = f"model {card.name} version {card.version}"
+    then = member(spec.seed + cores, label=f"{entry.label} from samples") if spec.by == AUTO else None
+    at, name = (planned.folder, None) if planned.folder else (store, card.name)
+    rotations = spec.rotations if card.rotation_trained else 1
+    model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
+    return [model, *searches]
 
-    folder = planned.folder
-    network, _ = load_model(folder.uri) if folder else load_model(store, card.name, card.version)
-    return network.to("cuda" if torch.cuda.is_available() else "cpu")
+
+def usual_search(city: City) -> str:
+    """Return the default search: HGS if costs are symmetric, otherwise PyVRP."""
+    return "hgs" if city.symmetric else "pyvrp"
 
 
-def _summary(
-    planned: Planned,
-    routed: Routed,
-    other: Baseline | None,
-    solution: Solution,
-    seconds: Seconds,
-    notes: Sequence[str],
-) -> SolveSummary:
+def _summary(planned: Planned, portfolio: Portfolio, solution: Solution) -> SolveSummary:
     day, instance, card = planned.day, planned.day.instance, planned.card
     demand, routes = int(instance.demands.sum()), len(solution.routes)
-    compared = None
-    if other:
-        ours = gap(routed.cost, other.cost) if other.cost else 0.0
-        size, written = len(other.solution.routes), solution != routed.solution
-        compared = Compared(other.label, other.configuration, other.cost, ours, size, written)
+    findings = tuple(sorted(portfolio.findings.values(), key=lambda finding: (finding.cost, finding.seconds)))
     return SolveSummary(
         orders=day.source,
         digest=planned.digest,
@@ -255,19 +233,15 @@ def _summary(
         routes=routes,
         utilisation=demand / (routes * instance.capacity),
         cost=cost(planned.city, solution),
-        own_cost=routed.cost,
-        samples=routed.samples,
-        best_sample=routed.sampled,
-        polish=routed.polish,
-        device=routed.device,
-        compared=compared,
-        seconds=seconds,
-        notes=tuple(notes),
+        found_by=findings[0].by,
+        findings=findings,
+        seconds=Seconds(portfolio.start_up, portfolio.seconds),
+        notes=tuple(_notes(planned, portfolio, solution)),
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best else None,
     )
 
 
-def _notes(planned: Planned, routed: Routed, other: Baseline | None, solution: Solution) -> Iterator[str]:
+def _notes(planned: Planned, portfolio: Portfolio, solution: Solution) -> Iterator[str]:
     """Yield caveats of the routes, one sentence each."""
     day, card, spec, n = planned.day, planned.card, planned.spec, planned.day.instance.n
     yield from day.notes
@@ -286,10 +260,11 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None, solution: S
         )
     if card and card.city_id != planned.city.city_id:
         yield f"the model was trained before the city was extended (on city {card.city_id})"
-    if routed.samples < spec.samples:
-        yield f"time limit {spec.time_limit:g} s: {routed.samples:,} of {spec.samples:,} samples were drawn"
+    if portfolio.interrupted:
+        yield f"interrupted after {duration(portfolio.seconds)}: these are the best routes so far"
+    yield from portfolio.failures
+    for label in dict.fromkeys(portfolio.silent):
+        yield f"{label} has found no routes in {duration(portfolio.seconds)}"
     if spec.limits.given:
         longest = length_text(longest_route(planned.city, solution), planned.city.unit)
         yield f"the routes satisfy {limits_text(spec.limits)}; the longest is {longest}"
-    if other and not planned.city.symmetric:
-        yield f"compared with {other.label}, because HGS supports symmetric costs only"

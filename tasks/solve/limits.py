@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance
 from mcvrp.storage.cities import Addresses
-from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
@@ -22,16 +22,14 @@ def limits_text(limits: Limits) -> str:
 
 
 def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError if the polish of ``spec`` does not support its limits.
-
-    Without samples there is no polish: unless it names a search, one that supports the limits is chosen.
-    """
+    """Raise McvrpError if who searches cannot keep the limits of ``spec``."""
+    if not spec.limits.given or spec.by == AUTO:
+        return
     supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
-    chosen = not spec.samples and spec.polish not in finishers()
-    if spec.limits.given and not chosen and spec.polish not in supporting:
+    if spec.by not in supporting:
         raise McvrpError(
-            f"--polish {spec.polish} does not support {limits_text(spec.limits)}: use --polish "
-            f"{' or '.join(supporting)}"
+            f"--by {spec.by} does not support {limits_text(spec.limits)}: use --by "
+            f"{' or '.join([AUTO, *supporting])}"
         )
 
 
