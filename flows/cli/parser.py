@@ -11,6 +11,7 @@ from typing import Any, NoReturn, get_args
 
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, nearest, shown
+from mcvrp.tasks.support.text import LENGTH_PATTERN
 
 _NUMBERS: dict[type[float], tuple[str, str]] = {
     int: (r"[+-]?[0-9]{1,18}", "an integer such as 20"),
@@ -224,6 +225,12 @@ def _column(value: str) -> tuple[str, str]:
     return field, name
 
 
+def _length(value: str) -> float | str:
+    if re.fullmatch(LENGTH_PATTERN, text := value.strip().lower()):
+        return text
+    return _number(float, value)
+
+
 def _date(value: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(value)
@@ -245,11 +252,11 @@ def _add_day(solve: _Parser) -> None:
     add(
         "--longest-route",
         "LENGTH",
-        "maximum cost of a route, in the city's unit (default: unlimited)",
-        type=float,
+        "maximum cost of a route, in the city's unit, or such as 45km (default: unlimited)",
+        type=_length,
     )
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
-    solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
+    solve.add_argument(*_LONGEST_ROUTE, type=_length, dest="longest_route", help=argparse.SUPPRESS)
     for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value
         kept: dict[str, Any] = {"type": lambda value, name=name: name, "nargs": "?", "const": name}
         solve.add_argument(name, dest="time_window", help=argparse.SUPPRESS, **kept)

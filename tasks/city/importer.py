@@ -22,8 +22,8 @@ from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from mcvrp.tasks.support.text import METRES
 
-_METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of costs, for addresses in degrees
 _BYTES = 9  # per cost in a .npy, with a share of its header
 _QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
 _MOST_IN_HISTORY = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
@@ -185,12 +185,12 @@ def _coordinates(
 def _metres(unit: str, has_matrix: bool) -> float:
     if has_matrix:
         return 1.0
-    if unit not in _METRES:
+    if unit not in METRES:
         raise McvrpError(
             f"unit {unit!r}: addresses in degrees have costs in m, km or mi: give one of these, x and y, or "
             "a matrix"
         )
-    return _METRES[unit]
+    return METRES[unit]
 
 
 def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np.float64] | None:
@@ -205,7 +205,7 @@ def _check_places(
 ) -> None:
     """Raise McvrpError for addresses that moved, for another depot, and for new ones too far outside."""
     city, faults = parent.city, Faults(read.name)
-    limit = _MOVED / (_METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
+    limit = _MOVED / (METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
     for k in np.flatnonzero(node != UNKNOWN):
         way = xy[k] - city.xy[node[k]]
         if np.abs(way).max() > limit:

@@ -140,6 +140,7 @@ def plan_day(
     require_kept(spec)
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
+    spec = spec.in_unit(problem.unit)
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, capacity, columns)
     require_possible(spec.limits, problem, addresses, day.instance)
@@ -267,4 +268,4 @@ def _notes(planned: Planned, portfolio: Portfolio, solution: Solution) -> Iterat
         yield f"{label} has found no routes in {duration(portfolio.seconds)}"
     if spec.limits.given:
         longest = length_text(longest_route(planned.city, solution), planned.city.unit)
-        yield f"the routes satisfy {limits_text(spec.limits)}; the longest is {longest}"
+        yield f"the routes satisfy {limits_text(spec.limits, planned.city.unit)}; the longest is {longest}"

@@ -168,8 +168,9 @@ class Portfolio:
         reasons = f" ({'; '.join(self.failures)})" if self.failures else ""
         if not self.limits.given:
             return f"no routes were found in {self.time_limit:g} s{reasons}: increase --time-limit"
+        limits = limits_text(self.limits, self.city.unit)
         return (
-            f"no routes within {limits_text(self.limits)} were found in {self.time_limit:g} s{reasons}: "
+            f"no routes within {limits} were found in {self.time_limit:g} s{reasons}: "
             "increase --time-limit or the limit"
         )
 

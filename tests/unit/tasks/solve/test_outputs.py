@@ -90,7 +90,7 @@ def carried(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Sol
     """A day whose addresses and orders have further columns, and its files."""
     folder = tmp_path_factory.mktemp("carried")
     (folder / "monday.csv").write_text(ORDERS)
-    day = solved_day(store, str(folder / "monday.csv"), 9, city="shops", samples=4, hgs=False, date=DATE)
+    day = solved_day(store, str(folder / "monday.csv"), 9, city="shops", samples=4, by="model", date=DATE)
     place = Place(Store.open(folder / "routes"))
     write_day(place, day)
     return day, place
