@@ -183,11 +183,13 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
     spec, city, instance = planned.spec, planned.city, planned.day.instance
     patient = patient or spec.by == MODEL
     portfolio = Portfolio(city, instance, spec.limits, spec.time_limit, began, patient=patient)
-    if spec.by == AUTO or instance.n == 1:  # one customer has one route
-        portfolio.take(Found(SAVINGS, savings(city, instance, spec.seed, 1)[0]))
+    (first,) = savings(city, instance, spec.seed, 1)
+    only = instance.n == 1 or cost(city, first) == 0  # one route, or all at one place: nothing to search for
+    if spec.by == AUTO or only:
+        portfolio.take(Found(SAVINGS, first))
     if planned.start:
         portfolio.take(Found(EARLIER, planned.start.solution))
-    members = _members(store, planned) if instance.n > 1 else []
+    members = [] if only and portfolio.solution else _members(store, planned)
     solution = portfolio.search(members, f"solve {planned.day.source}")
     return Solved(planned, solution, _summary(planned, portfolio, solution))
 
@@ -195,15 +197,17 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
 def _members(store: Store, planned: Planned) -> list[Member]:
     """Return who searches: the model if there is one, and a search on each core that is left."""
     spec, city, instance, card = planned.spec, planned.city, planned.day.instance, planned.card
-    entry = SOLVERS[usual_search(city) if spec.by in (AUTO, MODEL) else spec.by]
+    solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     starts = (planned.start.solution,) if planned.start else ()
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
-    member = partial(SearchMember.of, entry, city, instance, spec.limits)
+    member = partial(SearchMember.of, solver, city, instance, spec)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
     if card is None:
         return list(searches)
     label = f"model {card.name} version {card.version}"
-    then = member(spec.seed + cores, label=f"{entry.label} from samples") if spec.by == AUTO else None
+    then = (
+        member(spec.seed + cores, label=f"{SOLVERS[solver].label} from samples") if spec.by == AUTO else None
+    )
     at, name = (planned.folder, None) if planned.folder else (store, card.name)
     rotations = spec.rotations if card.rotation_trained else 1
     model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
