@@ -16,9 +16,9 @@ from mcvrp.storage import markdown
 from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.city.card import coordinate_unit
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure
+from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shortened
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, readable_unit
+from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
@@ -50,10 +50,11 @@ def route_map(solved: Solved) -> bytes:
     handles = [_draw(axis, solved, k) for k in range(len(solved.solution.routes))]
     _label(axis, solved)
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
-    axis.plot(*city.xy[DEPOT], markersize=13, zorder=5, **depot)
+    addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
+    name = f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})"
+    axis.plot(*city.xy[DEPOT], markersize=9, zorder=5, label=name, **depot)
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.06)
-    addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
     names = ("East", "North") if addresses.projection else ("x", "y")
     show_lengths(axis, _spread(city.xy), unit, names)
     if unit:
@@ -63,41 +64,33 @@ def route_map(solved: Solved) -> bytes:
         f"{_plain(summary.orders)}: {summary.customers:,} customers, {summary.routes:,} routes,\n"
         f"{measure(city)} {length_text(summary.cost, city.unit)}"
     )
-    shown = handles if len(handles) <= _LEGEND else []
-    others = [Line2D([], [], label=f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})", **depot)]
     if len(rest):
-        grey: dict[str, Any] = {"marker": "o", "color": _PALE, "linestyle": "none"}
-        others.append(Line2D([], [], label="No order today", **grey))
-    looks: dict[str, Any] = (
-        {"fontsize": FONT - 3, "labelspacing": 0.5}
-        if len(shown) <= _LARGE
-        else {"fontsize": FONT - 5, "labelspacing": 0.3}
-    )
-    title = {"title": "Route: stops, load/capacity", "title_fontsize": looks["fontsize"]} if shown else {}
-    meanings = _meanings(instance.n)
-    beside.legend(
-        handles=[*shown, *others, *meanings],
-        loc="upper left",
-        frameon=False,
-        alignment="left",
-        **looks,
-        **title,
-    )
+        axis.plot([], [], "o", color=_PALE, label="No order today")
+    _legend(beside, handles, axis.get_legend_handles_labels()[0], instance.n)
     return png(figure)
 
 
-def _meanings(customers: int) -> list[Line2D]:
-    """Return entries of the legend that say what the numbers and arrows on the map mean."""
-    looks: dict[str, Any] = {"linestyle": "none", "color": GREY}
-    boxed = Line2D([], [], marker="s", markersize=9, label="Number in a box: route", **looks)
-    arrow = Line2D([], [], marker=">", label="Arrow: first leg", **looks)
-    if customers > _NUMBERED:
-        return [boxed, arrow]
-    dot = Line2D([], [], marker="o", markersize=9, label="Number in a dot: order\nof driving", **looks)
-    if customers > _WITH_DEMAND:
-        return [boxed, dot, arrow]
-    beside = "Customer (demand)" if customers <= _NAMED else "Number beside: demand"
-    return [boxed, dot, Line2D([], [], label=beside, linestyle="none"), arrow]
+def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: int) -> None:
+    """Draw the legend: routes, ``others``, and what numbers and arrows on the map mean."""
+    meanings = {"s": "Number in a box: route", ">": "Arrow: first leg"}
+    if customers <= _NUMBERED:
+        meanings["o"] = "Number in a dot: order\nof driving"
+    if customers <= _WITH_DEMAND:
+        meanings[""] = "Customer (demand)" if customers <= _NAMED else "Number beside: demand"
+    looks: dict[str, Any] = {"linestyle": "none", "color": GREY, "markersize": 9}
+    keys = [Line2D([], [], marker=marker, label=text, **looks) for marker, text in meanings.items()]
+    shown = routes if len(routes) <= _LEGEND else []
+    size, apart = (FONT - 3, 0.5) if len(shown) <= _LARGE else (FONT - 5, 0.3)
+    beside.legend(
+        handles=[*shown, *others, *keys],
+        title="Route: stops, load/capacity" if shown else None,
+        title_fontsize=size,
+        fontsize=size,
+        labelspacing=apart,
+        alignment="left",
+        loc="upper left",
+        frameon=False,
+    )
 
 
 def _scale_bar(axis: Axes, spread: float, unit: str) -> None:
@@ -125,32 +118,21 @@ def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
         centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 4}
         for place, numbers in _by_place(route, xy).items():
             axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
-    _draw_arrow(axis, xy[[DEPOT, *route]], colour(k))
+    if arrow := _arrow(xy[[DEPOT, *route]]):
+        (x, y), (east, north) = arrow[0], arrow[1] / 20
+        head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
+        axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
     label = f"{k + 1}: {len(route)} stops, {load}/{instance.capacity}"
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 
-def _draw_arrow(axis: Axes, path: NDArray[np.float64], tint: str) -> None:
-    if (leg := _first_leg(path)) is not None:
-        start, end = path[leg], path[leg + 1]
-        looks = {
-            "arrowstyle": "-|>",
-            "color": tint,
-            "linewidth": 0,
-            "mutation_scale": 16,
-            "shrinkA": 0,
-            "shrinkB": 0,
-        }
-        axis.annotate(
-            "", start + 0.55 * (end - start), start + 0.45 * (end - start), arrowprops=looks, zorder=3
-        )
-
-
-def _first_leg(path: NDArray[np.float64]) -> int | None:
-    """Return the first leg of ``path`` ``(N, 2)`` with a length, None without one."""
-    long = np.flatnonzero((np.diff(path, axis=0) != 0).any(axis=1))
-    return int(long[0]) if len(long) else None
+def _arrow(path: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return middle and way of the first leg of ``path`` ``(N, 2)`` with a length, None without one."""
+    ways = np.diff(path, axis=0)
+    for k in np.flatnonzero((ways != 0).any(axis=1))[:1]:
+        return (path[k] + path[k + 1]) / 2, ways[k]
+    return None
 
 
 def _by_place(nodes: Sequence[int], xy: NDArray[np.float64]) -> dict[tuple[float, float], str]:
@@ -230,15 +212,15 @@ def _drawn(
     further: Mapping[str, Mapping[int, str]],
 ) -> dict[str, object]:
     """Return what the page shows of a route."""
+    path = points[[stop.node for stop in stops]]
+    middle, (east, south) = _arrow(path) or (None, (0.0, 0.0))
     return {
         "number": stops[0].route,
         "colour": colour(stops[0].route - 1),
-        "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points[[stop.node for stop in stops]]),
-        "arrow": _arrow(points[[stop.node for stop in stops]]),
-        "numbers": [
-            {"x": f"{x:.1f}", "y": f"{y:.1f}", "text": text}
-            for (x, y), text in _by_place([stop.node for stop in stops[1:-1]], points).items()
-        ],
+        "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in path),
+        "arrow": middle,
+        "degrees": round(float(np.degrees(np.arctan2(south, east)))),
+        "numbers": _by_place([stop.node for stop in stops[1:-1]], points.round(1)),
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
         "cost": length_text(stops[-1].cumulative_cost, unit),
@@ -249,34 +231,18 @@ def _drawn(
                 "demand": stop.demand,
                 "stop": stop.stop,
                 "cost": length_text(stop.cumulative_cost, unit),
-                "further": {name: _cut(text) for name, text in at_stop(further, stop).items()},
+                "further": {name: shortened(text, _TEXT) for name, text in at_stop(further, stop).items()},
             }
             for stop in stops[1:-1]
         ],
     }
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
-
-
-def _arrow(path: NDArray[np.float64]) -> dict[str, str] | None:
-    """Return place and direction of the middle of the first leg, None if no leg has a length."""
-    if (leg := _first_leg(path)) is None:
-        return None
-    x, y = (path[leg] + path[leg + 1]) / 2
-    east, south = path[leg + 1] - path[leg]
-    return {"x": f"{x:.1f}", "y": f"{y:.1f}", "degrees": f"{np.degrees(np.arctan2(south, east)):.0f}"}
-
-
 def _scale(city: City, addresses: Addresses) -> dict[str, object]:
     """Return the length of one unit of the page, and its unit ("" without one)."""
     unit = coordinate_unit(city, addresses)
-    factor, name = readable_unit(unit, float(np.ptp(city.xy, axis=0).max()))
-    return {
-        "length": _spread(city.xy) / _SIDE * factor,
-        "unit": " sides of the city" if name == "unit" else f" {name}",
-    }
+    factor, name = readable_unit(unit, _spread(city.xy))
+    return {"length": _spread(city.xy) / _SIDE * factor, "unit": f" {unit_text(name)}"}
 
 
 def _to_page(xy: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
 from mcvrp.tasks.solve.readme import sol_name, solve_readme
-from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, stops_of, texts_at
+from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, stops_of
 
 SUMMARY = "summary.json"
 _DECIMALS = 7  # of degrees: 1 cm
@@ -125,7 +125,9 @@ def _stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
         table = table.assign(x=first, y=second)
     else:
         table = table.assign(lat=second, lon=first)
-    return pd.concat([table, pd.DataFrame(texts_at(further_columns(planned), stops))], axis=1)
+    further = further_columns(planned).items()
+    texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
+    return pd.concat([table, pd.DataFrame(texts)], axis=1)
 
 
 def _points(planned: Planned) -> NDArray[np.float64]:

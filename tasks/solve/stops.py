@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,6 @@ def at_stop(columns: Mapping[str, Mapping[int, str]], stop: Stop) -> dict[str, s
     return {name: texts[stop.node] for name, texts in columns.items() if stop.node in texts}
 
 
-def texts_at(columns: Mapping[str, Mapping[int, str]], stops: Sequence[Stop]) -> dict[str, list[str]]:
-    """Return the texts of ``columns`` at each of ``stops``, "" without one."""
-    return {name: [texts.get(stop.node, "") for stop in stops] for name, texts in columns.items()}
+def shortened(text: str, most: int) -> str:
+    """Return ``text`` in at most ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -144,6 +144,6 @@ def test_a_length_is_not_a_time(store: Store) -> None:
         planned(store, "one-way", longest_route="45km")
     with pytest.raises(McvrpError, match="--by model does not support --longest-route 45km"):
         plan_day(store, "nowhere", "small", [], 18, SolveSpec(by="model", longest_route="45km"))
-    for wrong in ("45 kms", "-4km", "0km", "km", ""):
+    for wrong in ("45 kms", "-4km", "km", ""):
         with pytest.raises(ValidationError):
             SolveSpec(longest_route=wrong)
