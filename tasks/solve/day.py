@@ -93,6 +93,7 @@ class SolveSummary:
     seconds: Seconds
     notes: tuple[str, ...]
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
+    straight: bool = False  # whether costs are straight-line distances
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,7 @@ def _summary(planned: Planned, portfolio: Portfolio, solution: Solution) -> Solv
         findings=findings,
         seconds=Seconds(portfolio.start_up, portfolio.seconds),
         notes=tuple(_notes(planned, portfolio, solution)),
+        straight=planned.city.matrix is None,
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best else None,
     )
 

@@ -61,7 +61,7 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         f"{summary.demand:,}",
         "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
         f"average utilization {100 * summary.utilisation:.1f} %",
-        "cost": length_text(summary.cost, unit),
+        "cost": length_text(summary.cost, unit) + (", straight-line distance" if summary.straight else ""),
         "found by": summary.found_by,
     }
     for finding in summary.findings:
