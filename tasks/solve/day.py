@@ -196,7 +196,7 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
 
 
 def _members(store: Store, planned: Planned) -> list[Member]:
-    """Return who searches: the model if there is one, and a search on each core that is left."""
+    """Return the members: the model if there is one, and a solver on each core that is left."""
     spec, city, instance, card = planned.spec, planned.city, planned.day.instance, planned.card
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     starts = (planned.start.solution,) if planned.start else ()

@@ -28,7 +28,7 @@ def limits_text(limits: Limits, unit: str) -> str:
 
 
 def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError if who searches cannot keep the limits of ``spec``."""
+    """Raise McvrpError if the model or solver of ``spec.by`` does not support its limits."""
     if not spec.limits.given or spec.by == AUTO:
         return
     supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
