@@ -295,10 +295,10 @@ def test_the_workbook_prints_on_a4(carried: tuple[Solved, Place]) -> None:
         assert header[:5] == ["Stop", "Customer", "Name", "address_route", "Note"]
         assert [line[1] for line in lines] == [stop.customer for stop in stops]
         assert [line[0] for line in lines] == ["depot", *range(1, len(stops) - 1), "depot"]
-        assert {"=1+1"} == {line[4] for line in lines if line[1] in ("K-1", "K-3")} or len(stops) == 3
+        assert all(line[4] == "=1+1" for line in lines if line[1] in ("K-1", "K-3"))
         assert max(len(str(line[4])) for line in lines) <= 300
     overview = book.get_sheet_by_name("Overview").to_python()[4:]
-    assert [line[1] for line in overview] == [*(len(stops) - 2 for stops in routes), 3]
+    assert [line[1] for line in overview] == [len(stops) - 2 for stops in routes]
     with zipfile.ZipFile(io.BytesIO(data)) as parts:
         for k in range(len(routes) + 1):
             sheet = parts.read(f"xl/worksheets/sheet{k + 1}.xml").decode()
