@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from typing import Annotated
 
@@ -31,7 +32,8 @@ def route(store: Store, planned: Planned, began: float) -> Solved:
 def write(place: Place, solved: Solved) -> None:
     """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)
-    files = {file: place.path(file) for file in ("README.md", "routes.csv", "routes.geojson", "map.html")}
+    shared = "README.md", "map.html", "routes.html", "routes.xlsx", "routes.csv", "routes.geojson"
+    files = {file: place.path(file) for file in shared}
     notes = "\n".join(f"- {escaped(note)}" for note in solved.summary.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
@@ -55,6 +57,9 @@ Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]
 Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]
+Date = Annotated[
+    datetime.date | None, shown("Date", "Date of the day: routes.csv is then a file for incoming/")
+]
 _DEFAULT = SolveSpec()
 
 
@@ -71,6 +76,7 @@ def solve(
     solve: Solve = _DEFAULT,
     start: Start = None,
     unrounded: Unrounded = False,
+    date: Date = None,
     store: StoreUri = None,
 ) -> SolveSummary:
     """Route a day's orders.
@@ -81,7 +87,9 @@ def solve(
     began, opened = time.monotonic(), open_store(store)
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
-        planned = plan_day(opened, city, model, orders, capacity, solve, unrounded=unrounded, start=start)
+        planned = plan_day(
+            opened, city, model, orders, capacity, solve, unrounded=unrounded, start=start, date=date
+        )
         place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")

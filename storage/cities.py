@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from mcvrp.storage.versions import CITY
 
 UNKNOWN = -1  # node of an unknown id
 _AGAIN = "create it again"
+_CARRIED = "address."  # before the title of a further column of the file of addresses
 
 Source = Literal["synthetic", "imported"]
 
@@ -32,12 +33,17 @@ Source = Literal["synthetic", "imported"]
 class Addresses:
     """Addresses of the nodes of a city, the depot first.
 
+    ``further`` are the other columns of their file as text, by title: names, streets, phone numbers.
+    ``columns`` are the names that columns have in the files of this city, by field ("id": "Code client").
+
     Raises McvrpError if an id is duplicate, or the shape of ``lonlat`` is wrong.
     """
 
     ids: tuple[str, ...]  # of nodes 0 to m
     lonlat: NDArray[np.float64] | None = None  # (m + 1, 2), longitudes and latitudes in degrees (WGS 84)
     projection: str | None = None  # PROJ string, from degrees to the city's coordinates
+    further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each of m + 1 texts
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.node_of) < len(self.ids):
@@ -66,10 +72,18 @@ class Addresses:
         """Return the id of each of ``nodes``."""
         return [self.ids[node] for node in nodes]
 
-    def extended(self, ids: Sequence[str], lonlat: NDArray[np.float64] | None) -> Addresses:
+    def extended(
+        self,
+        ids: Sequence[str],
+        lonlat: NDArray[np.float64] | None,
+        further: Mapping[str, Sequence[str]] | None = None,
+    ) -> Addresses:
         """Return these addresses, followed by more of them."""
         both = None if self.lonlat is None or lonlat is None else np.vstack([self.lonlat, lonlat])
-        return Addresses((*self.ids, *ids), both, self.projection)
+        old, new = ("",) * len(self.ids), ("",) * len(ids)
+        titles = dict.fromkeys([*self.further, *(further or {})])
+        texts = {title: (*self.further.get(title, old), *(further or {}).get(title, new)) for title in titles}
+        return Addresses((*self.ids, *ids), both, self.projection, texts, self.columns)
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,7 @@ class CityCard:
     projection: str | None = None
     parent: str | None = None
     extends: tuple[int, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = CITY.version
 
 
@@ -122,6 +137,8 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
         columns["id"] = pa.array(addresses.ids, pa.string())
         if addresses.lonlat is not None:
             columns |= {"lon": addresses.lonlat[:, 0], "lat": addresses.lonlat[:, 1]}
+        for title, texts in addresses.further.items():
+            columns[_CARRIED + title] = pa.array(texts, pa.string())
     write_parquet(store, layout.city_path(name), pa.table(columns))
     if city.matrix is not None:
         rows = pa.FixedSizeListArray.from_arrays(pa.array(city.matrix.ravel()), len(city.matrix))
@@ -140,6 +157,7 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
         projection=addresses.projection if addresses else None,
         parent=city.ancestors[-1] if city.extends else None,
         extends=city.extends,
+        columns=addresses.columns if addresses else {},
     )
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
@@ -179,6 +197,11 @@ def stored_city(store: Store, name: str) -> StoredCity:
         xy = _columns(table, "x", "y")
         lonlat = _columns(table, "lon", "lat") if "lon" in table.column_names else None
         ids = tuple(table["id"].to_pylist()) if "id" in table.column_names else None
+        further = {
+            name.removeprefix(_CARRIED): tuple(table[name].to_pylist())
+            for name in table.column_names
+            if name.startswith(_CARRIED)
+        }
         if card.matrix:
             path = layout.city_matrix(name)
             costs = read_parquet(store, path, named="cost matrix", hint=_AGAIN)["costs"].combine_chunks()
@@ -202,7 +225,9 @@ def stored_city(store: Store, name: str) -> StoredCity:
         raise McvrpError(
             f"{store.url(path)} holds city {city.city_id}, but its card names {shown(card.city_id)}: {_AGAIN}"
         )
-    addresses = Addresses(ids, lonlat, card.projection) if ids else Addresses.numbered(city.customers)
+    addresses = Addresses.numbered(city.customers)
+    if ids:
+        addresses = Addresses(ids, lonlat, card.projection, further, card.columns)
     return StoredCity(name, city, addresses, card.source)
 
 

@@ -34,7 +34,7 @@ class Schema:
             )
 
 
-CITY = Schema("a city card", 2)
+CITY = Schema("a city card", 3)
 LABEL = Schema("a label file", 2)
 MANIFEST = Schema("a dataset manifest", 2, "manifest_version")
 CHECKPOINT = Schema("a checkpoint", 1, "format")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, nearest, shown
+from mcvrp.tasks.support.text import LENGTH_PATTERN
 
 _NUMBERS: dict[type[float], tuple[str, str]] = {
     int: (r"[+-]?[0-9]{1,18}", "an integer such as 20"),
@@ -115,7 +118,9 @@ def _command(
     return commands.add_parser(name, help=text, description=text, parents=parents)
 
 
-def _value(parser: _Parser, name: str, metavar: str | None, text: str, **kind: type) -> None:
+def _value(
+    parser: _Parser, name: str, metavar: str | None, text: str, **kind: Callable[[str], object]
+) -> None:
     """Add an option or argument with one value, a text unless another ``type`` is given."""
     parser.add_argument(name, metavar=metavar, help=text, **kind)  # type: ignore[arg-type]
 
@@ -162,6 +167,7 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         _value(command, "file", None, "addresses; store:PATH for a file in the store")
         _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
         _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
+        _add_columns(command, "names of columns in the files of this city")
 
 
 def _add_preset(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -224,6 +230,40 @@ def _add_ui(ui: _Parser) -> None:
     _value(ui, "--notify", "URL", "webhook that is called if a run fails")
 
 
+def _add_columns(parser: _Parser, text: str) -> None:
+    example = 'id="Code client" demand=Colis'
+    text = f"{text}, by field: {example} (default: the names in the documentation)"
+    parser.add_argument(
+        "--columns", nargs="+", action="extend", metavar="FIELD=NAME", type=_column, help=text
+    )
+
+
+def _column(value: str) -> tuple[str, str]:
+    from mcvrp.tasks.files.tabular import ColumnField  # slow import
+
+    field, _, name = value.partition("=")
+    field = "id" if field == "customer" else field
+    if field not in get_args(ColumnField) or not name.strip():
+        fields = ", ".join(get_args(ColumnField))
+        raise argparse.ArgumentTypeError(
+            f"{shown(value)} is not FIELD=NAME with one of the fields {fields} (a file is named first)"
+        )
+    return field, name
+
+
+def _length(value: str) -> float | str:
+    if re.fullmatch(LENGTH_PATTERN, text := value.strip().lower()):
+        return text
+    return _number(float, value)
+
+
+def _date(value: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not a date like 2026-01-31") from None
+
+
 # Options of `mcvrp solve` that are not given are None: a preset may set them.
 def _add_day(solve: _Parser) -> None:
     add = partial(_value, solve)
@@ -232,15 +272,17 @@ def _add_day(solve: _Parser) -> None:
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
     add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
+    add("--date", "DATE", "date of the day: routes.csv then is a file for incoming/", type=_date)
+    _add_columns(solve, "names of columns in the orders")
     add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
     add(
         "--longest-route",
         "LENGTH",
-        "maximum cost of a route, in the city's unit (default: unlimited)",
-        type=float,
+        "maximum cost of a route, in the city's unit, or such as 45km (default: unlimited)",
+        type=_length,
     )
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
-    solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
+    solve.add_argument(*_LONGEST_ROUTE, type=_length, dest="longest_route", help=argparse.SUPPRESS)
     for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value
         kept: dict[str, Any] = {"type": lambda value, name=name: name, "nargs": "?", "const": name}
         solve.add_argument(name, dest="time_window", help=argparse.SUPPRESS, **kept)

@@ -58,11 +58,13 @@ def solve(options: argparse.Namespace) -> Outcome:
         spec,
         unrounded=options.unrounded,
         start=options.start,
+        date=options.date,
+        columns=dict(options.columns or ()),
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     # what draws the map is imported while others search
-    threading.Thread(target=import_module, args=("mcvrp.tasks.solve.map",), daemon=True).start()
+    threading.Thread(target=import_module, args=("mcvrp.tasks.solve.sheets",), daemon=True).start()
     with first_signal_raises():
         solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,8 @@ from mcvrp.tasks.files.tabular import Tabular
 from mcvrp.tasks.support.text import listed
 
 _IDS = ("id", "customer_id", "customer")
-_LAT, _LON = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
+_LAT, _LON, _DEPOT = ("lat", "latitude"), ("lon", "lng", "long", "longitude"), "depot"
+_FIELDS = ("id", "lat", "lon", "x", "y", _DEPOT)
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
 _NEAR = 0.5  # of the maximum width: within it after an exchange, lat and lon count as swapped
@@ -31,26 +33,41 @@ class AddressTable:
     depot: int | None  # index of the depot, if any
     rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()
+    further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns, by title
 
 
-def address_table(table: Tabular, depot: str | None = None, *, needs_depot: bool = True) -> AddressTable:
+def address_table(
+    table: Tabular,
+    depot: str | None = None,
+    *,
+    needs_depot: bool = True,
+    columns: Mapping[str, str] | None = None,
+    needed: Collection[str] = (),
+) -> AddressTable:
     """Return the addresses in ``table``; ``depot`` is its id, None if a column ``depot`` marks it.
+
+    ``columns`` and ``needed`` are those of `Tabular.calling`.
 
     McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
     far from all others, a second depot, or with ``needs_depot`` a missing one.
     """
+    table = table.calling(columns or {}, [name for name in needed if name in _FIELDS])
     faults = Faults(table.name)
     ids = _ids(table, faults)
     places, degrees = _places(table, faults)
     marked = _depots(table, ids, depot, faults, needs_depot)
     faults.check()
-    return AddressTable(table.name, tuple(ids), places, degrees, marked, table.rows, table.notes)
+    used = (table.column(*names) for names in (_IDS, _LAT, _LON, ("x",), ("y",), (_DEPOT,)))
+    return AddressTable(
+        table.name, tuple(ids), places, degrees, marked, table.rows, table.notes, table.others(used)
+    )
 
 
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        faults.add(f"there is no column id (columns: {listed(table.frame.columns)})")
+        columns = listed(table.frame.columns)
+        faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
     ids = table.text(column).tolist()
     first: dict[str, int] = {}
@@ -127,7 +144,8 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
         if depot not in ids and ids:
             faults.add(f"depot {shown(depot)} is not an id in the file")
         return ids.index(depot) if depot in ids else None
-    cells = table.text("depot").tolist() if "depot" in table.frame else [""] * len(table)
+    column = table.column(_DEPOT)
+    cells = table.text(column).tolist() if column else [""] * len(table)
     marks = [mark.lower().removesuffix(".0") for mark in cells]
     for mark, row in zip(marks, table.rows.tolist(), strict=True):
         if mark not in _TRUE + _FALSE:

@@ -51,6 +51,10 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
             facts["depot"] += (
                 f" at {abs(lat):.4f}° {'N' if lat >= 0 else 'S'}, {abs(lon):.4f}° {'E' if lon >= 0 else 'W'}"
             )
+        if addresses.further:
+            facts["columns"] = ", ".join(map(code, addresses.further))
+        if addresses.columns:
+            facts["called"] = ", ".join(f"{name}: {code(title)}" for name, title in addresses.columns.items())
         if addresses.projection:
             facts["projection"] = f"`{addresses.projection}`"
     facts["demand"] = "the paper's, 1 to 9" if city.demand is None else "{} to {}".format(*city.demand)

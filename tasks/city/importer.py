@@ -22,8 +22,8 @@ from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from mcvrp.tasks.support.text import METRES
 
-_METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of costs, for addresses in degrees
 _BYTES = 9  # per cost in a .npy, with a share of its header
 _QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
 _MOST_IN_HISTORY = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
@@ -42,7 +42,8 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
         return _import_vrp(store, spec)
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
-    read = address_table(read_tabular(*file_bytes(store, spec.file)), spec.depot)
+    table = read_tabular(*file_bytes(store, spec.file))
+    read = address_table(table, spec.depot, columns=spec.names, needed=spec.names)
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
@@ -62,7 +63,9 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
             f"{read.name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km "
             "wide: import each region separately, or give x and y of a projection of your own"
         )
-    addresses = Addresses(ids, places if read.degrees else None, projection)
+    further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
+    lonlat = places if read.degrees else None
+    addresses = Addresses(ids, lonlat, projection, further, spec.names)
     return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
 
 
@@ -81,7 +84,10 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
     new = np.flatnonzero(node == UNKNOWN)
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    addresses = old.extended([read.ids[k] for k in new], read.places[new] if read.degrees else None)
+    further = {title: tuple(texts[k] for k in new) for title, texts in read.further.items()}
+    addresses = replace(old, columns={**old.columns, **spec.names}).extended(
+        [read.ids[k] for k in new], read.places[new] if read.degrees else None, further
+    )
     spare = city.spare - len(new) if spec.spare is None else spec.spare
     if spare < 0:
         raise McvrpError(
@@ -115,7 +121,8 @@ def _read_extension(
         raise McvrpError(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
-    read = address_table(read_tabular(*file_bytes(store, spec.file)), needs_depot=False)
+    table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.names}
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.names)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(
@@ -126,8 +133,8 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    for option in ("depot", "unit", "matrix", "demand", "capacity", "history"):
-        if getattr(spec, option) is not None:
+    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns"):
+        if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers
@@ -183,12 +190,12 @@ def _coordinates(
 def _metres(unit: str, has_matrix: bool) -> float:
     if has_matrix:
         return 1.0
-    if unit not in _METRES:
+    if unit not in METRES:
         raise McvrpError(
             f"unit {unit!r}: addresses in degrees have costs in m, km or mi: give one of these, x and y, or "
             "a matrix"
         )
-    return _METRES[unit]
+    return METRES[unit]
 
 
 def _matrix(store: Store, spec: AddressFile, ids: tuple[str, ...]) -> NDArray[np.float64] | None:
@@ -203,7 +210,7 @@ def _check_places(
 ) -> None:
     """Raise McvrpError for addresses that moved, for another depot, and for new ones too far outside."""
     city, faults = parent.city, Faults(read.name)
-    limit = _MOVED / (_METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
+    limit = _MOVED / (METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
     for k in np.flatnonzero(node != UNKNOWN):
         way = xy[k] - city.xy[node[k]]
         if np.abs(way).max() > limit:

@@ -41,20 +41,34 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
         what = f"{spec.addresses.file}: {planned.city.customers} customers"
     if stored:
         _check_same(store, stored, planned, what)
-    return replace(planned, exists=stored is not None)
+    return _renewed(stored, planned) if stored else planned
 
 
 def make_city(store: Store, spec: CitySpec) -> PlannedCity:
-    """Return the city of `plan_city`, and write it with its card unless it exists."""
+    """Return the city of `plan_city`, and write it with its card unless it exists.
+
+    Of an existing city, only further columns of its addresses (names, streets) are replaced if they differ.
+    """
     planned = plan_city(store, spec)
-    if not planned.exists or not store.exists(layout.city_readme(spec.name)):
+    if not planned.exists or planned.renewed or not store.exists(layout.city_readme(spec.name)):
         from mcvrp.tasks.city.card import write_city_card
 
         write_city_card(store, spec.name, planned.city, planned.addresses)
     # after the README: an interruption in between leaves no city, and the next call writes both
-    if not planned.exists:
+    if not planned.exists or planned.renewed:
         save_city(store, spec.name, planned.city, planned.addresses)
     return planned
+
+
+def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:
+    """Return ``planned``, which is ``stored``, with the names and streets of its file, if it has such."""
+    old, new = stored.addresses, planned.addresses
+    if new is None:
+        return replace(planned, exists=True)
+    new = replace(new, further=new.further or old.further, columns=new.columns or old.columns)
+    differs = (dict(new.further), dict(new.columns)) != (dict(old.further), dict(old.columns))
+    notes = (*planned.notes, "further columns of its addresses were updated") if differs else planned.notes
+    return replace(planned, addresses=new, notes=notes, exists=True, renewed=differs)
 
 
 def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: str) -> None:

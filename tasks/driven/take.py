@@ -15,9 +15,9 @@ from pathlib import PurePath
 import pandas as pd
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
+from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import StoredCity
+from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import (
     IntakeReceipt,
     StoredDay,
@@ -136,7 +136,10 @@ def _take(
         return None
     try:
         # from the bytes of the checksum: the file may be replaced at any moment
-        table = _solution_table(store, path, city.city) if _is_solution(path) else _route_table(name, data)
+        if _is_solution(path):
+            table = _solution_table(store, path, city.city)
+        else:
+            table = _route_table(name, data, city.addresses)
     except (ReaderStopped, StoreError):  # says nothing about the file
         raise
     except McvrpError as error:
@@ -225,16 +228,24 @@ def _solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS), index=index).astype("string")
 
 
-def _route_table(name: str, data: bytes) -> pd.DataFrame:
-    """Return the rows of a file of routes as text, indexed by their numbers in the file."""
-    table = read_tabular(name, data)
-    missing = [column for column in COLUMNS if column not in table.frame]
+def _route_table(name: str, data: bytes, addresses: Addresses) -> pd.DataFrame:
+    """Return the rows of a file of routes as text, indexed by their numbers in the file.
+
+    Columns may have the names that the city has for them. Rows of the depot without a demand are left out:
+    `mcvrp solve` writes them at the begin and the end of each route.
+    """
+    table = read_tabular(name, data).calling(addresses.columns)
+    own = {table.called.get("id" if column == "customer" else column, column): column for column in COLUMNS}
+    missing = [column for column in own if column not in table.frame]
     if missing:
         raise McvrpError(
             f"{name} has no column {listed(missing)}: add it, files of routes have the columns "
             f"{listed(COLUMNS, len(COLUMNS))}"
         )
-    text = {column: table.text(column) for column in table.frame.columns}
+    # a column of such a name that the city calls otherwise is another one
+    used = [column for column in table.frame.columns if column in own or column not in COLUMNS]
+    text = {own.get(column, column): table.text(column) for column in used}
     frame = pd.DataFrame(text, index=pd.Index(table.rows), dtype="string")
     frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
-    return frame
+    depot = (frame["customer"] == addresses.ids[DEPOT]) & frame["demand"].isin(["", "0"])
+    return frame[~depot]

@@ -7,6 +7,7 @@ ids survive a round trip.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -15,6 +16,18 @@ NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
 # Start of a formula (OWASP, CSV Injection), escaped or not.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Form of a CSV file: separator of cells, decimal sign, encoding (by the name that Python has for it)."""
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+
+PLAIN = Dialect()
 
 
 def whole(text: str) -> int | None:
@@ -26,9 +39,11 @@ def whole(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def csv_bytes(table: pd.DataFrame) -> bytes:
-    """Return ``table`` as CSV in UTF-8, without its index and with formulas escaped."""
-    return table.rename(columns=_escaped).map(_escaped).to_csv(index=False, lineterminator="\n").encode()
+def csv_bytes(table: pd.DataFrame, dialect: Dialect = PLAIN) -> bytes:
+    """Return ``table`` as CSV in ``dialect``, without its index and with formulas escaped."""
+    cells = table.rename(columns=_escaped).map(_escaped)
+    text = cells.to_csv(index=False, sep=dialect.separator, decimal=dialect.decimal, lineterminator="\n")
+    return text.encode(dialect.encoding)
 
 
 def _escaped(cell: object) -> object:

@@ -6,12 +6,13 @@ Parquet is row 1.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
-from mcvrp.tasks.files.csv_cells import unescaped, whole
+from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, unescaped, whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
@@ -32,6 +33,8 @@ _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# Fields of tables of addresses, orders and routes whose columns a user may call otherwise (--columns).
+ColumnField = Literal["id", "lat", "lon", "x", "y", "depot", "demand", "capacity", "date", "route", "stop"]
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _BATCH = 256  # rows
 _REASON = 120  # characters of another library's message
@@ -46,16 +49,48 @@ class Tabular:
     frame: pd.DataFrame  # columns by name in lower case; text is stripped, "" if missing
     rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()  # on guesses about the format
+    titles: Mapping[str, str] = field(default_factory=dict)  # of columns, as the file has them
+    called: Mapping[str, str] = field(default_factory=dict)  # column of each field with a name of its own
+    dialect: Dialect = PLAIN  # of a CSV file, otherwise the default
 
     def __len__(self) -> int:
         return len(self.frame)
 
     def column(self, *names: str) -> str | None:
-        """Return the column called one of ``names``, None without one; McvrpError if several are."""
+        """Return the column of the field ``names``, called one of them unless `calling` has named another.
+
+        None without one; McvrpError if there are several.
+        """
+        if own := [self.called[name] for name in names if name in self.called]:
+            return own[0]
         matching = [name for name in names if name in self.frame]
         if len(matching) > 1:
             raise McvrpError(f"{self.name}: the columns {listed(matching)} mean the same: keep one of them")
         return matching[0] if matching else None
+
+    def calling(self, columns: Mapping[str, str], needed: Collection[str] = ()) -> Tabular:
+        """Return this table with each field in the column that ``columns`` names, if there is such a column.
+
+        McvrpError if there is none for a field of ``needed``, or one for two fields.
+        """
+        keys = {column_key(column): column for column in self.frame.columns}
+        if missing := [name for name in needed if column_key(columns.get(name, name)) not in keys]:
+            raise McvrpError(
+                f"{self.name} has no column {shown(columns[missing[0]])} (columns: "
+                f"{listed(self.frame.columns, most=8)}): name one that it has in --columns {missing[0]}=NAME"
+            )
+        own = {name: keys[key] for name, title in columns.items() if (key := column_key(title)) in keys}
+        if twice := [column for column in own.values() if list(own.values()).count(column) > 1]:
+            raise McvrpError(f"column {shown(twice[0])} cannot be two fields: correct --columns")
+        return replace(self, called=own)
+
+    def others(self, used: Iterable[str | None]) -> dict[str, tuple[str, ...]]:
+        """Return the text of each column with content that is not among ``used``, by its title."""
+        known, texts = set(used), dict[str, tuple[str, ...]]()
+        for column in self.frame.columns:
+            if column not in known and any(cells := self.text(column).tolist()):
+                texts[self.titles.get(column, column)] = tuple(cells)
+        return texts
 
     def text(self, name: str) -> NDArray[np.object_]:
         """Return a column as stripped text, ``(N,)``; whole numbers without a decimal point."""
@@ -131,7 +166,11 @@ def read_tabular(name: str, data: bytes) -> Tabular:
         notes = (note,) if sheet.others else ()
         cells = sheet.cells.to_pandas(ignore_metadata=True)
         return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes)
-    return _csv(name, *_decoded(name, data))
+    text, guesses = _decoded(name, data)
+    table = _csv(name, text, guesses)
+    # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
+    marked = bool(guesses) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
+    return replace(table, dialect=replace(table.dialect, encoding="utf-8-sig" if marked else "utf-8"))
 
 
 def _parquet(name: str, data: bytes) -> Tabular:
@@ -153,9 +192,10 @@ def _parquet(name: str, data: bytes) -> Tabular:
     except UNREADABLE as error:
         why = brief(reason(error), _REASON)
         raise McvrpError(f"{name} is not a valid Parquet file ({why}): copy it again") from error
-    frame.columns = pd.Index([_title(column) for column in frame.columns])
+    titles = [_title(column) for column in frame.columns]
+    frame.columns = pd.Index([title.lower() for title in titles])
     frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
-    return _table(name, frame, np.arange(1, len(frame) + 1), ())
+    return _table(name, frame, np.arange(1, len(frame) + 1), (), titles)
 
 
 def _require_size(name: str, columns: int, cells: int, bytes_: int = 0) -> None:
@@ -186,7 +226,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _title(column: object) -> str:
-    return " ".join(str(column).lower().split())
+    return " ".join(str(column).split())
+
+
+def column_key(title: object) -> str:
+    """Return the form in which names of columns are compared: "Customer-ID" is customer_id."""
+    return "_".join(str(title).casefold().replace("-", " ").split())
 
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -235,7 +280,19 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error) as error:
         raise McvrpError(f"{name} is not valid CSV ({reason(error)}): save it as CSV in UTF-8") from error
-    return _cells_table(name, raw.fillna("").apply(lambda column: column.str.strip()), notes)
+    table = _cells_table(name, raw.fillna("").apply(lambda column: column.str.strip()), notes)
+    return replace(table, dialect=Dialect(separator, _decimal(text, separator)))
+
+
+def _decimal(text: str, separator: str) -> str:
+    """Return the decimal sign of CSV; without numbers that have one, that of programs with its separator."""
+    if separator == ",":
+        return "."
+    comma, point = (
+        re.search(rf'(?m)(?:^|[{separator}"])[+-]?\d*{sign}\d+(?=$|[{separator}"\r])', text)
+        for sign in (",", r"\.")
+    )
+    return "," if comma or (separator == ";" and not point) else "."
 
 
 def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabular:
@@ -245,8 +302,8 @@ def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabu
     lines = np.flatnonzero(filled.any(axis=1))
     if not len(lines):
         raise McvrpError(f"{name} is empty except for separators: add a header and rows")
-    header, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
-    titled = header != ""
+    titles, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
+    titled = titles != ""
     stray = filled & ~titled
     faults = Faults(name)
     for row in rows[stray[rows].any(axis=1)].tolist():
@@ -254,14 +311,17 @@ def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabu
         faults.add(f"row {row + 1} has {shown(cell)} in a column without a header", row + 1)
     faults.check()
     frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
-    frame.columns = pd.Index(header[titled])
-    return _table(name, frame, rows + 1, notes)
+    titles = titles[titled].tolist()
+    frame.columns = pd.Index([title.lower() for title in titles])
+    return _table(name, frame, rows + 1, notes, titles)
 
 
-def _table(name: str, frame: pd.DataFrame, rows: NDArray[np.int64], notes: Sequence[str]) -> Tabular:
+def _table(
+    name: str, frame: pd.DataFrame, rows: NDArray[np.int64], notes: Sequence[str], titles: Iterable[str]
+) -> Tabular:
     twice = sorted(set(frame.columns[frame.columns.duplicated()]))
     if twice:
         raise McvrpError(f"{name} has two columns named {listed(twice)}: keep one of them")
     if not len(frame):
         raise McvrpError(f"{name} has no rows, only a header ({listed(frame.columns)}): add rows")
-    return Tabular(name, frame, rows, tuple(notes))
+    return Tabular(name, frame, rows, tuple(notes), {title.lower(): title for title in titles})

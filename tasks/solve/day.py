@@ -5,8 +5,9 @@ Heavy imports happen after the orders have been checked.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -50,6 +51,7 @@ class Planned:
     folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
+    date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
 
     @property
     def digest(self) -> str:
@@ -91,6 +93,7 @@ class SolveSummary:
     seconds: Seconds
     notes: tuple[str, ...]
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
+    straight: bool = False  # whether costs are straight-line distances
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,8 @@ def plan_day(
     *,
     unrounded: bool = False,
     start: str | None = None,
+    date: datetime.date | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
 
@@ -125,6 +130,10 @@ def plan_day(
         Of a vehicle, None if the orders or the city define it.
     start
         File of earlier routes to start from, see `read_start`.
+    date
+        Of the day: routes.csv then has it, as files of driven routes need.
+    columns
+        Names of columns of the orders by field, see `checked_day`.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
@@ -132,7 +141,9 @@ def plan_day(
     require_kept(spec)
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
-    day = checked_day(vrp.orders if vrp else read_orders(orders, store), problem, addresses, name, capacity)
+    spec = spec.in_unit(problem.unit)
+    table = vrp.orders if vrp else read_orders(orders, store)
+    day = checked_day(table, problem, addresses, name, capacity, columns)
     require_possible(spec.limits, problem, addresses, day.instance)
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
@@ -143,7 +154,7 @@ def plan_day(
     elif spec.by == MODEL:
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     first = read_start(store, start, problem, addresses, day.instance) if start else None
-    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first)
+    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first, date)
 
 
 def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
@@ -232,6 +243,7 @@ def _summary(planned: Planned, portfolio: Portfolio, solution: Solution) -> Solv
         findings=findings,
         seconds=Seconds(portfolio.start_up, portfolio.seconds),
         notes=tuple(_notes(planned, portfolio, solution)),
+        straight=planned.city.matrix is None,
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best else None,
     )
 
@@ -246,8 +258,8 @@ def _notes(planned: Planned, portfolio: Portfolio, solution: Solution) -> Iterat
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
-    if day.ignored:
-        yield f"ignored column{'s' if len(day.ignored) > 1 else ''}: {listed(day.ignored)}"
+    if day.further:
+        yield f"further columns of the orders, carried into the routes: {listed(day.further)}"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
@@ -262,4 +274,4 @@ def _notes(planned: Planned, portfolio: Portfolio, solution: Solution) -> Iterat
         yield f"{label} has found no routes in {duration(portfolio.seconds)}"
     if spec.limits.given:
         longest = length_text(longest_route(planned.city, solution), planned.city.unit)
-        yield f"the routes satisfy {limits_text(spec.limits)}; the longest is {longest}"
+        yield f"the routes satisfy {limits_text(spec.limits, planned.city.unit)}; the longest is {longest}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,12 +14,16 @@ from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import unit_text
+from mcvrp.tasks.support.text import METRES, exact_length, readable_unit
 
 
-def limits_text(limits: Limits) -> str:
-    """Return ``limits`` as options: "--fleet 5 and --longest-route 20000"."""
-    options = (f"--{name.replace('_', '-')} {value:.10g}" for name, value in limits.given.items())
+def limits_text(limits: Limits, unit: str) -> str:
+    """Return ``limits`` of a city with costs in ``unit`` as options: "--fleet 5 and --longest-route 20km"."""
+    options = [f"--fleet {limits.fleet}"] if limits.fleet is not None else []
+    if limits.longest_route is not None:
+        factor, name = readable_unit(unit, limits.longest_route)
+        suffix = name if name in METRES else ""
+        options.append(f"--longest-route {limits.longest_route * factor:.10g}{suffix}")
     return " and ".join(options)
 
 
@@ -27,8 +33,9 @@ def require_kept(spec: SolveSpec) -> None:
         return
     supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
     if spec.by not in supporting:
+        unit = "m" if isinstance(spec.longest_route, str) else ""
         raise McvrpError(
-            f"--by {spec.by} does not support {limits_text(spec.limits)}: use --by "
+            f"--by {spec.by} does not support {limits_text(spec.limits, unit)}: use --by "
             f"{' or '.join([AUTO, *supporting])}"
         )
 
@@ -51,10 +58,10 @@ def require_possible(limits: Limits, city: City, addresses: Addresses, instance:
     if far:
         worst = int(lengths.argmax())
         (name,) = addresses.names([int(instance.ids[worst])])
-        more = f" (and {far - 1:,} more)" if far > 1 else ""
+        more, own = f" (and {far - 1:,} more)" if far > 1 else "", replace(limits, fleet=None)
         raise McvrpError(
-            f"customer {shown(name)}{more} is too far for --longest-route {limits.longest_route:.10g}: "
-            f"the round trip is {lengths[worst]:,.10g} {unit_text(city.unit)}, allow at least that"
+            f"customer {shown(name)}{more} is too far for {limits_text(own, city.unit)}: "
+            f"the round trip is {exact_length(float(lengths[worst]), city.unit)}, allow at least that"
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,10 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.csv_cells import whole
+from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
-from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
 from mcvrp.tasks.solve.spec import Order
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
@@ -55,7 +55,8 @@ class Day:
     instance: Instance  # one order per customer
     orders: int  # number of orders before merging
     merged: tuple[Merged, ...] = ()  # customers with several orders
-    ignored: tuple[str, ...] = ()  # columns that were not read
+    further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
+    dialect: Dialect = PLAIN  # of the file
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, one sentence each
 
 
@@ -76,15 +77,22 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
 
 
 def checked_day(
-    table: Tabular, city: City, addresses: Addresses, name: str, capacity: int | None = None
+    table: Tabular,
+    city: City,
+    addresses: Addresses,
+    name: str,
+    capacity: int | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city ``name``.
 
-    ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same.
+    ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Columns
+    have the names that ``columns`` gives to fields, otherwise the city's if there are such columns.
 
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
+    table = table.calling({**addresses.columns, **(columns or {})}, columns or ())
     customer = _customer_column(table)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
@@ -102,8 +110,21 @@ def checked_day(
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
-    ignored = tuple(c for c in table.frame.columns if c not in (customer, _DEMAND, _CAPACITY))
-    return Day(table.name, instance, len(table), merged, ignored, table.notes)
+    further = _further(table, [customer, table.column(_DEMAND), table.column(_CAPACITY)], addresses)
+    return Day(table.name, instance, len(table), merged, further, table.dialect, table.notes)
+
+
+def _further(table: Tabular, used: Collection[str | None], addresses: Addresses) -> dict[str, dict[int, str]]:
+    """Return the other columns by node; different texts of several orders are joined."""
+    nodes = addresses.nodes(table.text(_customer_column(table))).tolist()
+    further: dict[str, dict[int, str]] = {}
+    for title, texts in table.others(used).items():
+        by_node: dict[int, dict[str, None]] = {}
+        for node, text in zip(nodes, texts, strict=True):
+            if text:
+                by_node.setdefault(node, {})[text] = None
+        further[title] = {node: "; ".join(each) for node, each in by_node.items()}
+    return further
 
 
 def _demands(
@@ -111,7 +132,9 @@ def _demands(
 ) -> dict[int, list[int]]:
     """Return the demands of the valid rows by node."""
     demands: dict[int, list[int]] = {}
-    nodes, cells = addresses.nodes(customers).tolist(), table.text(_DEMAND).tolist()
+    nodes, column = addresses.nodes(customers).tolist(), table.column(_DEMAND)
+    assert column  # checked by `_customer_column`
+    cells = table.text(column).tolist()
     for row, customer, cell, node in zip(table.rows.tolist(), customers, cells, nodes, strict=True):
         texts = [text for text in (_customer_fault(customer, node, city), _demand_fault(cell)) if text]
         for text in texts:
@@ -142,23 +165,29 @@ def _demand_fault(cell: str) -> str | None:
 
 def _renamed(table: Tabular) -> Tabular:
     """Return ``table`` with normalized column names: "Customer-ID" becomes customer_id."""
-    names = ["_".join(str(column).casefold().replace("-", " ").split()) for column in table.frame.columns]
+    names = [column_key(column) for column in table.frame.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise McvrpError(f"{table.name} has two columns {twice[0]}: keep one of them")
-    return replace(table, frame=table.frame.set_axis(names, axis=1))
+    titles = {
+        name: table.titles.get(column, column)
+        for name, column in zip(names, table.frame.columns, strict=True)
+    }
+    return replace(table, frame=table.frame.set_axis(names, axis=1), titles=titles)
 
 
 def _customer_column(table: Tabular) -> str:
     """Return the name of the column of customers; McvrpError if columns are missing or not supported."""
-    customer = table.column(*_CUSTOMER) or table.column(_ID)
-    if customer is None or _DEMAND not in table.frame:
+    customer = table.called.get(_ID) or table.column(*_CUSTOMER) or table.column(_ID)
+    if customer is None or table.column(_DEMAND) is None:
         missing = "customer (or id)" if customer is None else _DEMAND
+        columns = listed(table.frame.columns, most=8)
         raise McvrpError(
-            f"{table.name} has no column {missing} (columns: {listed(table.frame.columns, most=8)}): add it"
+            f"{table.name} has no column {missing} (columns: {columns}): add it, or name it in --columns"
         )
     for what, names in _REFUSED.items():
         for column in table.frame.columns:
-            if column in names and any(table.text(column)):
+            own = column in table.called.values()
+            if column in names and not own and any(table.text(column)):
                 raise McvrpError(refusal(f"the column {column} of {table.name}", what, "remove it"))
     return customer
 
@@ -186,10 +215,10 @@ def _capacity(table: Tabular, city: City, option: int | None) -> int:
 
 def _capacity_column(table: Tabular) -> int | None:
     """Return the one capacity that the table defines, None if it defines none."""
-    if _CAPACITY not in table.frame:
+    if (column := table.column(_CAPACITY)) is None:
         return None
     faults, rows = Faults(table.name), dict[int, int]()  # first row by capacity
-    for row, cell in zip(table.rows.tolist(), table.text(_CAPACITY).tolist(), strict=True):
+    for row, cell in zip(table.rows.tolist(), table.text(column).tolist(), strict=True):
         number = whole(cell)
         if cell and not (number and 1 <= number <= MOST_CAPACITY):
             faults.at(row, f"capacity {shown(cell)} is not a whole number from 1 to {MOST_CAPACITY:,}")

@@ -1,4 +1,4 @@
-"""Files of a routed day: stops as CSV, routes as GeoJSON, map as PNG and HTML, summary and README.
+"""Files of a routed day: stops as CSV, Excel and HTML to print, GeoJSON, maps, summary and README.
 
 The summary is written last: a folder without one is incomplete.
 """
@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
@@ -20,7 +21,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
-from mcvrp.tasks.solve.readme import Stop, sol_name, solve_readme, stops_of
+from mcvrp.tasks.solve.readme import sol_name, solve_readme
+from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, stops_of
 
 SUMMARY = "summary.json"
 _DECIMALS = 7  # of degrees: 1 cm
@@ -45,9 +47,10 @@ class Place:
 
 
 def day_name(planned: Planned) -> str:
-    """Return the folder name of a day: the name of its orders and their digest."""
+    """Return the folder name of a day: the name of its orders, its date and its digest."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(planned.day.source).stem).strip("-._")[:_LONGEST]
-    return f"{stem or 'orders'}-{planned.digest}"
+    date = f"{planned.date}-" if planned.date and str(planned.date) not in stem else ""
+    return f"{stem or 'orders'}-{date}{planned.digest}"
 
 
 def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
@@ -76,19 +79,23 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day and return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import map_page, route_map
+    from mcvrp.tasks.solve.sheets import pages, workbook
 
     planned, stops = solved.planned, stops_of(solved)
-    sol = sol_name(planned)
+    sol, dialect = sol_name(planned), planned.day.dialect
     spec = {
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,
         "model_version": planned.card.version if planned.card else None,
         "capacity": planned.day.instance.capacity,
+        "date": planned.date.isoformat() if planned.date else None,
         "solve": planned.spec.model_dump(mode="json"),
     }
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved).encode(),
-        "routes.csv": csv_bytes(pd.DataFrame([asdict(stop) for route in stops for stop in route])),
+        "routes.csv": csv_bytes(_stop_table(planned, [stop for route in stops for stop in route]), dialect),
+        "routes.xlsx": workbook(solved, stops),
+        "routes.html": pages(solved, stops).encode(),
         "routes.geojson": _geojson(solved, stops),
         "map.png": route_map(solved),
         "map.html": map_page(solved, stops).encode(),
@@ -106,6 +113,29 @@ def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:
     return (json.dumps(document, indent=indent, ensure_ascii=False) + "\n").encode()
 
 
+def _stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
+    """Return the table of routes.csv; with a date, it has all columns of a file of driven routes."""
+    table = pd.DataFrame([asdict(stop) for stop in stops])
+    nodes = table.pop("node").to_numpy()
+    if planned.date:
+        table.insert(0, "date", planned.date.isoformat())
+        table.insert(5, "capacity", planned.day.instance.capacity)
+    first, second = _points(planned)[nodes].T
+    if planned.addresses.lonlat is None:
+        table = table.assign(x=first, y=second)
+    else:
+        table = table.assign(lat=second, lon=first)
+    further = further_columns(planned).items()
+    texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
+    return pd.concat([table, pd.DataFrame(texts)], axis=1)
+
+
+def _points(planned: Planned) -> NDArray[np.float64]:
+    """Return longitude and latitude of the nodes, or x and y without degrees, ``(m + 1, 2)``."""
+    lonlat = planned.addresses.lonlat
+    return np.round(planned.city.xy if lonlat is None else lonlat, _DECIMALS)
+
+
 def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
     """Return routes, customers and depot as GeoJSON (RFC 7946).
 
@@ -115,8 +145,8 @@ def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
     from mcvrp.tasks.solve.map import colour
 
     planned = solved.planned
-    lonlat, capacity = planned.addresses.lonlat, planned.day.instance.capacity
-    points = np.round(planned.city.xy if lonlat is None else lonlat, _DECIMALS).tolist()
+    points, capacity = _points(planned).tolist(), planned.day.instance.capacity
+    further = further_columns(planned)
     features: list[dict[str, object]] = []
     for nodes, stops in zip(solved.solution.routes, routes, strict=True):
         load = stops[-1].load_after
@@ -135,11 +165,12 @@ def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
         for node, stop in zip(nodes, stops[1:-1], strict=True):
             customer = {"kind": "customer", "customer": stop.customer, "demand": stop.demand}
             position = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
-            features.append(_feature("Point", points[node], customer | position))
+            properties = customer | position | at_stop(further, stop)
+            features.append(_feature("Point", points[node], properties))
     depot = {"kind": "depot", "customer": planned.addresses.ids[DEPOT], "marker-color": "#000000"}
-    features.append(_feature("Point", points[DEPOT], depot))
+    features.append(_feature("Point", points[DEPOT], depot | at_stop(further, routes[0][0])))
     document: dict[str, object] = {"type": "FeatureCollection", "features": features}
-    if lonlat is None:
+    if planned.addresses.lonlat is None:
         document["coordinates"] = "x and y of the city, as they were imported or drawn: no degrees"
     return _json(document)
 

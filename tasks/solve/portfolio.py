@@ -166,9 +166,10 @@ class Portfolio:
 
     def _no_routes(self) -> str:
         if self.limits.given:
+            limits = limits_text(self.limits, self.city.unit)
             return (
-                f"no routes within {limits_text(self.limits)} were found in {self.time_limit:g} s: increase "
-                "--time-limit or the limit"
+                f"no routes within {limits} were found in {self.time_limit:g} s: increase --time-limit or "
+                "the limit"
             )
         waited = f"no routes were found in {self.time_limit:g} s: increase --time-limit"
         return "; ".join(self.failures) or waited

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
-import numpy as np
-
-from mcvrp.model.problem import DEPOT, gap
+from mcvrp.model.problem import gap
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
 from mcvrp.tasks.solve.portfolio import Finding
+from mcvrp.tasks.solve.stops import further_columns, measure, stops_of
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
-
-_DECIMALS = 6  # of a cost
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Row of routes.csv: position of a vehicle, its load, and the cost of getting there."""
-
-    route: int
-    stop: int
-    customer: str
-    demand: int
-    load_after: int
-    leg_cost: float
-    cumulative_cost: float
-
-
-def stops_of(solved: Solved) -> list[list[Stop]]:
-    """Return the stops of each route: the depot, the customers in order, the depot again."""
-    city, instance, ids = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
-    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = []
-    for number, route in enumerate(solved.solution.routes, start=1):
-        path = [DEPOT, *route, DEPOT]
-        legs = [0.0, *city.legs(np.array(path)).tolist()]
-        demands = [demand.get(node, 0) for node in path]
-        loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
-        legs, costs = ([round(leg, _DECIMALS) for leg in column] for column in (legs, costs))
-        stops = zip([ids[node] for node in path], demands, loads, legs, costs, strict=True)
-        routes.append([Stop(number, k, *stop) for k, stop in enumerate(stops)])
-    return routes
 
 
 def solve_readme(solved: Solved) -> str:
@@ -56,6 +23,9 @@ def solve_readme(solved: Solved) -> str:
         figures=solve_figures(solved.summary),
         routes=route_table(solved),
         in_degrees=solved.planned.addresses.lonlat is not None,
+        measure=measure(solved.planned.city),
+        date=solved.planned.date,
+        further=further_columns(solved.planned),
         sol=sol_name(solved.planned),
     )
 
@@ -78,7 +48,8 @@ def route_table(solved: Solved) -> str:
         ]
         for stops in stops_of(solved)
     ]
-    return markdown.table(["Route", "Customers", "Load", "Utilization", "Cost"], rows, "rrrrr")
+    cost = measure(solved.planned.city).capitalize()
+    return markdown.table(["Route", "Customers", "Load", "Utilization", cost], rows, "rrrrr")
 
 
 def solve_figures(summary: SolveSummary) -> dict[str, str]:
@@ -90,7 +61,7 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         f"{summary.demand:,}",
         "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
         f"average utilization {100 * summary.utilisation:.1f} %",
-        "cost": length_text(summary.cost, unit),
+        "cost": length_text(summary.cost, unit) + (", straight-line distance" if summary.straight else ""),
         "found by": summary.found_by,
     }
     for finding in summary.findings:

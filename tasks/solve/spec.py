@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -13,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.solvers.registry import finishers
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.solvers.strategies import Decoding, sampling_strategies
@@ -29,6 +31,7 @@ from mcvrp.tasks.support.spec import (
     require_number,
     unset,
 )
+from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, unit_text
 
 AUTO, MODEL = "auto", "model"
 
@@ -98,13 +101,14 @@ class SolveSpec(StrictSpec):
         exclude_if=unset,
         description="Maximum number of vehicles",
     )
-    longest_route: float | None = Field(
+    longest_route: (
+        Annotated[float, Field(ge=1e-6, le=1e15, allow_inf_nan=False)]
+        | Annotated[str, Field(pattern=LENGTH_PATTERN)]
+        | None
+    ) = Field(
         None,
-        ge=1e-6,
-        le=1e15,
-        allow_inf_nan=False,
         exclude_if=unset,
-        description="Maximum cost of a route, in the city's unit",
+        description="Maximum cost of a route, in the city's unit, or a length such as 45km",
     )
 
     @model_validator(mode="before")
@@ -115,10 +119,27 @@ class SolveSpec(StrictSpec):
                 raise ValueError(f"{name} = {value!r} is no longer set: remove it, or choose one with by")
         return data
 
+    def in_unit(self, unit: str) -> SolveSpec:
+        """Return this spec with its limits in ``unit``, that of a city's costs.
+
+        McvrpError if a limit is a length, but costs are not.
+        """
+        if not isinstance(self.longest_route, str):
+            return self
+        if unit not in METRES:
+            raise McvrpError(
+                f"longest route {self.longest_route} is a length, but costs of the city are in "
+                f"{unit_text(unit)}: give a number in that unit"
+            )
+        number, own = re.findall(LENGTH_PATTERN, self.longest_route)[0]
+        return self.model_copy(update={"longest_route": float(number) * METRES[own] / METRES[unit]})
+
     @property
     def limits(self) -> Limits:
-        """Limits of the routes besides the capacity."""
-        return Limits(self.fleet, self.longest_route)
+        """Limits of the routes besides the capacity; before `in_unit`, a length is in metres."""
+        longest = self.in_unit("m").longest_route
+        assert not isinstance(longest, str)
+        return Limits(self.fleet, longest)
 
     @property
     def cores(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 FLEET, LENGTH, TIME = "a limit of the fleet", "a longest route", "a time window"
 _LIMITS = {FLEET: "--fleet", LENGTH: "--longest-route"}  # options of `mcvrp solve`
 _KILOMETRES = 2000.0  # metres from which kilometres are used
+METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
+LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi)$"
 
 
 def format_seconds(seconds: float) -> str:
@@ -34,6 +36,12 @@ def length_text(value: float, unit: str) -> str:
         return f"{value:.3f}"
     factor, name = readable_unit(unit, value)
     return f"{value * factor:,.4g} {name}" if abs(value * factor) < 1000 else f"{value * factor:,.0f} {name}"
+
+
+def exact_length(value: float, unit: str) -> str:
+    """Return a length as it can be given as a limit: "45.25 km", or "1,234 s" if it is a time."""
+    factor, name = readable_unit(unit, value)
+    return f"{value * factor:,.10g} {unit_text(name)}"
 
 
 def refusal(where: str, what: str, hint: str) -> str:

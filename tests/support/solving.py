@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import time
 from dataclasses import asdict
@@ -59,6 +60,7 @@ def day_plan(
     city: str | None = "small",
     model: str | None = "small",
     start: str | None = None,
+    date: datetime.date | None = None,
     **spec: Any,
 ) -> Planned:
     """Return the plan of a day: a file, or demands by the number of the customer in the city."""
@@ -67,7 +69,8 @@ def day_plan(
     else:
         ids = stored_city(store, city or "").addresses.ids
         orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
-    return plan_day(store, city, model, orders, capacity, SolveSpec.model_validate(spec), start=start)
+    settings = SolveSpec.model_validate(spec)
+    return plan_day(store, city, model, orders, capacity, settings, start=start, date=date)
 
 
 def solved_day(

@@ -16,6 +16,7 @@ from pyproj import Geod, Proj
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
+from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.importer import import_city
@@ -296,6 +297,66 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(store: Store, tmp_path
     (tmp_path / "costs").write_bytes(npy(costs))
     with pytest.raises(McvrpError, match="the cost from 'a' to 'b' was 2, is 3"):
         plan_city(store, more)
+
+
+NAMED = """Code client;Name;Customer;lat;lon;depot
+d;Depot;;45,76;4,84;1
+a;Anna;Shop "A";45,77;4,85;
+b;;=1+1;45,75;4,86;
+c;;;45,74;4,83;
+"""
+
+
+def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Path) -> None:
+    """In the file's words, beside codes with a name of their own; neither they nor that change the city."""
+    file, columns = tmp_path / "own.csv", {"id": "Code client", "demand": "Colis"}
+    file.write_text(NAMED)
+    made = make_city(store, spec_of(file, columns=columns))
+    assert made.city.city_id == GOLDEN
+    back = stored_city(store, "own")
+    assert back.addresses.ids == ("d", "a", "b", "c")
+    assert back.addresses.further == {
+        "Name": ("Depot", "Anna", "", ""),
+        "Customer": ("", 'Shop "A"', "=1+1", ""),
+    }
+    assert back.addresses.columns == columns
+    plain = imported(tmp_path, sound(), "plain.csv")
+    assert back.ids_sha256(GOLDEN) == StoredCity("x", plain.city, plain.addresses, "imported").ids_sha256(
+        GOLDEN
+    )
+    before = everything(store)
+    assert not make_city(store, spec_of(tmp_path / "plain.csv")).renewed  # has none
+    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    assert everything(store) == before
+    file.write_text(NAMED.replace("Anna", "Berta"))
+    assert "were updated" in make_city(store, spec_of(file, columns=columns)).notes[0]
+    assert stored_city(store, "own").addresses.further["Name"] == ("Depot", "Berta", "", "")
+
+
+def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:
+    file, more = tmp_path / "own.csv", tmp_path / "more.csv"
+    file.write_text(NAMED)
+    more.write_text("Code client,Phone,Name,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
+    make_city(store, spec_of(file, columns={"id": "Code client"}))
+    make_city(store, spec_of(more, "child", extends="own"))
+    child = stored_city(store, "child").addresses
+    assert child.ids == ("d", "a", "b", "c", "e")
+    assert child.further["Name"] == ("Depot", "Anna", "", "", "Eve")
+    assert child.further["Phone"] == ("", "", "", "", "+33 6")
+    assert child.columns == {"id": "Code client"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": "Code"}, "no column 'Code'"),
+        ({"id": "Name", "lat": "name"}, "'name' cannot be two fields"),
+        ({}, "rename one, or name it in --columns id=NAME"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(tmp_path: Path, columns: dict[str, str], message: str) -> None:
+    with pytest.raises(McvrpError, match=message):
+        imported(tmp_path, NAMED.replace("Customer", "Shop"), columns=columns)
 
 
 def test_a_synthetic_city_is_as_before() -> None:

@@ -62,6 +62,29 @@ def test_a_file_becomes_a_day(store: Store, name: str, data: bytes) -> None:
     assert label.source == "driven"
 
 
+def test_columns_have_the_names_of_the_city(store: Store) -> None:
+    """Also beside another column named customer, or with our names alone; depots are left out."""
+    columns = {"id": "Code client", "demand": "Colis"}
+    city = replace(LYON, addresses=replace(LYON.addresses, columns=columns))
+    own = "date,route,stop,code client,colis,capacity,customer\n"
+    rows = GOOD.removeprefix(f"{HEADER}\n").replace(",10\n", ",10,Shop\n")
+    depots = "2026-02-27,a,0,depot,0,10,\n2026-02-27,a,3,depot,,10,\n"
+    store.put("incoming/friday.csv", f"{own}{depots}{rows}".encode())
+    store.put("incoming/saturday.csv", GOOD.replace("02-27", "02-28").encode())
+    friday, saturday = take_routes(store, city, today=TODAY).receipts
+    assert (friday.rows, friday.rejected, saturday.rejected) == (3, 0, 0)
+    labels = [read_day(store, "lyon", date) for date in (FRIDAY, SATURDAY)]
+    assert labels[0].solution == labels[1].solution == canonical(CITY, Solution.of([[1, 2], [3]]))
+    refused = f"{own.replace('code client', 'code')}{rows}".replace(",customer\n", ",name\n")
+    store.put("incoming/zz.csv", refused.encode())
+    store.put("incoming/zzz.csv", f"{HEADER}\n2026-02-27,c,1,depot,4,10\n".encode())
+    store.put("incoming/zzzz.csv", f"{HEADER}\n2026-02-27,c,0,depot,0,10\n".encode())
+    missing, depot, nothing = take_routes(store, city, today=TODAY).receipts
+    assert "no column customer" in (missing.refused or "")
+    assert list(depot.reasons) == ["customer … is the depot: list only customers"]
+    assert (nothing.rows, nothing.rejected, nothing.days) == (0, 0, ())
+
+
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)

@@ -20,7 +20,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import fitted
 from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import take_routes
-from mcvrp.tasks.files.csv_cells import NUMBER, csv_bytes, whole
+from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, csv_bytes, whole
+from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solve.day import plan_day, solve_day
@@ -147,3 +148,29 @@ def test_truth_is_no_number() -> None:
     ):
         with pytest.raises(ValueError, match="should be a valid"):
             make()
+
+
+@pytest.mark.parametrize(
+    ("data", "dialect"),
+    [
+        (b"id,demand\na,1\n", Dialect()),
+        (b"id;demand\na;1\n", Dialect(";", ",")),  # as programs save it where the comma is decimal
+        (b"id;lat\na;45.7\n", Dialect(";", ".")),
+        (b"id;lat;x\na;45,7;1.5\n", Dialect(";", ",")),
+        (b'id\tlat\na\t"45,7"\r\n', Dialect("\t", ",")),
+        (b"id\tlat\na\t45\n", Dialect("\t", ".")),
+        (b"\xef\xbb\xbfid;lat\na;1.5\n", Dialect(";", ".", "utf-8-sig")),
+        ("id;name\na;Käse\n".encode("cp1252"), Dialect(";", ",", "utf-8-sig")),
+        ("id,name\na,Käse\n".encode("utf-16"), Dialect(",", ".", "utf-8-sig")),
+        (xlsx({"A": [["id", "lat"], ["a", "45,7"]]}), Dialect()),
+    ],
+)
+def test_the_dialect_of_a_file_is_kept(data: bytes, dialect: Dialect) -> None:
+    """CSV written in it has that dialect again, and the same cells."""
+    assert read_tabular("f", data).dialect == dialect
+    table = pd.DataFrame({"id": ["=a", "b;c,d\t", "é"], "length": [1.5, 2.25, -3.0]})
+    written = csv_bytes(table, dialect)
+    back = read_tabular("f", written)
+    assert back.dialect == dialect
+    assert back.frame["id"].tolist() == ["=a", "b;c,d", "é"]
+    assert back.numbers("length", Faults("f")).tolist() == [1.5, 2.25, -3.0]

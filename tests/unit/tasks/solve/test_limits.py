@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
-from mcvrp.tasks.solve.limits import require_possible
+from mcvrp.tasks.solve.limits import limits_text, require_possible
 from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
@@ -115,3 +116,34 @@ def test_refused_before_the_store_is_read(store: Store) -> None:
         plan_day(store, "nowhere", "small", [], 18, SolveSpec(by="model", fleet=4))
     with pytest.raises(McvrpError, match="--fleet 3 is too small: a total demand of 60 at a capacity of 18"):
         planned(store, fleet=3)
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "number", "text"),
+    [
+        ("45km", "m", 45_000, "--longest-route 45km"),
+        ("45 km", "km", 45, "--longest-route 45km"),
+        ("1.5mi", "m", 2414.016, "--longest-route 2.414016km"),
+        ("900m", "km", 0.9, "--longest-route 0.9km"),
+        (900.0, "m", 900, "--longest-route 900m"),
+        (90.0, "min", 90, "--longest-route 90"),
+        (2.5, "unit", 2.5, "--longest-route 2.5"),
+    ],
+)
+def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: str) -> None:
+    """It is converted to the unit of the city, and messages have one that is accepted."""
+    spec = SolveSpec(longest_route=given).in_unit(unit)
+    assert spec.longest_route == pytest.approx(number)
+    assert limits_text(spec.limits, unit) == text
+    again = SolveSpec(longest_route=text.split()[-1] if unit in ("m", "km") else number).in_unit(unit)
+    assert again.longest_route == pytest.approx(number)
+
+
+def test_a_length_is_not_a_time(store: Store) -> None:
+    with pytest.raises(McvrpError, match="is a length, but costs of the city are in min: give a number"):
+        planned(store, "one-way", longest_route="45km")
+    with pytest.raises(McvrpError, match="--by model does not support --longest-route 45km"):
+        plan_day(store, "nowhere", "small", [], 18, SolveSpec(by="model", longest_route="45km"))
+    for wrong in ("45 kms", "-4km", "km", ""):
+        with pytest.raises(ValidationError):
+            SolveSpec(longest_route=wrong)

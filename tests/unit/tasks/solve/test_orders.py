@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,35 @@ def day(data: str | bytes, tmp_path: Path, capacity: int | None = 20, city: City
     return checked_day(read_orders(str(file), store), city, NAMES, "town", capacity)
 
 
+def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
+    """Those of the city are tried first, those of the day are needed; id may then be another column."""
+    (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;Service\nC5;3;Shop;x\n")
+    table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
+    names = replace(NAMES, columns={"id": "code client"})
+    columns = {"demand": "Colis", "capacity": "Service"}
+    with pytest.raises(McvrpError, match="capacity 'x' is not a whole number"):
+        checked_day(table, CITY, names, "town", None, columns)
+    (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;id\nC5;3;Shop;7\n")
+    table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
+    result = checked_day(table, CITY, names, "town", 20, {"demand": "colis"})
+    assert (result.instance.ids.tolist(), result.instance.demands.tolist()) == ([5], [3])
+    assert result.further == {"Customer": {5: "Shop"}, "id": {5: "7"}}
+    with pytest.raises(McvrpError, match=r"no column 'Menge' \(columns: .*--columns demand=NAME"):
+        checked_day(table, CITY, names, "town", 20, {"demand": "Menge"})
+    with pytest.raises(McvrpError, match="no column demand"):
+        checked_day(table, CITY, names, "town", 20)
+    assert day(SOUND, tmp_path).instance.ids.tolist() == [1, 2]  # the city's names are no obligation
+
+
 def test_orders_become_an_instance(tmp_path: Path) -> None:
-    """Nodes ascend, demands of a customer are added, columns that are not read are listed; any number."""
+    """Nodes ascend, demands of a customer are added, further columns are carried; any number."""
     result = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
     assert result.instance.ids.tolist() == [1, 5]
     assert result.instance.demands.tolist() == [2, 8]
     assert (result.instance.capacity, result.orders) == (20, 4)
-    assert (result.merged, result.ignored) == ((Merged("C5", 3, 8),), ("name", "phone"))
-    assert day(SOUND, tmp_path).merged == () == day(SOUND, tmp_path).ignored
+    assert result.merged == (Merged("C5", 3, 8),)
+    assert result.further == {"name": {5: "Ann"}, "phone": {5: "5"}}
+    assert (day(SOUND, tmp_path).merged, day(SOUND, tmp_path).further) == ((), {})
     rows = "".join(f"C{k},1\n" for k in range(1, 1201))  # more than the paper's table of capacities covers
     assert day(f"customer,demand\n{rows}", tmp_path).instance.n == 1200
 

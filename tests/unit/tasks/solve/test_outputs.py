@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import math
 import re
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,25 +14,44 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import python_calamine as calamine
 
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses, save_city, stored_city
+from mcvrp.storage.driven import read_day
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.take import take_routes
+from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
+from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.day import Solved, plan_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
-from mcvrp.tasks.solve.readme import stops_of
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.stops import stops_of
 from tests.support.markup import Markup
 from tests.support.silent_store import Outage, check_outlasted
 from tests.support.solving import CITY, put_day, put_model, solved_day
 
+DATE = datetime.date(2026, 2, 20)
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
-FILES = {"README.md", "map.html", "map.png", "routes.csv", "routes.geojson", "spec.json", "summary.json"}
+FILES = {
+    *("README.md", "map.html", "map.png", "routes.csv", "routes.geojson", "routes.html", "routes.xlsx"),
+    *("spec.json", "summary.json"),
+}
 MARKUP = Addresses(tuple(f"<b>{k} & \"Söhne'" for k in range(41)))
+LONG = "long " * 1000
+FURTHER = {
+    "Name": tuple(f"<i>Shop & {k}</i>" for k in range(41)),
+    "route": tuple("north" if k % 2 else "" for k in range(41)),  # also a column of routes.csv
+    "Note": tuple("=1+1" if k % 2 else LONG for k in range(41)),
+}
+LONLAT = np.column_stack([8 + CITY.xy[:, 0], 47 + CITY.xy[:, 1]])
+SHOPS = Addresses(tuple(f"K-{k}" for k in range(41)), LONLAT, None, FURTHER, {"id": "Code client"})
+ORDERS = "Code client;Demand;name;Note\nK-1;3;<i>Shop & 1</i>;bell\nK-2;4;;\nK-3;5;;\nK-1;2;;dog\n"
 MATHEMATICS = Addresses(tuple(f"$_{k}^$ {{" for k in range(41)))
 
 
@@ -44,8 +65,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store with the city, the same city with names and degrees, and with names to escape, and a model."""
     store = Store.open(tmp_path_factory.mktemp("store"))
     put_day(store)
-    lonlat = np.column_stack([8 + CITY.xy[:, 0], 47 + CITY.xy[:, 1]])
-    save_city(store, "earth", CITY, Addresses(tuple(f"K-{k}" for k in range(41)), lonlat))
+    save_city(store, "earth", CITY, Addresses(tuple(f"K-{k}" for k in range(41)), LONLAT))
+    save_city(store, "shops", CITY, SHOPS)
     save_city(store, "markup", CITY, MARKUP)
     save_city(store, "mathematics", CITY, MATHEMATICS)
     return store
@@ -62,6 +83,17 @@ def written(day: Solved, tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(Store.open(tmp_path_factory.mktemp("written")), "solutions/monday")
     assert {address.rpartition("/")[2] for address in write_day(place, day)} == FILES
     return place
+
+
+@pytest.fixture(scope="module")
+def carried(store: Store, tmp_path_factory: pytest.TempPathFactory) -> tuple[Solved, Place]:
+    """A day whose addresses and orders have further columns, and its files."""
+    folder = tmp_path_factory.mktemp("carried")
+    (folder / "monday.csv").write_text(ORDERS)
+    day = solved_day(store, str(folder / "monday.csv"), 9, city="shops", samples=4, by="model", date=DATE)
+    place = Place(Store.open(folder / "routes"))
+    write_day(place, day)
+    return day, place
 
 
 @pytest.fixture
@@ -193,7 +225,7 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     write_day(Place(store, "solutions/x"), day)
     assert day.summary.cost == 0
     assert day.summary.found_by == "savings"
-    assert "nan" not in store.get("solutions/x/map.html").decode()
+    assert not re.search(r"\bnan\b", store.get("solutions/x/map.html").decode(), re.IGNORECASE)
 
 
 def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
@@ -202,7 +234,7 @@ def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
     routes = stops_of(named)
     page = map_page(named, routes)
     parsed = Markup(page)
-    listed = [f"{stop.customer} ({stop.demand})" for stops in routes for stop in stops[1:-1]]
+    listed = [f"{stop.customer}, demand {stop.demand}" for stops in routes for stop in stops[1:-1]]
     assert parsed.texts["li"] == listed
     titled = [text for text in parsed.texts["title"] if " of route " in text]
     assert [text.split(":")[0] for text in titled] == [s.customer for stops in routes for s in stops[1:-1]]
@@ -225,6 +257,108 @@ def test_routes_are_drawn_to_scale(store: Store) -> None:
     for one, other in zip(drawn, real, strict=True):
         moved = (one - one[0]) / scale * [1, -1]
         np.testing.assert_allclose(moved, other - other[0], atol=2e-3)
+
+
+def test_further_columns_are_in_the_routes(carried: tuple[Solved, Place]) -> None:
+    """By names unlike ours, those of the orders only if they say more; in the dialect of the orders."""
+    day, place = carried
+    data = place.store.get("routes.csv")
+    assert b"'=1+1" in data  # text, not a formula
+    rows = read_tabular("routes.csv", data)
+    assert rows.dialect == day.planned.day.dialect == Dialect(";", ",")
+    own = ("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost")
+    further = ("name", "address_route", "note", "order_note")
+    assert tuple(rows.frame.columns) == (*own, "cumulative_cost", "lat", "lon", *further)
+    lon, lat = (rows.numbers(name, Faults("f")) for name in ("lon", "lat"))
+    for k, customer in enumerate(rows.text("customer")):
+        node = int(customer[2:])
+        assert (lon[k], lat[k]) == pytest.approx(LONLAT[node], abs=1e-6)
+        for name, title in (("name", "Name"), ("address_route", "route"), ("note", "Note")):
+            assert rows.text(name)[k] == FURTHER[title][node].strip()
+        assert rows.text("order_note")[k] == {1: "bell; dog"}.get(node, "")
+    features: Any = place.store.get_json("routes.geojson")
+    points = {each["properties"].get("customer"): each["properties"] for each in features["features"]}
+    assert points["K-1"]["Name"] == FURTHER["Name"][1]
+    assert points["K-1"]["order_Note"] == "bell; dog"
+    assert points["K-0"]["Note"] == LONG
+
+
+def test_the_workbook_prints_on_a4(carried: tuple[Solved, Place]) -> None:
+    """An overview and a sheet per vehicle, its stops in full width, without a formula."""
+    day, place = carried
+    data = place.store.get("routes.xlsx")
+    book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
+    routes = stops_of(day)
+    assert book.sheet_names == ["Overview", *(f"Route {stops[0].route}" for stops in routes)]
+    for stops in routes:
+        header, *lines = book.get_sheet_by_name(f"Route {stops[0].route}").to_python()[3:]
+        assert header[:5] == ["Stop", "Customer", "Name", "address_route", "Note"]
+        assert [line[1] for line in lines] == [stop.customer for stop in stops]
+        assert [line[0] for line in lines] == ["depot", *range(1, len(stops) - 1), "depot"]
+        assert all(line[4] == "=1+1" for line in lines if line[1] in ("K-1", "K-3"))
+        assert max(len(str(line[4])) for line in lines) <= 300
+    overview = book.get_sheet_by_name("Overview").to_python()[4:]
+    assert [line[1] for line in overview] == [len(stops) - 2 for stops in routes]
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        for k in range(len(routes) + 1):
+            sheet = parts.read(f"xl/worksheets/sheet{k + 1}.xml").decode()
+            assert re.search(r'<pageSetup paperSize="9"[^>]*fitToHeight="0"', sheet)
+            assert "<f>" not in sheet
+        assert parts.read("xl/workbook.xml").decode().count("_xlnm.Print_Titles") == len(routes) + 1
+
+
+def test_the_pages_to_print_have_all_stops(carried: tuple[Solved, Place]) -> None:
+    day, place = carried
+    parsed, routes = Markup(place.store.get("routes.html").decode()), stops_of(day)
+    assert parsed.texts["h1"] == [f"Route {stops[0].route}" for stops in routes]
+    assert parsed.texts["b"] == [stop.customer for stops in routes for stop in stops]
+    assert parsed.texts["small"].count("<i>Shop & 1</i> · north · =1+1 · bell; dog") == 1
+    assert all("straight-line distance" in text for text in parsed.texts["p"])
+
+
+def test_the_map_names_and_numbers_stops(carried: tuple[Solved, Place]) -> None:
+    """Each route has an arrow and the numbers of its stops; lists and tooltips have demand and columns."""
+    day, place = carried
+    parsed, routes = Markup(place.store.get("map.html").decode()), stops_of(day)
+    assert parsed.texts["text"] == [str(stop.stop) for stops in routes for stop in stops[1:-1]]
+    arrows = [values for tag, values in parsed.elements if values.get("class") == "arrow"]
+    assert len(arrows) == len(routes)
+    tooltip = next(text for text in parsed.texts["title"] if text.startswith("K-1:"))
+    assert "demand 5, stop" in tooltip
+    assert "Name: <i>Shop & 1</i>" in tooltip
+    assert "order_Note: bell; dog" in tooltip
+    assert all(len(text) < 600 for text in parsed.texts["title"])
+    assert any("order of driving" in text.replace("\n", " ") for text in parsed.texts["dd"])
+
+
+def test_routes_with_a_date_are_driven_routes(carried: tuple[Solved, Place], store: Store) -> None:
+    """A copy in incoming/ becomes the day as it was solved; with two stops exchanged, as it was driven."""
+    day, place = carried
+    shops, own = stored_city(store, "shops"), Store.open(f"{store.uri}-driven")
+    data = place.store.get("routes.csv")
+    own.put("incoming/friday.csv", data)
+    taken = take_routes(own, shops, today=DATE)
+    assert taken.lacks("") == ""
+    label = read_day(own, "shops", DATE)
+    assert (label.solution, label.instance.orders_hash) == (
+        day.solution,
+        day.planned.day.instance.orders_hash,
+    )
+    longest = max(day.solution.routes, key=len)
+    other = Store.open(f"{store.uri}-corrected")
+    other.put("incoming/friday.csv", _exchanged(data, longest[0], longest[1]))
+    assert take_routes(other, shops, today=DATE).lacks("") == ""
+    driven = read_day(other, "shops", DATE).solution
+    exchanged = (longest[1], longest[0], *longest[2:])
+    assert exchanged in driven.routes or exchanged[::-1] in driven.routes
+
+
+def _exchanged(data: bytes, one: int, other: int) -> bytes:
+    """Return a file of routes whose customers of stops 1 and 2 of a route were served in another order."""
+    table = pd.read_csv(io.BytesIO(data), sep=";", dtype=str, keep_default_na=False)
+    first, second = (table.index[table["customer"] == f"K-{node}"][0] for node in (one, other))
+    table.loc[[first, second], "stop"] = table.loc[[second, first], "stop"].to_numpy()
+    return table.to_csv(sep=";", index=False).encode()
 
 
 @pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])

@@ -1,0 +1,112 @@
+"""Sheets of a day for its drivers: a workbook and pages to print, both with one sheet per vehicle."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xlsxwriter import Workbook
+
+from mcvrp.storage import markdown
+from mcvrp.tasks.solve.day import Solved
+from mcvrp.tasks.solve.map import colour
+from mcvrp.tasks.solve.stops import Stop, further_columns, measure, shortened
+from mcvrp.tasks.support.pictures import in_unit
+from mcvrp.tasks.support.text import length_text, readable_unit
+
+_FURTHER, _TEXT = 8, 300  # columns of addresses and orders on a sheet of A4, and characters of a text
+_UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
+_A4 = 9  # number of the paper size in a workbook
+_HEADER = 3  # row of the header of a table, below two lines of text
+_CREATED = datetime.datetime(2000, 1, 1)  # equal routes are equal files
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """Table of a vehicle with one row per stop, or of the day with one row per vehicle."""
+
+    title: str
+    facts: str
+    header: list[str]
+    rows: list[list[Cell]]
+
+
+def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
+    """Return the overview, and the sheet of each of ``routes``, which are stops, including the depot."""
+    planned, summary = solved.planned, solved.summary
+    further = dict(list(further_columns(planned).items())[:_FURTHER])
+    what, capacity = measure(planned.city), summary.capacity
+    factor, name = readable_unit(summary.unit, max(stops[-1].cumulative_cost for stops in routes))
+    header = ["Stop", "Customer", *further, "Demand", "Load so far"]
+    header += [f"From stop before{in_unit(name)}", f"Since the depot{in_unit(name)}"]
+    title = f"{summary.orders}, city {summary.city}{f', {planned.date}' if planned.date else ''}"
+    sheets, totals = list[_Sheet](), list[list[Cell]]()
+    for stops in routes:
+        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
+        share = 100 * load / capacity
+        totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 3)])
+        facts = f"{len(stops) - 2:,} stops, load {load:,} of {capacity:,} ({share:.0f} %)"
+        rows = [
+            [
+                stop.stop if 0 < stop.stop < len(stops) - 1 else "depot",
+                stop.customer,
+                *(shortened(texts.get(stop.node, ""), _TEXT) for texts in further.values()),
+                stop.demand,
+                stop.load_after,
+                *(round(value * factor, 3) for value in (stop.leg_cost, stop.cumulative_cost)),
+            ]
+            for stop in stops
+        ]
+        facts = f"{title}: {facts}, {what} {length_text(price, summary.unit)}"
+        sheets.append(_Sheet(number, facts, header, rows))
+    facts = f"{title}: {len(routes):,} routes, {what} {length_text(summary.cost, summary.unit)}"
+    columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
+    return [_Sheet("Overview", facts, columns, totals), *sheets]
+
+
+def pages(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
+    """Return the HTML document with a page per vehicle; ``routes`` are the stops, including the depot."""
+    sheets = _sheets(solved, routes)[1:]
+    colours = [colour(stops[0].route - 1) for stops in routes]
+    title = solved.summary.orders
+    return markdown.render("mcvrp.tasks.solve", "routes.html.j2", title=title, sheets=sheets, colours=colours)
+
+
+def workbook(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
+    """Return the workbook (.xlsx): an overview, and a sheet per vehicle that fits the width of A4."""
+    buffer = io.BytesIO()
+    # text that begins with "=" stays text
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    with Workbook(buffer, options) as book:
+        book.set_properties({"created": _CREATED})
+        bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
+        wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+        overview, *sheets = (_add(book, sheet, bold, wrapped) for sheet in _sheets(solved, routes))
+        for row, sheet in enumerate(sheets, start=_HEADER + 1):
+            overview.write_url(row, 0, f"internal:'{sheet.name}'!A1", string=sheet.name)
+    return buffer.getvalue()
+
+
+def _add(book: Workbook, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
+    """Add a sheet that prints on A4 in full width, with its header on each page."""
+    page = book.add_worksheet(sheet.title)
+    page.set_paper(_A4)
+    page.fit_to_pages(1, 0)
+    page.repeat_rows(_HEADER)
+    page.freeze_panes(_HEADER + 1, 0)
+    page.set_footer("&L&A&RPage &P of &N")
+    if len(sheet.header) > _UPRIGHT:
+        page.set_landscape()
+    page.write_string(0, 0, sheet.title)
+    page.write_string(1, 0, sheet.facts)
+    page.write_row(_HEADER, 0, sheet.header, bold)
+    for k, row in enumerate(sheet.rows, start=_HEADER + 1):
+        page.write_row(k, 0, row, wrapped)
+    for k, texts in enumerate(zip(*sheet.rows, strict=True)):
+        page.set_column(k, k, min(_WIDEST, max(10, *(len(str(text)) for text in texts)) + 2))
+    return page
