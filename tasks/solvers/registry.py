@@ -111,14 +111,14 @@ SOLVERS = Registry(
             takes=("time_limit", "iterations", "fleet", "population", "granular", "budget"),
             costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
-            limits=("fleet", "longest_route"),
+            limits=("fleet", "longest_route", "service"),
         ),
         "pyvrp": SolverEntry(
             "PyVRP",
             "mcvrp.tasks.solvers.pyvrp:PyVRP",
             takes=("time_limit", "iterations"),
             starts=1,
-            limits=("fleet", "longest_route"),
+            limits=("fleet", "longest_route", "service"),
         ),
         "lkh3": SolverEntry(
             "LKH-3",

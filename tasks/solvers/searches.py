@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -29,6 +29,7 @@ class LimitedSearch(ABC):
     iterations: int | None = None  # without improvement, then a run ends; deterministic for a seed
     fleet: Literal["default"] | int | None = None  # like the longest route, as in `Limits`
     longest_route: float | None = None
+    service: Mapping[int, float] | None = None
     label: ClassVar[str]
     device: ClassVar[str] = "1 CPU core"
     costs: ClassVar[Costs] = "any"
@@ -43,13 +44,13 @@ class LimitedSearch(ABC):
         """Budget and limits in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}"
+        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}{' with service' if self.service else ''}"
         return f"{budget}{without}, fleet {self.fleet or 'n'}{longest}"
 
     @property
     def limits(self) -> Limits:
         """Limits of its routes beside the capacity."""
-        return Limits(None if self.fleet == "default" else self.fleet, self.longest_route)
+        return Limits(None if self.fleet == "default" else self.fleet, self.longest_route, self.service)
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
