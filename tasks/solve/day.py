@@ -19,10 +19,12 @@ from mcvrp.storage.models.models import ModelCard, folder_card, load_model, mode
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_possible
+from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.limits import limits_text, require_kept
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
+from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed, longest_route
 from mcvrp.tasks.support.text import length_text, listed
@@ -152,7 +154,7 @@ def plan_day(
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
     day = checked_day(vrp.orders if vrp else read_orders(orders, store), problem, addresses, name, capacity)
-    require_possible(spec.limits, problem, addresses, day.instance)
+    require_possible(Rest(problem, addresses, day.instance, spec.limits), addresses, limits_text(spec.limits))
     if finisher := SOLVERS.get(spec.polish):
         finisher.require_costs(problem, "polish with pyvrp")
     folder, card = model if isinstance(model, Store) else None, None

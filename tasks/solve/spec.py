@@ -23,6 +23,7 @@ from mcvrp.tasks.support.spec import (
 )
 
 LOCAL_SEARCH = "local-search"
+MOST_SECONDS = 604_800  # of a shift or a stop: a week
 
 
 def polishes() -> tuple[str, ...]:
@@ -101,11 +102,34 @@ class SolveSpec(StrictSpec):
         exclude_if=unset,
         description="Maximum cost of a route, in the city's unit; requires polish hgs or pyvrp",
     )
+    shift: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_SECONDS,
+        allow_inf_nan=False,
+        exclude_if=unset,
+        description="Maximum duration of a route with its stops, in seconds; requires a city whose costs are "
+        "in seconds, and polish hgs or pyvrp",
+    )
+    service: float | None = Field(
+        None,
+        ge=0,
+        le=MOST_SECONDS,
+        allow_inf_nan=False,
+        exclude_if=unset,
+        description="Service time of an order in seconds, if its column `service` is empty; requires a shift",
+    )
+    drop: bool = Field(
+        False,
+        exclude_if=lambda drop: not drop,
+        description="Leave out customers for whom there is no room within the limits, those of the lowest "
+        "`priority` first",
+    )
 
     @property
     def limits(self) -> Limits:
-        """Limits of the routes besides the capacity."""
-        return Limits(self.fleet, self.longest_route)
+        """Limits of the routes besides the capacity; the service times of a shift come from the orders."""
+        return Limits(self.fleet, self.shift or self.longest_route, None if self.shift is None else {})
 
     @property
     def decoding(self) -> Decoding:

@@ -72,7 +72,9 @@ def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> 
         locations=[pyvrp.Location(x, y) for x, y in city.xy[instance.nodes].tolist()],
         clients=[
             pyvrp.Client(k, delivery=[demand], service_duration=seconds)
-            for k, (demand, seconds) in enumerate(zip(instance.demands.tolist(), service, strict=True), start=1)
+            for k, (demand, seconds) in enumerate(
+                zip(instance.demands.tolist(), service, strict=True), start=1
+            )
         ],
         depots=[pyvrp.Depot(0)],
         vehicle_types=[pyvrp.VehicleType(vehicles, capacity=[instance.capacity], **longest)],

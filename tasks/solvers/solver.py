@@ -86,7 +86,9 @@ class Limits:
 
     fleet: int | None = None  # maximum number of vehicles, that is of routes
     longest_route: float | None = None  # maximum cost of a route, in the city's unit
-    service: Mapping[int, float] | None = None  # by customer, counted in the longest route: then it is a shift
+    service: Mapping[int, float] | None = (
+        None  # by customer, counted in the longest route: then it is a shift
+    )
 
     @property
     def given(self) -> dict[str, Any]:

@@ -138,7 +138,9 @@ def test_no_answer_breaks_a_limit(
     assert infeasibility(instance, solution) is None
     assert fleet is None or len(solution.routes) <= fleet
     stops = [len(route) * stop for route in solution.routes]
-    spent = [length + stop * (longest or 0) for length, stop in zip(lengths(city, solution), stops, strict=True)]
+    spent = [
+        length + stop * (longest or 0) for length, stop in zip(lengths(city, solution), stops, strict=True)
+    ]
     assert longest is None or max(spent) <= longest * (1 + 2e-9)
 
 
