@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,8 @@ from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
-from mcvrp.tasks.solve.spec import Order
+from mcvrp.tasks.solve.columns import Wishes, read_wishes
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
@@ -33,7 +34,7 @@ _REFUSED = {
         *("time_window", "time_windows", "timewindow", "window", "tw", "tw_start", "tw_end", "tw_open"),
         *("tw_close", "window_start", "window_end", "ready", "ready_time", "due", "due_time", "due_date"),
         *("earliest", "latest", "open", "close", "opens", "closes", "not_before", "not_after", "deadline"),
-        *("start_time", "end_time", "service", "service_time", "service_duration", "duration"),
+        *("start_time", "end_time", "duration"),
     },
 }
 
@@ -57,6 +58,9 @@ class Day:
     merged: tuple[Merged, ...] = ()  # customers with several orders
     ignored: tuple[str, ...] = ()  # columns that were not read
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, one sentence each
+    wishes: Wishes = field(default_factory=Wishes)
+    # demand of customers who are left out because it is above the capacity, by node
+    too_large: Mapping[int, int] = field(default_factory=dict)
 
 
 def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
@@ -76,11 +80,18 @@ def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
 
 
 def checked_day(
-    table: Tabular, city: City, addresses: Addresses, name: str, capacity: int | None = None
+    table: Tabular,
+    city: City,
+    addresses: Addresses,
+    name: str,
+    capacity: int | None = None,
+    spec: SolveSpec | None = None,
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city ``name``.
 
-    ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same.
+    ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Service
+    times and priorities are read if ``spec`` has a shift, or allows to leave out customers; it may then leave
+    out those of a demand above the capacity, unless nobody else has an order.
 
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
@@ -92,6 +103,9 @@ def checked_day(
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
+    too_large = {node: total[node] for node in nodes if total[node] > limit} if spec and spec.drop else {}
+    if len(too_large) < len(nodes):
+        nodes = [node for node in nodes if node not in too_large]
     for node in nodes:
         orders = f" in {len(demands[node])} orders" if len(demands[node]) > 1 else ""
         subject = f"customer {shown(names[node])} has a demand of {total[node]:,}{orders}"
@@ -99,11 +113,14 @@ def checked_day(
             faults.add(f"{subject}, more than the capacity of a vehicle, {limit:,}")
         elif total[node] > MOST:
             faults.add(f"{subject}, more than {MOST:,}: use a larger unit")
+    at = addresses.nodes(table.text(customer).tolist()).tolist()
+    wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
-    ignored = tuple(c for c in table.frame.columns if c not in (customer, _DEMAND, _CAPACITY))
-    return Day(table.name, instance, len(table), merged, ignored, table.notes)
+    read = (customer, _DEMAND, _CAPACITY, *wishes.columns)
+    ignored = tuple(c for c in table.frame.columns if c not in read)
+    return Day(table.name, instance, len(table), merged, ignored, table.notes, wishes, too_large)
 
 
 def _demands(

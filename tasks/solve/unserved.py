@@ -71,7 +71,10 @@ def most_served(
     solution = rest.begun
     if len(classes) > 1:
         solution = _filled(rest, solution, list(classes.values()), (now + until) / 2, seed)
-    solution = _filled(rest, solution, [near], until, seed)
+    else:
+        solution = _packed(rest, near, bound - len(reasons))
+    if sum(map(len, solution.routes)) < instance.n - bound:
+        solution = _filled(rest, solution, [near], until, seed)
     served = {node for route in solution.routes for node in route}
     reasons |= {node: f"no room within {limits}" for node in near if node not in served}
     return Served(solution, {rest.node(node): reasons[node] for node in sorted(reasons)}, bound)
@@ -84,6 +87,27 @@ def fewest_unserved(rest: Rest) -> int:
     near = only(rest.instance, set(rest.instance.ids[~far].tolist()))
     begun = {node for route in rest.begun.routes for node in route}
     return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near, begun) if near else 0)
+
+
+def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
+    """Return routes of those ``near`` without the ``out`` largest orders, packed by first-fit decreasing.
+
+    Only the first stops that are kept if that violates a limit.
+    """
+    instance, begun = rest.instance, rest.begun
+    assert instance is not None
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    routes = [list(route) for route in begun.routes]
+    free = set(near) - {node for route in routes for node in route}
+    for node in sorted(free, key=lambda node: -demand[node])[out:]:
+        room = (
+            each for each in routes if sum(map(demand.__getitem__, each)) + demand[node] <= instance.capacity
+        )
+        if (route := next(room, None)) is None:
+            routes.append(route := [])
+        route.append(node)
+    solution = Solution.of(routes)
+    return begun if rest.limits.broken(rest.city, solution) else solution
 
 
 def _filled(
@@ -125,6 +149,8 @@ def infeasible(rest: Rest, served: Served, addresses: Addresses, limits: str) ->
     head = f"no routes within {limits} were found"
     if served.bound:
         head = f"no routes satisfy {limits}: {_cause(rest)}"
+    if not served.solution.routes:
+        return McvrpError(f"{head}, not even for one customer: allow more")
     names = [shown(name, 20) for name in addresses.names(served.left_out)]
     fewer = ", and with fewer left out none were found"
     if len(names) == served.bound:

@@ -123,7 +123,7 @@ def route_lengths(
 
 def longest_route(city: City, solution: Solution, service: Mapping[int, float] | None = None) -> float:
     """Return the largest of `route_lengths`, in the city's unit."""
-    return float(route_lengths(city, solution, service).max())
+    return float(route_lengths(city, solution, service).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
