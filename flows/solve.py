@@ -9,7 +9,7 @@ from prefect import task
 from pydantic import Field
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
+from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
 from mcvrp.flows.server.stage import HOUR, TASK_OPTIONS, open_store, stage
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
@@ -22,8 +22,9 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 @task(name="route", task_run_name="route {planned.day.instance.n} customers", **TASK_OPTIONS)
 def route(store: Store, planned: Planned, began: float) -> Solved:
-    """Route the orders: model, local search, earlier routes; keep the cheapest."""
-    return solve_day(store, planned, began)
+    """Route the orders: the model and searches beside each other; the cheapest routes are kept."""
+    with showing_progress(f"solve {planned.city_name}"):
+        return solve_day(store, planned, began)
 
 
 @task(name="write routes", task_run_name="write {place.folder}", **TASK_OPTIONS)
@@ -49,7 +50,7 @@ Capacity = Annotated[
     Annotated[int, Field(ge=1)] | None,
     shown("Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"),
 ]
-Solve = Annotated[SolveSpec, shown("Solve", "Version, samples, time limit, post-optimization, limits")]
+Solve = Annotated[SolveSpec, shown("Solve", "Who searches, version, samples, time limit, limits")]
 Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]
@@ -64,7 +65,7 @@ def _place(city: str | None, orders: object, **_: object) -> str:
 @stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=HOUR)
 def solve(
     city: City,
-    model: Annotated[str, shown("Model", "Name of the model in the store")],
+    model: Annotated[str | None, shown("Model", "Name of the model in the store; empty: search without one")],
     orders: Orders,
     capacity: Capacity = None,
     solve: Solve = _DEFAULT,

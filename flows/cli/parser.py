@@ -19,6 +19,12 @@ _MESSAGE = 250  # characters of an argparse message
 _TIME_WINDOWS = ("--time-window", "--time-windows", "--service-time", "--shift")
 # Other common names of the limits.
 _FLEET, _LONGEST_ROUTE = ("--vehicles", "--max-vehicles", "--max-routes"), ("--max-distance", "--max-length")
+# Earlier options, with what to use instead.
+_REPLACED = {
+    "--polish": "--polish: who searches is chosen with --by model|hgs|pyvrp (default: auto, all of them)",
+    "--hgs": "--hgs: HGS always searches, too: omit the option",
+    "--no-hgs": "--no-hgs: use --by model",
+}
 _UNROUNDED = "do not round the EUC_2D costs of a .vrp (default: rounded, or as in its .sol file)"
 
 
@@ -194,14 +200,19 @@ def _add_ui(ui: _Parser) -> None:
 
 # Options of `mcvrp solve` that are not given are None: a preset may set them.
 def _add_day(solve: _Parser) -> None:
-    add, limit = partial(_value, solve), "requires --polish hgs or pyvrp"
+    add = partial(_value, solve)
     text = "CSV, Excel or Parquet with the columns customer (or id) and demand, or a CVRPLIB .vrp: "
     add("orders", "ORDERS", f"{text}a file, an s3:// URI, or store:PATH for a file in the store")
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
     add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
-    add("--fleet", "K", f"maximum number of vehicles (default: unlimited); {limit}", type=int)
-    add("--longest-route", "LENGTH", f"maximum cost of a route, in the city's unit; {limit}", type=float)
+    add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
+    add(
+        "--longest-route",
+        "LENGTH",
+        "maximum cost of a route, in the city's unit (default: unlimited)",
+        type=float,
+    )
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     solve.add_argument(*_LONGEST_ROUTE, type=float, dest="longest_route", help=argparse.SUPPRESS)
     for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value
@@ -216,16 +227,17 @@ def _add_search(solve: _Parser) -> None:
     add("--model", "NAME|FOLDER", f"{text}whose city is then the default")
     text = "version of the model (default: the champion, otherwise the latest)"
     add("--version", "N|champion|latest", text)
-    text = "number of samples (default: 100); 0: search without a model (default for a .vrp)"
+    text = "who searches: auto (the model and a search on each core; default), model, or a solver"
+    add("--by", "auto|model|SOLVER", text)
+    text = "number of the model's samples (default: 100); 0: no model (default for a .vrp)"
     add("--samples", "S", text, type=int)
-    text = "time limit of decoding and search; HGS takes as long again (default: 10)"
+    text = "time limit in seconds, start-up included; it ends before if nothing improves (default: 10)"
     add("--time-limit", "SECONDS", text, type=float)
-    text = "post-optimization of the samples: local-search (default) or a solver that starts from them"
-    add("--polish", "none|local-search|SOLVER", text)
     add("--start", "ROUTES", "initial routes: columns route, stop, customer")
     add("--seed", "N", "random seed (default: 0)", type=int)
-    text = "let HGS search in equal time, too, and keep the cheapest routes (default: yes)"
-    solve.add_argument("--hgs", action=argparse.BooleanOptionalAction, help=text)
+    for name, text in _REPLACED.items():
+        replaced: dict[str, Any] = {"type": lambda _, text=text: text, "nargs": "?", "const": text}
+        solve.add_argument(name, dest="replaced", help=argparse.SUPPRESS, **replaced)
     add("--out", "FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")
     text = "replace routes of other orders in the output folder"
     solve.add_argument("--overwrite", action="store_true", help=text)

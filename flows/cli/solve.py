@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import threading
+from importlib import import_module
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,6 +14,7 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.errors import field_errors
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.server.interrupt import first_signal_raises
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
@@ -26,13 +29,15 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
 ROUTES = "routes"  # default parent of output folders
-_OPTIONS = ("version", "samples", "time_limit", "polish", "hgs", "seed", "fleet", "longest_route")
+_OPTIONS = ("by", "version", "samples", "time_limit", "seed", "fleet", "longest_route")
 
 
 def solve(options: argparse.Namespace) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     if options.time_window:
         raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
+    if options.replaced:
+        raise McvrpError(options.replaced)
     preset, spec = _specs(options)
     folder = _exported(options)
     city = options.city or (None if is_vrp(options.orders) else preset.city.name)
@@ -46,7 +51,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     planned = plan_day(
         store,
         city,
-        folder or options.model or preset.train.model,
+        folder or options.model or (preset.train.model if spec.samples else None),
         options.orders,
         options.capacity,
         spec,
@@ -55,7 +60,10 @@ def solve(options: argparse.Namespace) -> Outcome:
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
-    solved = solve_day(store, planned, options.began)
+    # what draws the map is imported while others search
+    threading.Thread(target=import_module, args=("mcvrp.tasks.solve.map",), daemon=True).start()
+    with first_signal_raises():
+        solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
     notes = [*solved.summary.notes, *filter(None, [replaced])]
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]

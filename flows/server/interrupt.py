@@ -47,6 +47,19 @@ def stopping_in_time() -> Iterator[None]:
         reader.close()
 
 
+@contextmanager
+def first_signal_raises() -> Iterator[None]:
+    """Within `stopping_in_time`: a signal only raises KeyboardInterrupt, and its result may still be written.
+
+    A later signal ends the process as usual.
+    """
+    watched = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(watched)
+
+
 def _watch(reader: socket.socket) -> None:
     """End this process `ORDERLY_SECONDS` after a signal that ``reader`` receives, or at the next one."""
     if not _signalled(reader):

@@ -6,35 +6,35 @@ Heavy imports happen after the orders have been checked.
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, cost, gap
+from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.cities import Addresses, stored_city
-from mcvrp.storage.models.models import ModelCard, folder_card, load_model, model_card
+from mcvrp.storage.models.models import ModelCard, folder_card, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.solve.kept import Rest
-from mcvrp.tasks.solve.limits import limits_text, require_kept
+from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
+from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
+from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
-from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
+from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
-from mcvrp.tasks.solve.unserved import require_possible
+from mcvrp.tasks.solve.unserved import Unserved, infeasible, most_served, require_possible, unserved_rows
+from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
 from mcvrp.tasks.solvers.registry import SOLVERS
-from mcvrp.tasks.solvers.solver import SolverFailed, longest_route
+from mcvrp.tasks.solvers.savings import savings
+from mcvrp.tasks.solvers.solver import NO_LIMITS, SolverFailed, longest_route
+from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text, listed
 
-if TYPE_CHECKING:
-    from mcvrp.model.network import FmMcvrp
-    from mcvrp.model.problem import Solution
-    from mcvrp.tasks.solve.search import Baseline, Routed
-
-_NAMED = 5  # merged customers that are named
+KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
+_NAMED = 5  # customers that are named, of those merged or left out
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,16 @@ class Planned:
     day: Day
     card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
+    rest: Rest  # what is to be planned
     folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
+    kept: Kept | None = None  # decided routes, if any
+
+    @property
+    def limits(self) -> str:
+        """The limits of the day in words."""
+        return limits_text(self.spec.limits)
 
     @property
     def digest(self) -> str:
@@ -61,28 +68,11 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The same day solved by HGS or PyVRP from scratch, whose routes are ``written`` if they cost less.
-
-    ``gap`` is that of the routes of the model or of the search to them, in percent.
-    """
-
-    label: str
-    configuration: str
-    cost: float
-    gap: float
-    routes: int
-    written: bool
-
-
-@dataclass(frozen=True)
 class Seconds:
-    """Wall-clock seconds of each step; ``start_up`` includes loading the model."""
+    """Wall-clock seconds of the start-up and of the search."""
 
     start_up: float
-    decoding: float
-    polishing: float
-    comparing: float
+    search: float
 
 
 @dataclass(frozen=True)
@@ -94,7 +84,7 @@ class SolveSummary:
     city: str
     city_id: str
     unit: str
-    model: str | None  # like its version and the best sample, None without a model
+    model: str | None  # like its version, None without a model
     model_version: int | None
     lines: int
     customers: int
@@ -103,15 +93,12 @@ class SolveSummary:
     routes: int
     utilisation: float  # demand over total capacity
     cost: float  # of the routes that are written: the cheapest
-    own_cost: float  # of the routes of the model or of the search, without the comparison
-    samples: int
-    best_sample: float | None
-    polish: str
-    device: str
-    compared: Compared | None
+    found_by: str
+    findings: tuple[Finding, ...]  # the best of each that searched, the cheapest first
     seconds: Seconds
     notes: tuple[str, ...]
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
+    unserved: tuple[Unserved, ...] = ()  # customers who were left out
 
 
 @dataclass(frozen=True)
@@ -126,13 +113,14 @@ class Solved:
 def plan_day(
     store: Store,
     city: str | None,
-    model: str | Store,
+    model: str | Store | None,
     orders: str | Sequence[Order],
     capacity: int | None,
     spec: SolveSpec,
     *,
     unrounded: bool = False,
     start: str | None = None,
+    keep: str | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
 
@@ -146,6 +134,8 @@ def plan_day(
         Of a vehicle, None if the orders or the city define it.
     start
         File of earlier routes to start from, see `read_start`.
+    keep
+        File of decided routes, see `read_kept`.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
@@ -153,16 +143,26 @@ def plan_day(
     require_kept(spec)
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
-    day = checked_day(vrp.orders if vrp else read_orders(orders, store), problem, addresses, name, capacity)
-    require_possible(Rest(problem, addresses, day.instance, spec.limits), addresses, limits_text(spec.limits))
-    if finisher := SOLVERS.get(spec.polish):
-        finisher.require_costs(problem, "polish with pyvrp")
+    require_seconds(spec, problem, name)
+    table = vrp.orders if vrp else read_orders(orders, store)
+    day = checked_day(table, problem, addresses, name, capacity, spec)
+    decided = read_kept(store, keep, addresses, day.instance) if keep else None
+    limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
+    rest = rest_of(decided, problem, addresses, day.instance, limits)
+    require_continued(rest, spec)
+    if not spec.drop:
+        require_possible(rest, addresses, limits_text(limits))
+    if search := SOLVERS.get(spec.by):
+        search.require_costs(problem, "use --by pyvrp")
     folder, card = model if isinstance(model, Store) else None, None
-    if spec.samples:
+    if model is not None and spec.by in (AUTO, MODEL) and spec.samples:
         card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
         card.require_city(problem)
-    first = read_start(store, start, problem, addresses, day.instance) if start else None
-    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first)
+    elif spec.by == MODEL:
+        raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
+    free = rest.free(day.instance)
+    first = read_start(store, start, problem, addresses, free) if start and free else None
+    return Planned(name, problem, addresses, day, card, spec, rest, folder, vrp, first, decided)
 
 
 def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
@@ -183,56 +183,107 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
     return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
 
 
-def solve_day(store: Store, planned: Planned, began: float) -> Solved:
-    """Return the routes of a day; ``began`` is the `time.monotonic` at which the user's request began."""
-    from mcvrp.tasks.solve.search import baseline, cheapest, route, searched, usual_search
+def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = False) -> Solved:
+    """Return the cheapest routes of a day that the portfolio finds.
 
-    spec, city, instance = planned.spec, planned.city, planned.day.instance
-    first = planned.start.solution if planned.start else None
-    if planned.card is None:
-        start_up = time.monotonic() - began
-        routed = searched(city, instance, spec, first)
-    else:
-        network = _network(store, planned, planned.card)
-        start_up = time.monotonic() - began
-        rotations = spec.rotations if planned.card.rotation_trained else 1
-        routed = route(network, city, instance, spec, rotations=rotations, start=first)
-    other, notes = None, list[str]()
-    # a search from scratch is not compared with itself
-    if spec.hgs and (planned.card or first or routed.polish != usual_search(city)):
-        try:
-            other = baseline(city, instance, routed.fair, spec.seed, spec.limits)
-        except SolverFailed as error:  # the routes are valid without a comparison
-            notes.append(f"no comparison: {error}")
-    seconds = Seconds(start_up, routed.decoding, routed.polishing, other.seconds if other else 0.0)
-    solution = cheapest(city, instance, [routed.solution, *([other.solution] if other else [])], spec)
-    notes = [*_notes(planned, routed, other, solution), *notes]
-    return Solved(planned, solution, _summary(planned, routed, other, solution, seconds, notes))
+    ``began`` is the `time.monotonic` at which the user's request began; with ``patient`` the search takes all
+    of its time. Raises McvrpError if no routes within the limits are found, which names the customers without
+    whom there are some.
+    """
+    spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
+    if spec.drop and spec.limits.given and rest.instance:
+        served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
+        if not served.solution.routes:
+            raise infeasible(rest, served, planned.addresses, planned.limits)
+        rest, left_out = rest.without(served.left_out, served.solution), served.left_out
+    instance, limits = rest.instance or planned.day.instance, rest.limits if rest.instance else NO_LIMITS
+    patient = patient or spec.by == MODEL
+    portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
+    for found in _first_routes(planned, rest):
+        portfolio.take(found)
+    members = _members(store, planned, rest) if rest.instance and instance.n > 1 else []
+    solution = _found(planned, rest, portfolio, members)
+    routes = rest.day(solution if rest.instance else NO_ROUTES)
+    day = replace(planned.day, instance=_served(planned.day.instance, left_out))
+    unserved = unserved_rows(left_out, planned.day, planned.addresses)
+    return Solved(
+        replace(planned, day=day), routes, _summary(planned, day.instance, rest, portfolio, routes, unserved)
+    )
 
 
-def _network(store: Store, planned: Planned, card: ModelCard) -> FmMcvrp:
-    import torch
+def _served(instance: Instance, left_out: Collection[int]) -> Instance:
+    """Return the orders of ``instance`` without those of customers who are ``left_out``."""
+    served = only(instance, set(instance.ids.tolist()) - set(left_out))
+    assert served is not None
+    return served
 
-    folder = planned.folder
-    network, _ = load_model(folder.uri) if folder else load_model(store, card.name, card.version)
-    return network.to("cuda" if torch.cuda.is_available() else "cpu")
+
+def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
+    """Yield the routes of the ``rest`` that are known before the search."""
+    if rest.instance is None:
+        yield Found(KEPT, rest.day(NO_ROUTES))
+        return
+    if planned.spec.by == AUTO or rest.instance.n == 1:  # one customer has one route
+        yield Found(SAVINGS, savings(rest.city, rest.instance, planned.spec.seed, 1)[0])
+    if planned.start:
+        yield Found(EARLIER, rest.contracted(planned.start.solution))
+    if rest.start:
+        yield Found(ROOM if planned.spec.drop else KEPT, rest.start)
+
+
+def _found(planned: Planned, rest: Rest, portfolio: Portfolio, members: Sequence[Member]) -> Solution:
+    """Return the routes of the ``rest``; McvrpError names those without whom there are some."""
+    label = f"solve {planned.day.source}"
+    try:
+        return portfolio.search(members, label)
+    except SolverFailed:
+        if not rest.limits.given or rest.instance is None:
+            raise
+        served = most_served(rest, planned.limits, seed=planned.spec.seed)
+        if served.left_out:
+            raise infeasible(rest, served, planned.addresses, planned.limits) from None
+        portfolio.take(Found(ROOM, served.solution))
+        return portfolio.search([], label)
+
+
+def _members(store: Store, planned: Planned, rest: Rest) -> list[Member]:
+    """Return who searches: the model if there is one, and a search on each core that is left."""
+    spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
+    assert instance is not None
+    entry = SOLVERS[usual_search(city) if spec.by in (AUTO, MODEL) else spec.by]
+    starts = tuple(found.solution for found in _first_routes(planned, rest) if found.by != SAVINGS)
+    cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
+    member = partial(SearchMember.of, entry, city, instance, rest.limits)
+    searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
+    if card is None or rest.parts is not None:  # a model does not continue routes that have begun
+        return list(searches)
+    label = f"model {card.name} version {card.version}"
+    then = member(spec.seed + cores, label=f"{entry.label} from samples") if spec.by == AUTO else None
+    at, name = (planned.folder, None) if planned.folder else (store, card.name)
+    rotations = spec.rotations if card.rotation_trained else 1
+    model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
+    return [model, *searches]
+
+
+def usual_search(city: City) -> str:
+    """Return the default search: HGS if costs are symmetric, otherwise PyVRP."""
+    return "hgs" if city.symmetric else "pyvrp"
 
 
 def _summary(
     planned: Planned,
-    routed: Routed,
-    other: Baseline | None,
+    instance: Instance,
+    rest: Rest,
+    portfolio: Portfolio,
     solution: Solution,
-    seconds: Seconds,
-    notes: Sequence[str],
+    unserved: Sequence[Unserved],
 ) -> SolveSummary:
-    day, instance, card = planned.day, planned.day.instance, planned.card
+    day, card, whole = planned.day, planned.card, Solution(rest.whole if rest.instance else ())
     demand, routes = int(instance.demands.sum()), len(solution.routes)
-    compared = None
-    if other:
-        ours = gap(routed.cost, other.cost) if other.cost else 0.0
-        size, written = len(other.solution.routes), solution != routed.solution
-        compared = Compared(other.label, other.configuration, other.cost, ours, size, written)
+    findings = tuple(
+        replace(found, cost=found.cost + cost(planned.city, whole), routes=found.routes + len(whole.routes))
+        for found in sorted(portfolio.findings.values(), key=lambda each: (each.cost, each.seconds))
+    )
     return SolveSummary(
         orders=day.source,
         digest=planned.digest,
@@ -248,21 +299,18 @@ def _summary(
         routes=routes,
         utilisation=demand / (routes * instance.capacity),
         cost=cost(planned.city, solution),
-        own_cost=routed.cost,
-        samples=routed.samples,
-        best_sample=routed.sampled,
-        polish=routed.polish,
-        device=routed.device,
-        compared=compared,
-        seconds=seconds,
-        notes=tuple(notes),
+        found_by=findings[0].by,
+        findings=findings,
+        seconds=Seconds(portfolio.start_up, portfolio.seconds),
+        notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved)),
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best else None,
+        unserved=tuple(unserved),
     )
 
 
-def _notes(planned: Planned, routed: Routed, other: Baseline | None, solution: Solution) -> Iterator[str]:
+def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     """Yield caveats of the routes, one sentence each."""
-    day, card, spec, n = planned.day, planned.card, planned.spec, planned.day.instance.n
+    day, card, n = planned.day, planned.card, planned.day.instance.n
     yield from day.notes
     if planned.start:
         yield f"started from earlier routes: {planned.start.note}"
@@ -279,10 +327,30 @@ def _notes(planned: Planned, routed: Routed, other: Baseline | None, solution: S
         )
     if card and card.city_id != planned.city.city_id:
         yield f"the model was trained before the city was extended (on city {card.city_id})"
-    if routed.samples < spec.samples:
-        yield f"time limit {spec.time_limit:g} s: {routed.samples:,} of {spec.samples:,} samples were drawn"
-    if spec.limits.given:
-        longest = length_text(longest_route(planned.city, solution), planned.city.unit)
-        yield f"the routes satisfy {limits_text(spec.limits)}; the longest is {longest}"
-    if other and not planned.city.symmetric:
-        yield f"compared with {other.label}, because HGS supports symmetric costs only"
+    if portfolio.interrupted:
+        yield f"interrupted after {duration(portfolio.seconds)}: these are the best routes so far"
+    yield from portfolio.failures
+    for label in dict.fromkeys(portfolio.silent):
+        yield f"{label} has found no routes in {duration(portfolio.seconds)}"
+
+
+def _limit_notes(
+    planned: Planned, rest: Rest, solution: Solution, unserved: Sequence[Unserved]
+) -> Iterator[str]:
+    """Yield what the limits, the kept routes and the customers who are left out mean for the routes."""
+    limits, kept = planned.spec.limits, planned.kept
+    if kept:
+        begun = len(rest.begun.routes)
+        yield f"{kept.name} keeps {len(rest.whole):,} whole routes and the first stops of {begun:,} more"
+        if planned.card and begun:
+            yield "the model was not used: it does not continue routes that have begun"
+    planned_routes = Solution(solution.routes[len(rest.whole) :])
+    if limits.given and planned_routes.routes:
+        service = None if limits.service is None else planned.day.wishes.service
+        length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
+        stops = " with its stops" if service else ""
+        others = ", besides those that are kept whole," if rest.whole else ""
+        yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
+    if unserved:
+        names = listed((shown(each.customer) for each in unserved), _NAMED)
+        yield f"{len(unserved):,} customers were left out (unserved.csv has the reasons): {names}"

@@ -6,7 +6,7 @@ vehicles arrive from the depot only, in a city of the remaining customers with a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.orders import MOST
+from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solve.start import EarlierStop, fitted_routes, read_routes
 from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
 from mcvrp.tasks.solvers.solver import Limits, route_lengths
@@ -68,6 +69,26 @@ class Rest:
     def node(self, customer: int) -> int:
         """Return the node of the day that a customer of ``instance`` represents, the last one of several."""
         return customer if self.parts is None else self.parts[customer][-1]
+
+    def free(self, instance: Instance) -> Instance | None:
+        """Return the orders of ``instance``, those of the day, that are not kept; None without any."""
+        begun = () if self.parts is None else [self.parts[k] for route in self.begun.routes for k in route]
+        return only(
+            instance, set(instance.ids.tolist()) - {node for part in (*self.whole, *begun) for node in part}
+        )
+
+    def contracted(self, solution: Solution) -> Solution:
+        """Return routes of the `free` customers as routes of the rest, beside those that have begun."""
+        assert self.instance is not None
+        customer = {self.node(k): k for k in self.instance.ids.tolist()}
+        routes = [[customer[node] for node in route if node in customer] for route in solution.routes]
+        return Solution.of([*self.begun.routes, *routes])
+
+    def without(self, left_out: Collection[int], start: Solution) -> Rest:
+        """Return the rest without the customers of the day who are ``left_out``; ``start`` serves it."""
+        assert self.instance is not None
+        served = {node for node in self.instance.ids.tolist() if self.node(node) not in left_out}
+        return replace(self, instance=only(self.instance, served), start=start)
 
     def day(self, solution: Solution) -> Solution:
         """Return the routes of the day: those that are kept whole, then ``solution``."""
@@ -161,6 +182,12 @@ def rest_of(kept: Kept | None, city: City, addresses: Addresses, instance: Insta
         return _collapsed(Rest(city, addresses, instance, limits, whole), free, begun, others)
     start = fitted_routes(city, free, others) if others else None
     return Rest(city, addresses, free, limits, whole, start=start)
+
+
+def require_continued(rest: Rest, spec: SolveSpec) -> None:
+    """Raise McvrpError if routes have begun and who searches cannot continue them."""
+    if rest.parts is not None and spec.by not in (AUTO, "pyvrp"):
+        raise McvrpError(f"--by {spec.by} does not continue routes that have begun: use --by auto or pyvrp")
 
 
 def _late(route: Route, city: City, limits: Limits) -> bool:

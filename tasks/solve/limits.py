@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance
-from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
@@ -30,10 +30,7 @@ def longest_option(limits: Limits) -> str:
 
 
 def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError if the polish of ``spec`` does not support its limits, or they contradict each other.
-
-    Without samples there is no polish: unless it names a search, one that supports the limits is chosen.
-    """
+    """Raise McvrpError if the limits of ``spec`` contradict each other, or who searches cannot keep them."""
     if spec.shift is not None and spec.longest_route is not None:
         raise McvrpError(
             f"--shift {spec.shift:.10g} and --longest-route {spec.longest_route:.10g} both limit the "
@@ -43,12 +40,13 @@ def require_kept(spec: SolveSpec) -> None:
         raise McvrpError(
             f"--service {spec.service:.10g} counts in a shift only: give --shift, too, or omit it"
         )
+    if not spec.limits.given or spec.by == AUTO:
+        return
     supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
-    chosen = not spec.samples and spec.polish not in finishers()
-    if spec.limits.given and not chosen and spec.polish not in supporting:
+    if spec.by not in supporting:
         raise McvrpError(
-            f"--polish {spec.polish} does not support {limits_text(spec.limits)}: use --polish "
-            f"{' or '.join(supporting)}"
+            f"--by {spec.by} does not support {limits_text(spec.limits)}: use --by "
+            f"{' or '.join([AUTO, *supporting])}"
         )
 
 

@@ -11,13 +11,11 @@ from mcvrp.model.problem import DEPOT, gap
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.cvrplib import SOLUTION
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
-from mcvrp.tasks.solve.spec import LOCAL_SEARCH
-from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
 _DECIMALS = 6  # of a cost
-_POLISHED = {"none": "", LOCAL_SEARCH: ", each improved by local search"}
 
 
 @dataclass(frozen=True)
@@ -83,19 +81,9 @@ def route_table(solved: Solved) -> str:
     return markdown.table(["Route", "Customers", "Load", "Utilization", "Cost"], rows, "rrrrr")
 
 
-def _solved_by(summary: SolveSummary) -> str:
-    if summary.model is None:
-        return f"{SOLVERS[summary.polish].label}, without a model ({summary.device})"
-    polish = _POLISHED.get(summary.polish)
-    if polish is None:
-        polish = f", the best of them improved by {SOLVERS[summary.polish].label}"
-    model = f"model {summary.model} version {summary.model_version}"
-    return f"{model}, {summary.samples:,} samples{polish} ({summary.device})"
-
-
 def solve_figures(summary: SolveSummary) -> dict[str, str]:
     """Return the key figures of a day as text, by name."""
-    seconds, unit, other = summary.seconds, summary.unit, summary.compared
+    unit = summary.unit
     fewest = -(-summary.demand // summary.capacity)
     figures = {
         "orders": f"{summary.lines:,} orders of {summary.customers:,} customers, total demand "
@@ -103,22 +91,22 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
         f"average utilization {100 * summary.utilisation:.1f} %",
         "cost": length_text(summary.cost, unit),
-        "found by": _solved_by(summary),
+        "found by": summary.found_by,
     }
-    if summary.best_sample is not None and summary.polish != "none":
-        figures["best sample"] = f"{length_text(summary.best_sample, unit)} before post-optimization"
-    if other:
-        second, by = other.cost, f"{other.label}, searching from scratch"
-        if other.written:
-            second, by, figures["found by"] = summary.own_cost, figures["found by"], by
-        behind = gap(second, summary.cost) if summary.cost else 0.0
-        figures["in equal time"] = f"{length_text(second, unit)} by {by} ({behind:+.2f} %)"
+    for finding in summary.findings:
+        figures[finding.by] = _finding_text(finding, summary)
     if best := summary.best_known:
         figures["best known"] = f"{length_text(best, unit)}; our gap {gap(summary.cost, best):+.2f} %"
-    steps = [(seconds.start_up, "start-up"), (seconds.decoding, "decoding"), (seconds.polishing, "search")]
-    if other:
-        steps.append((seconds.comparing, other.label))
-    figures["time"] = ", ".join(
-        f"{duration(spent)} {step}" for spent, step in steps if step != "decoding" or summary.model
-    )
+    seconds = summary.seconds
+    figures["time"] = f"{duration(seconds.start_up)} start-up, {duration(seconds.search)} search"
     return figures
+
+
+def _finding_text(finding: Finding, summary: SolveSummary) -> str:
+    """Return what one of those who searched has found, and when."""
+    behind = gap(finding.cost, summary.cost) if summary.cost else 0.0
+    text = f"{length_text(finding.cost, summary.unit)} ({behind:+.2f} %) after {duration(finding.seconds)}"
+    if finding.best_sample is None:
+        return text
+    best = length_text(finding.best_sample, summary.unit)
+    return f"{text}, {finding.samples:,} samples on {finding.device}, the best {best} before local search"

@@ -1,14 +1,22 @@
-"""Spec of a day: model version, samples, time limit, post-optimization and limits of the routes."""
+"""Spec of a day: who searches, model version, samples, time limit and limits of the routes."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from mcvrp.tasks.solvers.registry import finishers
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.solvers.strategies import Decoding, sampling_strategies
+from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
@@ -22,13 +30,13 @@ from mcvrp.tasks.support.spec import (
     unset,
 )
 
-LOCAL_SEARCH = "local-search"
+AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
 
 
-def polishes() -> tuple[str, ...]:
-    """Return the post-optimizations: none, local search, and the solvers that accept initial solutions."""
-    return ("none", LOCAL_SEARCH, *finishers())
+def seekers() -> tuple[str, ...]:
+    """Return who can search for routes: all, the model, and the solvers that can start from solutions."""
+    return (AUTO, MODEL, *finishers())
 
 
 class Order(BaseModel):
@@ -47,7 +55,11 @@ class Order(BaseModel):
 
 
 class SolveSpec(StrictSpec):
-    """Version of the model, samples, time limit and polish of a day's orders."""
+    """Who searches for a day's routes, how long, and within which limits."""
+
+    by: Annotated[str, OneOf(seekers)] = Field(
+        AUTO, description="Who searches: auto (the model and a search on each core), or one of them alone"
+    )
 
     version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
         None, description="Version of the model (default: the champion, otherwise the latest)"
@@ -56,30 +68,23 @@ class SolveSpec(StrictSpec):
         100,
         ge=0,
         le=100_000,
-        description="Number of samples, of which the best is used; 0: search without a model",
+        description="Number of the model's samples, each improved by local search; 0: no model",
     )
     time_limit: float = Field(
         10.0,
         gt=0,
         le=86_400,
         allow_inf_nan=False,
-        description="Wall-clock time limit in seconds for decoding and search; the HGS comparison "
-        "gets the same processor time",
+        description="Wall-clock time limit in seconds, start-up included; the search ends before if nothing "
+        "has improved for long",
     )
-    polish: Annotated[str, OneOf(polishes)] = Field(
-        LOCAL_SEARCH, description="Post-optimization of the samples"
-    )
-    hgs: bool = Field(True, description="Let HGS search in equal time, too, and keep the cheapest routes")
     p: KeptShare = 0.9
     top_k: TopK = None
     temperature: Temperature = 1.0
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
-    threads: int = Field(
-        1,
-        ge=1,
-        le=1024,
-        description="Maximum number of cores (one-thread processes) for decoding; HGS uses one",
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        None, description="Number of cores for the search (default: all)"
     )
     seed: int = Field(0, ge=0, description="Random seed")
     strategy: Annotated[str, OneOf(sampling_strategies)] = Field(
@@ -92,7 +97,7 @@ class SolveSpec(StrictSpec):
         ge=1,
         le=MOST_CUSTOMERS,
         exclude_if=unset,
-        description="Maximum number of vehicles; requires polish hgs or pyvrp",
+        description="Maximum number of vehicles",
     )
     longest_route: float | None = Field(
         None,
@@ -100,7 +105,7 @@ class SolveSpec(StrictSpec):
         le=1e15,
         allow_inf_nan=False,
         exclude_if=unset,
-        description="Maximum cost of a route, in the city's unit; requires polish hgs or pyvrp",
+        description="Maximum cost of a route, in the city's unit",
     )
     shift: float | None = Field(
         None,
@@ -109,7 +114,7 @@ class SolveSpec(StrictSpec):
         allow_inf_nan=False,
         exclude_if=unset,
         description="Maximum duration of a route with its stops, in seconds; requires a city whose costs are "
-        "in seconds, and polish hgs or pyvrp",
+        "in seconds",
     )
     service: float | None = Field(
         None,
@@ -126,13 +131,25 @@ class SolveSpec(StrictSpec):
         "`priority` first",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _replaced(cls, data: object) -> object:
+        for name, value in (data if isinstance(data, dict) else {}).items():
+            if name in ("polish", "hgs"):
+                raise ValueError(f"{name} = {value!r} is no longer set: remove it, or choose one with by")
+        return data
+
     @property
     def limits(self) -> Limits:
         """Limits of the routes besides the capacity; the service times of a shift come from the orders."""
         return Limits(self.fleet, self.shift or self.longest_route, None if self.shift is None else {})
 
     @property
+    def cores(self) -> int:
+        """Number of cores for the search."""
+        return self.threads or local_cores()
+
+    @property
     def decoding(self) -> Decoding:
         """Settings of the decoding strategies."""
-        hotter = self.polish_temperature if self.polish == LOCAL_SEARCH else None
-        return Decoding(self.p, self.top_k, hotter or self.temperature)
+        return Decoding(self.p, self.top_k, self.polish_temperature or self.temperature)

@@ -11,6 +11,7 @@ from mcvrp.model.problem import Solution
 from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
+from mcvrp.tasks.solve.orders import Day
 from mcvrp.tasks.solvers.most_served import only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.support.text import length_text, listed, unit_text
@@ -136,6 +137,20 @@ def _filled(
     for part in (classes[:half], classes[half:]):
         solution = _filled(rest, solution, part, until, seed)
     return solution
+
+
+def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -> list[Unserved]:
+    """Return the rows of unserved.csv: those who are ``left_out``, and those whose demand is too large."""
+    priority = day.wishes.priority
+    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True)) | {
+        **day.too_large
+    }
+    too_large = f"the demand is more than the capacity of a vehicle, {day.instance.capacity:,}"
+    reasons = dict.fromkeys(day.too_large, too_large) | {**left_out}
+    return [
+        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, reasons[node])
+        for node in sorted(reasons)
+    ]
 
 
 def require_possible(rest: Rest, addresses: Addresses, limits: str) -> None:

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 # Seconds of processor time of the tasks per child. To start a child takes 1.5 to 2 s, mostly to import
 # PyTorch: at most a third of it.
 _WORTH = 6.0
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
 
 C = TypeVar("C", bound=tuple[Any, ...])
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class _Child:
         with theirs:
             self._process = start_group(
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
-                env={**os.environ, **_ENVIRONMENT},
+                env={**os.environ, **SINGLE_THREAD},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # errors of a task are in its result
                 pass_fds=[theirs.fileno()],

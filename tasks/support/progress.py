@@ -40,7 +40,7 @@ class ProgressReport:
     def pace(self) -> list[str]:
         """Rate, remaining time and note, if there are any."""
         number = f"{self.rate:,.0f}" if self.rate >= 100 else f"{self.rate:.3g}"
-        rate = f"{number} {self.unit}/s" if self.rate > 0 else ""
+        rate = f"{number} {self.unit}/s" if self.rate > 0 and self.unit != "s" else ""
         left = f"{duration(self.eta)} left" if self.rate > 0 and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]
 

@@ -30,7 +30,7 @@ from tests.support.solving import one_way_city, put_day, put_model
 Document = dict[str, Any]
 Change = Callable[[Document], object]
 ORDERS = [Order(customer=str(k), demand=2) for k in range(1, 9)]
-QUICK = SolveSpec(samples=2, hgs=False, polish="none", time_limit=60)
+QUICK = SolveSpec(samples=2, by="model", time_limit=60)
 VALUES = [
     *(None, True, -1, 0, 1, 2, 16, 41, 1.5, 10**9, 2**63, math.nan, math.inf, -math.inf, 1e308),
     *("", "x", "1", "small", "../../x", "a" * 5000, "\x1b[2J", "<img>", [], [1], {}, {"a": {"b": None}}),
@@ -190,7 +190,7 @@ def test_a_card_that_cannot_be_loaded_is_refused(
     assert "model.json" in refused
     assert fault in refused
     (places / "monday.csv").write_text("customer,demand\n1,2\n2,3\n")
-    arguments = ["--capacity", "9", "--samples", "2", "--no-hgs", "--model", str(folder)]
+    arguments = ["--capacity", "9", "--samples", "2", "--by", "model", "--model", str(folder)]
     capsys.readouterr()
     assert run(["solve", str(places / "monday.csv"), *arguments, "--out", str(places / "routes")]) == 2
     [line] = capsys.readouterr().err.splitlines()

@@ -96,7 +96,7 @@ def orders(desk: Place, case: Case) -> Act:
 
 def limits(desk: Place, case: Case) -> Act:
     file = desk.file(case.data, "day.csv")
-    spec = SolveSpec.model_validate({"polish": "pyvrp", **case.options})
+    spec = SolveSpec.model_validate({"by": "pyvrp", **case.options})
 
     def act() -> None:
         require_kept(spec)

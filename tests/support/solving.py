@@ -57,7 +57,7 @@ def day_plan(
     capacity: int | None = 20,
     *,
     city: str | None = "small",
-    model: str = "small",
+    model: str | None = "small",
     start: str | None = None,
     **spec: Any,
 ) -> Planned:

@@ -80,13 +80,15 @@ def test_rows_of_a_benchmark_are_of_them(place: Workplace) -> None:
 
 
 def test_a_day_is_routed_by_them(place: Workplace) -> None:
-    """Samples are drawn by the strategy, and the solver starts from the best of them."""
+    """The solver searches alone; the model alone draws samples by the strategy."""
     orders = place.folder / "day.csv"
     orders.write_text("customer,demand\n" + "".join(f"{k},{k % 5 + 1}\n" for k in range(1, 21)))
     out = place.folder / "routes"
-    asked = ["--capacity", "20", "--polish", "nearest", "--samples", "4", "--out", str(out)]
-    said = mcvrp(place, "solve", str(orders), *asked)
-    assert "the best of them improved by Nearest neighbour" in said
+    asked = ["--capacity", "20", "--samples", "4", "--out", str(out)]
+    said = mcvrp(place, "solve", str(orders), *asked, "--by", "nearest")
+    assert re.search("found by +Nearest neighbour", said)
+    said = mcvrp(place, "solve", str(orders), *asked, "--by", "model")
+    assert re.search("found by +model", said)
     assert '"strategy": "two"' in (out / "spec.json").read_text()
 
 

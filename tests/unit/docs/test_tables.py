@@ -146,7 +146,7 @@ def test_the_options() -> None:
 @pytest.mark.parametrize(("page", "command"), [("solve", "solve"), ("city", "city import"), ("ui", "ui")])
 def test_the_page_of_a_command_names_its_options(page: str, command: str) -> None:
     common = _named(section(COMMAND, "## Options of all commands"))
-    options = _options(dict(_leaves())[command]) - common - {"--hgs"}  # its page has --no-hgs
+    options = _options(dict(_leaves())[command]) - common
     assert options <= _named((DOCS / f"{page}.md").read_text())
 
 

@@ -227,7 +227,7 @@ def test_the_command_exports_solves_and_imports(
     monkeypatch.delenv("MCVRP_STORE", raising=False)
     Path("monday.csv").write_text("customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9)))
     assert run(["models", "export", "small@champion", "taken", "--store", store.uri]) == 0
-    solve = ["solve", "monday.csv", "--capacity", "9", "--samples", "2", "--no-hgs", "--json"]
+    solve = ["solve", "monday.csv", "--capacity", "9", "--samples", "2", "--by", "model", "--json"]
     capsys.readouterr()
     assert run([*solve, "--model", "taken"]) == 0
     solved = json.loads(capsys.readouterr().out)

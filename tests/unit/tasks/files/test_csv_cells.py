@@ -66,7 +66,7 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
     store, names = Store.open(tmp_path), Addresses(IDS)
     save_city(store, "town", CITY, names)
     orders = [Order(customer=name, demand=2) for name in IDS[1:]]
-    planned = plan_day(store, "town", "none", orders, 9, SolveSpec(samples=0, time_limit=0.1, hgs=False))
+    planned = plan_day(store, "town", None, orders, 9, SolveSpec(samples=0, time_limit=1))
     write_day(Place(store, "day"), solve_day(store, planned, 0.0))
     routes = store.get("day/routes.csv")
     assert harmless(routes)
@@ -147,4 +147,3 @@ def test_truth_is_no_number() -> None:
     ):
         with pytest.raises(ValueError, match="should be a valid"):
             make()
-    assert SolveSpec(hgs=True).hgs is True

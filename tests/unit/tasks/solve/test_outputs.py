@@ -36,7 +36,7 @@ MATHEMATICS = Addresses(tuple(f"$_{k}^$ {{" for k in range(41)))
 
 def solved(store: Store, city: str = "small", count: int = 15, **spec: Any) -> Solved:
     demands = {k: 1 + k % 7 for k in range(1, count + 1)}
-    return solved_day(store, demands, city=city, **{"samples": 4, "hgs": False, **spec})
+    return solved_day(store, demands, city=city, **{"samples": 4, "by": "model", **spec})
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) -> None:
-    result = solved_day(store, str(VRP), None, city=None, samples=0, time_limit=0.2)
+    result = solved_day(store, str(VRP), None, city=None, samples=0, time_limit=2)
     folder = Store.open(tmp_path)
     assert {address.rpartition("/")[2] for address in write_day(Place(folder), result)} == FILES | {
         "E-n22-k4.sol"
@@ -79,7 +79,7 @@ def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) ->
     assert parsed == (result.solution, result.summary.cost)
     readme = folder.get("README.md").decode()
     assert "`E-n22-k4.sol`" in readme
-    assert "HGS, without a model" in readme
+    assert "| found by | HGS |" in readme
     assert folder.get_json("spec.json")["model"] is None
 
 
@@ -178,7 +178,7 @@ def test_a_map_of_any_day(store: Store, place: Place, tmp_path: Path, city: str,
     names = (MATHEMATICS if city == "mathematics" else Addresses.numbered(40)).ids
     file = tmp_path / "$x_$.csv"
     file.write_text("customer,demand\n" + "".join(f"{names[k]},{1 + k % 7}\n" for k in range(1, count + 1)))
-    write_day(place, solved_day(store, str(file), city=city, samples=4, hgs=False))
+    write_day(place, solved_day(store, str(file), city=city, samples=4))
     assert place.store.get(place.path("map.png")).startswith(b"\x89PNG")
     assert place.store.size(place.path("map.png")) > 10_000
 
@@ -233,7 +233,7 @@ def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int
     put_day(store)
 
     def routed(other: Store) -> object:
-        result = solved(other, polish="none", time_limit=60.0)
+        result = solved(other, by="model", time_limit=60.0)
         place = Place(other, "solutions/monday")
         require_free(place, result.planned, overwrite=False)
         write_day(place, result)

@@ -82,7 +82,7 @@ def test_an_invalid_start_is_refused(tmp_path: Path, text: str, message: str) ->
 def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -> None:
     store = Store.open(tmp_path / "store")
     put_day(store)
-    spec: dict[str, Any] = {"samples": samples, "hgs": False, "time_limit": 0.1, "polish": "hgs"}
+    spec: dict[str, Any] = {"samples": samples, "time_limit": 1}
     yesterday, today = (dict.fromkeys(range(first, first + 15), 3) for first in (1, 4))
     write_day(Place(Store.open(tmp_path / "yesterday")), solved_day(store, yesterday, **spec))
     routes = str(tmp_path / "yesterday" / "routes.csv")

@@ -67,7 +67,7 @@ def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:
 
 
 def test_only_polished_samples_are_sampled_hotter() -> None:
-    """In the row of the benchmark, and on a day with local search."""
+    """In the row of the benchmark, and on a day."""
     row = all_methods()["fm-ls"].decoder
     assert row
     for hotter, expected in ((None, 0.7), (1.5, 1.5)):
@@ -78,8 +78,6 @@ def test_only_polished_samples_are_sampled_hotter() -> None:
         assert polished.solver.strategy == Nucleus(0.8, temperature=expected)
         day = SolveSpec(temperature=0.7, polish_temperature=hotter)
         assert day.decoding.temperature == expected
-        others = (day.model_copy(update={"polish": polish}) for polish in ("none", "hgs", "pyvrp"))
-        assert {other.decoding.temperature for other in others} == {0.7}
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,0 +1,193 @@
+"""Portfolio that routes a day: searches and a model side by side, on all cores, until the time limit.
+
+Each member is a program of its own, so that it can be ended at any moment. The cheapest routes win, whichever
+member finds them; the savings routes are there at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+
+from mcvrp.model.canonical_form import canonical
+from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibility
+from mcvrp.tasks.solve.limits import limits_text
+from mcvrp.tasks.solve.member import Found, Member
+from mcvrp.tasks.solvers.solver import Limits, SolverFailed
+from mcvrp.tasks.support.pool import SINGLE_THREAD
+from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.text import length_text
+
+SAVINGS, EARLIER = "savings", "the earlier routes"
+_LEAST_SHARE = 0.5  # of the time limit for the search, however long the start-up took
+_WAITED = 30.0  # seconds beyond the time limit for the first routes, which a busy machine may need
+_MARGIN = 0.1  # seconds before the end at which members finish their last slice
+_LOOK_SECONDS = 0.2  # between two looks at the clock
+_PATIENCE, _PATIENCE_A_CUSTOMER = 3.0, 0.04  # see `Portfolio._settled`
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The best routes of one member, and when they were found."""
+
+    by: str
+    cost: float  # in the city's unit
+    routes: int
+    seconds: float  # since the search began
+    samples: int = 0  # of a model
+    best_sample: float | None = None  # cost of the best of them, before local search
+    device: str = "1 CPU core"
+
+
+@dataclass
+class Portfolio:
+    """Search for the cheapest routes of a day within its limits.
+
+    ``time_limit`` is wall-clock time from ``began``, by `time.monotonic`. The search ends before if nothing
+    has improved for long, unless it is ``patient``.
+    """
+
+    city: City
+    instance: Instance
+    limits: Limits
+    time_limit: float
+    began: float
+    patient: bool = False
+    solution: Solution | None = None  # the cheapest within the limits
+    findings: dict[str, Finding] = field(default_factory=dict)  # by member
+    failures: list[str] = field(default_factory=list)  # of members, one sentence each
+    silent: list[str] = field(default_factory=list)  # members that have found no routes so far
+    interrupted: bool = False
+    seconds: float = 0.0  # of the search
+    _start: float = field(default_factory=time.monotonic)
+    _least: float = float("inf")
+    _first: float = float("inf")
+    _answered: float | None = None  # seconds of the search at the first answer of a member
+    _improved: float = 0.0  # and at the last improvement
+
+    @property
+    def start_up(self) -> float:
+        """Seconds before the search began."""
+        return self._start - self.began
+
+    def take(self, found: Found) -> None:
+        """Take what a member has found; routes that break a limit or are infeasible are left out."""
+        solution = found.solution
+        if infeasibility(self.instance, solution) or self.limits.broken(self.city, solution):
+            return
+        price, now, best = cost(self.city, solution), self._elapsed(), self.findings.get(found.by)
+        if best and best.cost <= price:
+            finding = replace(best, samples=found.samples, best_sample=found.sampled, device=found.device)
+        else:
+            finding = Finding(
+                found.by, price, len(solution.routes), now, found.samples, found.sampled, found.device
+            )
+        self.findings[found.by] = finding
+        if price < self._least:
+            self._first = price if self.solution is None else self._first
+            self.solution, self._least, self._improved = canonical(self.city, solution), price, now
+
+    def search(self, members: Sequence[Member], label: str) -> Solution:
+        """Return the cheapest routes; SolverFailed if none within the limits are found in time.
+
+        Ctrl-C ends the search and leaves the best so far; without any it is raised.
+        """
+        span = max(self.time_limit - self.start_up, self.time_limit * _LEAST_SHARE)
+        until = time.monotonic() + span
+        with contextlib.ExitStack() as stack:
+            running: dict[Connection, Member] = {}
+            progress = stack.enter_context(Progress(label, max(1, round(span)), "s"))
+            try:
+                running |= {stack.enter_context(_process()): member for member in members}
+                for connection, member in running.items():
+                    with contextlib.suppress(OSError):  # its end is seen below
+                        connection.send_bytes(pickle.dumps((member, until - min(_MARGIN, span / 4))))
+                while running and not self._settled(until):
+                    self._receive(running, until)
+                    progress.update(min(int(self._elapsed()), progress.total), self._note())
+            except KeyboardInterrupt:
+                if self.solution is None:
+                    raise
+                self.interrupted = True
+        self.seconds = self._elapsed()
+        self.silent = [member.label for member in running.values() if member.label not in self.findings]
+        if self.solution is None:
+            raise SolverFailed(self._no_routes())
+        return self.solution
+
+    def _receive(self, running: dict[Connection, Member], until: float) -> None:
+        """Take what the ``running`` members send in the next moment; those that have ended are removed."""
+        for connection in wait(list(running), min(_LOOK_SECONDS, abs(until - time.monotonic()))):
+            assert isinstance(connection, Connection)
+            try:
+                message = pickle.loads(connection.recv_bytes())  # noqa: S301  # of our own process
+            except (EOFError, OSError):
+                message = SolverFailed("its process was killed, possibly because memory ran out")
+            if isinstance(message, Found):
+                self._answered = self._elapsed() if self._answered is None else self._answered
+                self.take(message)
+                continue
+            label = running.pop(connection).label
+            if message is not None:
+                self.failures.append(f"{label}: {message}")
+
+    def _settled(self, until: float) -> bool:
+        """Return whether the time is up, or nothing has improved for long.
+
+        That is, for 0.04 s per customer, and three times as long as from the first answer of a member to the
+        last improvement.
+        """
+        late = time.monotonic() - until
+        if late >= 0:
+            return self.solution is not None or bool(self.limits.given) or late >= _WAITED
+        if self.patient or self.solution is None or self._answered is None:
+            return False
+        searched = max(0.0, self._improved - self._answered)
+        patience = max(_PATIENCE * searched, _PATIENCE_A_CUSTOMER * self.instance.n)
+        return self._elapsed() > max(self._improved, self._answered) + patience
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+    def _note(self) -> str:
+        if self.solution is None:
+            return "no routes within the limits yet"
+        text = f"best {length_text(self._least, self.city.unit)}"
+        return f"{text} ({gap(self._least, self._first):+.2f} % since the first)" if self._first else text
+
+    def _no_routes(self) -> str:
+        reasons = f" ({'; '.join(self.failures)})" if self.failures else ""
+        if not self.limits.given:
+            return f"no routes were found in {self.time_limit:g} s{reasons}: increase --time-limit"
+        return (
+            f"no routes within {limits_text(self.limits)} were found in {self.time_limit:g} s{reasons}: "
+            "increase --time-limit or the limit"
+        )
+
+
+@contextlib.contextmanager
+def _process() -> Iterator[Connection]:
+    """Start a process of `tasks.solve.member`, which is killed at the end."""
+    ours, theirs = Pipe()
+    with theirs:
+        process = start_group(
+            [sys.executable, "-m", "mcvrp.tasks.solve.member", str(theirs.fileno())],
+            env={**os.environ, **SINGLE_THREAD},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # errors are sent
+            pass_fds=[theirs.fileno()],
+        )
+    try:
+        with ours:
+            yield ours
+    finally:
+        stop_group(process, grace=0.0)

@@ -1,0 +1,200 @@
+"""The portfolio: the cheapest routes of all members, in time, whatever happens to a member."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from mcvrp.model.decoding import Sampling, decode
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.storage.models.models import load_model
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.member import Found, ModelMember, SearchMember
+from mcvrp.tasks.solve.portfolio import Portfolio
+from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solvers.local_search import random_solution
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
+from mcvrp.tasks.support.machine import local_cores
+from tests.support.solving import CITY, one_way_city, put_day, solved_day
+
+RNG = np.random.default_rng(0)
+DAY = Instance(CITY.city_id, np.arange(1, 21), RNG.integers(1, 9, 20), 20)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A member whose answers are given: each after some seconds, or the error that ends it."""
+
+    label: str
+    script: tuple[tuple[float, Solution | Exception | int], ...]
+
+    def found(self, until: float) -> Iterator[Found]:
+        for seconds, answer in self.script:
+            time.sleep(seconds)
+            if isinstance(answer, Solution):
+                yield Found(self.label, answer)
+            elif isinstance(answer, int):
+                os.kill(os.getpid(), answer)
+            else:
+                raise answer
+
+
+def portfolio(seconds: float = 30.0, limits: Limits = NO_LIMITS, **options: Any) -> Portfolio:
+    return Portfolio(CITY, DAY, limits, seconds, time.monotonic(), **options)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99)), min_size=1, max_size=9))
+def test_the_cheapest_of_all_answers_wins(answers: list[tuple[int, int]]) -> None:
+    """Of any member, in any order, and those of the request itself."""
+    search = portfolio()
+    drawn = [(f"member {k}", random_solution(DAY, seed)) for k, seed in answers]
+    for label, solution in drawn:
+        search.take(Found(label, solution))
+    best = min(cost(CITY, solution) for _, solution in drawn)
+    assert search.solution is not None
+    assert cost(CITY, search.solution) == best
+    for label, finding in search.findings.items():
+        assert finding.cost == min(cost(CITY, each) for by, each in drawn if by == label)
+
+
+def test_infeasible_answers_are_left_out() -> None:
+    search = portfolio(limits=Limits(fleet=5))
+    for wrong in (
+        Solution(((1, 2),)),
+        Solution((tuple(range(1, 21)),)),
+        Solution.of([k] for k in range(1, 21)),
+    ):
+        search.take(Found("member", wrong))
+    assert (search.solution, search.findings) == (None, {})
+
+
+def test_members_that_fail_or_die_do_not_end_the_others() -> None:
+    good = random_solution(DAY, 1)
+    members = [
+        Scripted("failing", ((0.0, SolverFailed("gave up")),)),
+        Scripted("killed", ((0.0, signal.SIGKILL),)),
+        Scripted("good", ((0.0, good),)),
+    ]
+    search = portfolio()
+    assert search.search(members, "a day").in_order == good.in_order
+    assert search.seconds < 25
+    failures = sorted(search.failures)
+    assert failures == ["failing: gave up", failures[1]]
+    assert failures[1].startswith("killed: its process was killed")
+    assert search.silent == []
+
+
+def test_without_an_answer_the_reasons_are_named() -> None:
+    with pytest.raises(SolverFailed, match=r"no routes were found in 30 s \(one: gave up\): increase"):
+        portfolio().search([Scripted("one", ((0.0, SolverFailed("gave up")),))], "a day")
+
+
+def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
+    """0.04 s per customer after the last improvement; a patient one, or one without routes, at the limit."""
+    first, later = sorted((random_solution(DAY, k) for k in (1, 2)), key=lambda each: -cost(CITY, each))
+    searching = Scripted("one", ((0.0, first), (0.3, later), (60.0, first)))
+    search = portfolio()
+    assert (
+        search.search([searching, Scripted("silent", ((60.0, first),))], "a day").in_order == later.in_order
+    )
+    assert search.seconds < 25
+    assert search.silent == ["silent"]
+    patient = portfolio(4.0, patient=True)
+    patient.search([Scripted("one", ((0.0, first), (60.0, first)))], "a day")
+    assert patient.seconds >= 3.5
+    late = portfolio(1.0)
+    assert late.search([Scripted("one", ((3.0, first), (60.0, first)))], "a day").in_order == first.in_order
+    assert late.seconds >= 3.0
+    with pytest.raises(SolverFailed, match=r"no routes within --fleet 9 were found in 1 s: increase"):
+        portfolio(1.0, Limits(fleet=9)).search([Scripted("one", ((60.0, first),))], "a day")
+
+
+def test_ctrl_c_leaves_the_best_so_far() -> None:
+    """And no process; before there are any routes, it is what it is elsewhere."""
+    good = random_solution(DAY, 1)
+    member = Scripted("one", ((0.0, good), (60.0, good)))
+    for search in (portfolio(patient=True), portfolio(patient=True)):
+        pressed = threading.Timer(6.0, signal.raise_signal, (signal.SIGINT,))
+        pressed.start()
+        search.search([member], "a day")
+        assert search.interrupted
+        assert search.seconds < 29
+    pressed = threading.Timer(1.0, signal.raise_signal, (signal.SIGINT,))
+    pressed.start()
+    with pytest.raises(KeyboardInterrupt):
+        portfolio().search([Scripted("one", ((60.0, good),))], "a day")
+
+
+@pytest.mark.parametrize("city", [CITY, one_way_city()])
+@pytest.mark.parametrize("solver", ["hgs", "pyvrp"])
+def test_a_search_in_slices_improves(city: City, solver: str) -> None:
+    """Each answer is cheaper than the one before and than the starts, in the numbers of the whole city."""
+    if solver == "hgs" and not city.symmetric:
+        return
+    ids = np.arange(3, 33)
+    day = Instance(city.city_id, ids, np.full(30, 3), 20)  # type: ignore[arg-type]
+    start = random_solution(day, 3)
+    member = SearchMember.of(SOLVERS[solver], city, day, NO_LIMITS, 1)
+    answers = list(member.found(time.monotonic() + 1.0))
+    prices = [cost(city, each.solution) for each in answers]
+    assert prices == sorted(prices, reverse=True)
+    assert all(infeasibility(day, each.solution) is None for each in answers)
+    started = SearchMember.of(SOLVERS[solver], city, day, NO_LIMITS, 1, starts=(answers[-1].solution, start))
+    assert all(cost(city, each.solution) < prices[-1] for each in started.found(time.monotonic() + 0.2))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    return store
+
+
+def model_member(store: Store, **spec: Any) -> ModelMember:
+    return ModelMember("model", store, "small", 1, CITY, DAY, SolveSpec(**spec), 1000)
+
+
+def test_a_model_sends_its_samples_after_local_search(store: Store) -> None:
+    """With enough time, the samples are those of one batch; local search improves them a lot."""
+    answers = list(model_member(store, samples=20, seed=3, p=0.7).found(time.monotonic() + 120))
+    network, _ = load_model(store, "small")
+    (together,) = decode(network, CITY, [DAY], strategy=Sampling(0.7), samples=20, rotations=1000, seed=3)
+    last = answers[-1]
+    assert last.samples == 20
+    assert last.sampled == pytest.approx(together.costs.min())
+    assert cost(CITY, last.solution) < 0.8 * together.costs.min()
+    again = list(model_member(store, samples=20, seed=3, p=0.7, threads=1).found(time.monotonic() + 120))
+    assert again[-1].solution == last.solution
+
+
+def test_the_time_ends_decoding(store: Store) -> None:
+    last = list(model_member(store, samples=100_000).found(time.monotonic() + 6.0))[-1]
+    assert 4 <= last.samples < 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from(["auto", "model", "hgs", "pyvrp"]))
+def test_the_cheapest_routes_are_written_whoever_found_them(store: Store, seed: int, n: int, by: str) -> None:
+    rng = np.random.default_rng(seed)
+    orders = {int(k): int(rng.integers(1, 9)) for k in rng.permutation(40)[:n] + 1}
+    solved = solved_day(store, orders, 12, by=by, samples=2, time_limit=1.0, seed=seed)
+    summary, day = solved.summary, solved.planned.day.instance
+    assert infeasibility(day, solved.solution) is None
+    assert summary.cost == cost(CITY, solved.solution) == min(each.cost for each in summary.findings)
+
+
+def test_all_cores_search_unless_told_otherwise() -> None:
+    assert (SolveSpec().cores, SolveSpec(threads=3).cores) == (local_cores(), 3)
