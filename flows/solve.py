@@ -54,6 +54,13 @@ Solve = Annotated[SolveSpec, shown("Solve", "Who searches, version, samples, tim
 Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]
+Keep = Annotated[
+    str | None,
+    shown(
+        "Keep",
+        "Decided routes, or their first stops: a file in the store with columns as routes.csv, and kept",
+    ),
+]
 Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]
 _DEFAULT = SolveSpec()
 
@@ -70,6 +77,7 @@ def solve(
     capacity: Capacity = None,
     solve: Solve = _DEFAULT,
     start: Start = None,
+    keep: Keep = None,
     unrounded: Unrounded = False,
     store: StoreUri = None,
 ) -> SolveSummary:
@@ -81,7 +89,9 @@ def solve(
     began, opened = time.monotonic(), open_store(store)
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
-        planned = plan_day(opened, city, model, orders, capacity, solve, unrounded=unrounded, start=start)
+        planned = plan_day(
+            opened, city, model, orders, capacity, solve, unrounded=unrounded, start=start, keep=keep
+        )
         place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")

@@ -57,6 +57,7 @@ def solve_readme(solved: Solved) -> str:
         routes=route_table(solved),
         in_degrees=solved.planned.addresses.lonlat is not None,
         sol=sol_name(solved.planned),
+        drop=solved.planned.spec.drop,
     )
 
 
@@ -93,6 +94,9 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         "cost": length_text(summary.cost, unit),
         "found by": summary.found_by,
     }
+    if left_out := summary.unserved:
+        demand = sum(each.demand for each in left_out)
+        figures["left out"] = f"{len(left_out):,} other customers, total demand {demand:,}"
     for finding in summary.findings:
         figures[finding.by] = _finding_text(finding, summary)
     if best := summary.best_known:

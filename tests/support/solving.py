@@ -59,6 +59,7 @@ def day_plan(
     city: str | None = "small",
     model: str | None = "small",
     start: str | None = None,
+    keep: str | None = None,
     **spec: Any,
 ) -> Planned:
     """Return the plan of a day: a file, or demands by the number of the customer in the city."""
@@ -67,7 +68,8 @@ def day_plan(
     else:
         ids = stored_city(store, city or "").addresses.ids
         orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
-    return plan_day(store, city, model, orders, capacity, SolveSpec.model_validate(spec), start=start)
+    checked = SolveSpec.model_validate(spec)
+    return plan_day(store, city, model, orders, capacity, checked, start=start, keep=keep)
 
 
 def solved_day(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mcvrp.model.errors import McvrpError
@@ -13,12 +14,13 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.kept import Begun, Kept, Rest, read_kept, rest_of
+from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.unserved import most_served
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.searches import scaled_costs
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed, route_lengths
 from tests.support.optimum import best_cost
-from tests.support.solving import CITY, one_way_city
+from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_day
 
 CITIES = (CITY, one_way_city())
 NAMES = Addresses.numbered(CITY.customers)
@@ -171,3 +173,57 @@ def test_the_first_stops_are_served_before_others() -> None:
     assert len(served.left_out) == served.bound == 2
     assert not {1, 2, 3, 8} & served.left_out.keys()
     assert sorted(route[: 2 - (3 in route)] for route in routes) == [(2, 1), (3,)]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    return store
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path, marked: bool) -> None:
+    """From routes.csv: first stops and whole routes stay; the model is not asked about begun ones."""
+    spec: dict[str, Any] = {"time_limit": 2.0, "samples": 4}
+    earlier = solved_day(store, dict.fromkeys(range(1, 16), 3), 18, **spec)
+    write_day(Place(Store.open(tmp_path)), earlier)
+    routes, begun = earlier.solution.routes, earlier.solution.routes[1][:2]
+    frame = pd.read_csv(tmp_path / "routes.csv").query("route < 3")
+    if marked:
+        frame["kept"] = ["yes" if row.route == 1 or row.stop < 3 else "" for row in frame.itertuples()]
+    frame.to_csv(tmp_path / "keep.csv", index=False)
+    more = dict.fromkeys(range(1, 21), 3)
+    limits: dict[str, Any] = {"fleet": 4, "longest_route": 99.0}
+    result = solved_day(store, more, 18, keep=str(tmp_path / "keep.csv"), **spec, **limits)
+    assert infeasibility(result.planned.day.instance, result.solution) is None
+    assert result.solution.routes[0] == routes[0]
+    if marked:
+        assert any(route[:2] == begun for route in result.solution.routes)
+    else:
+        assert result.solution.routes[1] == routes[1]
+    assert len(result.solution.routes) <= 4
+    summary, whole = result.summary, Solution(routes[: 1 if marked else 2])
+    assert summary.cost == pytest.approx(summary.findings[0].cost) == cost(CITY, result.solution)
+    assert (
+        f"keep.csv keeps {len(whole.routes)} whole routes and the first stops of {marked:d} more"
+        in summary.notes
+    )
+    assert ("the model was not used: it does not continue routes that have begun" in summary.notes) == marked
+    assert (summary.findings[0].routes, summary.unserved) == (len(result.solution.routes), ())
+
+
+def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\nb,1,6,1\n")
+    result = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"))
+    assert result.solution.routes == ((5, 4), (6,))
+    assert result.summary.found_by == "the kept routes"
+
+
+@pytest.mark.parametrize("by", ["hgs", "model"])
+def test_who_cannot_continue_begun_routes_is_refused(store: Store, tmp_path: Path, by: str) -> None:
+    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,\n")
+    with pytest.raises(
+        McvrpError, match=f"--by {by} does not continue routes that have begun: use --by auto"
+    ):
+        day_plan(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"), by=by)

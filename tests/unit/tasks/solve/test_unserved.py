@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.model.problem import City, Instance, infeasibility
-from mcvrp.storage.cities import Addresses
+from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text
+from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
 from mcvrp.tasks.solvers.most_served import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support.optimum import best_cost
-from tests.support.solving import CITY, one_way_city
+from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_day
 
 NAMES = Addresses.numbered(CITY.customers)
 
@@ -149,3 +156,90 @@ def test_what_was_not_proved_is_not_claimed() -> None:
     message = str(infeasible(rest, served, rest.addresses, "--fleet 1 and --longest-route 39"))
     assert message.startswith("no routes within --fleet 1 and --longest-route 39 were found; without '")
     assert "there are some, and with fewer left out none were found: allow more" in message
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    return store
+
+
+def monday(folder: Path, rows: str) -> str:
+    (folder / "monday.csv").write_text(f"customer,demand,priority\n{rows}")
+    return str(folder / "monday.csv")
+
+
+def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> None:
+    """Routes of the others; the file of those left out is replaced, and removed without the option."""
+    rows = "".join(f"{k},6,{k % 4}\n" for k in range(1, 8)) + "8,19,9\n1,1,7\n"
+    orders, place = monday(tmp_path, rows), Place(Store.open(tmp_path / "out"))
+    result = solved_day(store, orders, 18, drop=True, fleet=2, time_limit=1.0, samples=0)
+    served = {node for route in result.solution.routes for node in route}
+    assert served == {1, 2, 3, 6, 7}  # customer 1 has an order of 7
+    assert infeasibility(result.planned.day.instance, result.solution) is None
+    assert [each.customer for each in result.summary.unserved] == ["4", "5", "8"]
+    assert (result.summary.customers, result.summary.demand) == (5, 31)
+    write_day(place, result)
+    table = pd.read_csv(tmp_path / "out" / "unserved.csv")
+    assert table.to_dict("split")["data"] == [
+        [8, 19, 9.0, "the demand is more than the capacity of a vehicle, 18"],
+        [5, 6, 1.0, "no room within --fleet 2"],
+        [4, 6, 0.0, "no room within --fleet 2"],
+    ]
+    assert "| left out | 3 other customers, total demand 31 |" in (tmp_path / "out" / "README.md").read_text()
+    assert result.summary.notes[-1].startswith(
+        "3 customers were left out (unserved.csv has the reasons): '4', '5'"
+    )
+    write_day(place, solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
+    assert not (tmp_path / "out" / "unserved.csv").exists()
+
+
+def test_nobody_is_left_out_without_need(store: Store) -> None:
+    result = solved_day(store, {1: 3, 2: 3}, 18, drop=True, fleet=2, time_limit=1.0, samples=0)
+    assert result.summary.unserved == ()
+    free = solved_day(store, {1: 3, 2: 3}, 18, drop=True, time_limit=1.0, samples=0)
+    assert free.solution == result.solution
+    with pytest.raises(
+        McvrpError, match="satisfy --longest-route 0.001: .*, not even for one customer: allow more"
+    ):
+        solved_day(store, {1: 3, 2: 3}, 18, drop=True, longest_route=1e-3, time_limit=1.0)
+
+
+@pytest.mark.parametrize("by", ["auto", "hgs"])
+def test_a_search_without_routes_names_who_makes_it_so(store: Store, by: str) -> None:
+    """The round trips to the two farthest customers fit, those of all customers in two routes do not."""
+    trips = 2 * CITY.costs(np.arange(9))[0, 1:]
+    limits = {"fleet": 2, "longest_route": float(trips.max()), "by": by, "samples": 0, "time_limit": 1.0}
+    day = day_plan(store, dict.fromkeys(range(1, 9), 1), 18, **limits)
+    with pytest.raises(
+        McvrpError, match=r"no routes within --fleet 2 and .* were found; without '\d+'.* there are"
+    ):
+        solve_day(store, day, time.monotonic())
+    served = solve_day(
+        store, day_plan(store, dict.fromkeys(range(1, 9), 1), 18, drop=True, **limits), time.monotonic()
+    )
+    assert served.summary.unserved
+    assert day.rest.limits.broken(CITY, served.solution) is None
+
+
+def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
+    """Both orders of a customer, by the column or else the option; in any portfolio."""
+    store, ids = Store.open(tmp_path), Addresses(("Depot", "West", "East"))
+    city = City(np.array([[0.0, 0], [-600, 0], [600, 0]]), origin=(-600, -600), scale=1200.0, unit="s")
+    save_city(store, "two", city, ids)
+    (tmp_path / "day.csv").write_text("customer,demand,service\nWest,1,100\nEast,1,\nEast,1,40\n")
+
+    for shift, count, longest in ((2600.0, 1, 2600), (2599.0, 2, 1300)):
+        spec: dict[str, Any] = {"shift": shift, "service": 60, "time_limit": 1.0}
+        result = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, **spec)
+        assert len(result.solution.routes) == count
+        assert (
+            f"the routes satisfy --shift {shift:g}; the longest is {longest:,} s with its stops"
+            in result.summary.notes
+        )
+        assert not any("ignored" in note for note in result.summary.notes)
+    with pytest.raises(
+        McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s; without"
+    ):
+        solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, shift=1250.0)
