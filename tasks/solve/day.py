@@ -199,9 +199,12 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
     instance, limits = rest.instance or planned.day.instance, rest.limits if rest.instance else NO_LIMITS
     patient = patient or spec.by == MODEL
     portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
-    for found in _first_routes(planned, rest):
+    first = list(_first_routes(planned, rest))
+    for found in first:
         portfolio.take(found)
-    members = _members(store, planned, rest) if rest.instance and instance.n > 1 else []
+    # one route, or all at one place: nothing to search for
+    trivial = bool(portfolio.solution) and (instance.n == 1 or cost(rest.city, first[0].solution) == 0)
+    members = [] if trivial or rest.instance is None else _members(store, planned, rest)
     solution = _found(planned, rest, portfolio, members)
     routes = rest.day(solution if rest.instance else NO_ROUTES)
     day = replace(planned.day, instance=_served(planned.day.instance, left_out))
@@ -223,8 +226,9 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
     if rest.instance is None:
         yield Found(KEPT, rest.day(NO_ROUTES))
         return
-    if planned.spec.by == AUTO or rest.instance.n == 1:  # one customer has one route
-        yield Found(SAVINGS, savings(rest.city, rest.instance, planned.spec.seed, 1)[0])
+    (built,) = savings(rest.city, rest.instance, planned.spec.seed, 1)
+    if planned.spec.by == AUTO or rest.instance.n == 1 or cost(rest.city, built) == 0:
+        yield Found(SAVINGS, built)
     if planned.start:
         yield Found(EARLIER, rest.contracted(planned.start.solution))
     if rest.start:
@@ -250,15 +254,17 @@ def _members(store: Store, planned: Planned, rest: Rest) -> list[Member]:
     """Return who searches: the model if there is one, and a search on each core that is left."""
     spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
     assert instance is not None
-    entry = SOLVERS[usual_search(city) if spec.by in (AUTO, MODEL) else spec.by]
+    solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     starts = tuple(found.solution for found in _first_routes(planned, rest) if found.by != SAVINGS)
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
-    member = partial(SearchMember.of, entry, city, instance, rest.limits)
+    member = partial(SearchMember.of, solver, city, instance, spec, limits=rest.limits)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
     if card is None or rest.parts is not None:  # a model does not continue routes that have begun
         return list(searches)
     label = f"model {card.name} version {card.version}"
-    then = member(spec.seed + cores, label=f"{entry.label} from samples") if spec.by == AUTO else None
+    then = (
+        member(spec.seed + cores, label=f"{SOLVERS[solver].label} from samples") if spec.by == AUTO else None
+    )
     at, name = (planned.folder, None) if planned.folder else (store, card.name)
     rotations = spec.rotations if card.rotation_trained else 1
     model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)

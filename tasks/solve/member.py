@@ -7,6 +7,7 @@ torch unless it decodes a model.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
 import sys
@@ -21,8 +22,8 @@ import numpy as np
 
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.solvers.budgets import tuned
-from mcvrp.tasks.solvers.registry import SolverEntry
+from mcvrp.tasks.solvers.budgets import tuned_budget
+from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class SearchMember:
     city: City  # of the day's nodes: all of a large city's costs would take seconds to send
     instance: Instance  # of that city
     nodes: tuple[int, ...]  # numbers of its nodes in the whole city, in which solutions are given
+    options: dict[str, Any]  # settings of the solver, and the limits
     limits: Limits
     seed: int
     label: str
@@ -76,17 +78,31 @@ class SearchMember:
 
     @classmethod
     def of(
-        cls, entry: SolverEntry, city: City, instance: Instance, limits: Limits, seed: int, **more: Any
+        cls,
+        solver: str,
+        city: City,
+        instance: Instance,
+        spec: SolveSpec,
+        seed: int,
+        *,
+        limits: Limits | None = None,
+        **more: Any,
     ) -> SearchMember:
-        """Return the member that solves ``instance`` of ``city``; ``more``: its label and starts."""
+        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts.
+
+        ``limits`` are those of ``spec`` by default.
+        """
         nodes = instance.nodes
         matrix = None if city.matrix is None else city.costs(nodes)
         small = City.framed(city.xy[nodes], matrix, unit=city.unit)
         day = Instance(small.city_id, np.arange(1, len(nodes)), instance.demands, instance.capacity)  # type: ignore[arg-type]
+        limits = spec.limits if limits is None else limits
         if limits.service:
             service = {k: limits.service.get(node, 0.0) for k, node in enumerate(nodes.tolist())}
             limits = replace(limits, service=service)
-        return cls(entry, small, day, tuple(nodes.tolist()), limits, seed, **{"label": entry.label} | more)
+        entry, settings = SOLVERS[solver], tuned_budget(solver, instance.n, spec.time_limit)
+        options, more = settings.options() | limits.given, {"label": entry.label} | more
+        return cls(entry, small, day, tuple(nodes.tolist()), options, limits, seed, **more)
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
@@ -94,7 +110,6 @@ class SearchMember:
         given = [Solution.of([number[k] for k in route] for route in each.routes) for each in self.starts]
         archive = {solution.in_order: self._rank(solution) for solution in given}
         whole, share = max(until - time.monotonic(), _LEAST_SECONDS), 1.0
-        options = tuned(self.entry, self.instance.n, whole) | self.limits.given
         seconds = _FIRST_SLICE + _SLICE_A_CUSTOMER * self.instance.n
         for k in count():
             span = min(seconds, whole * _LARGEST_SHARE, (until - time.monotonic()) * share)
@@ -104,7 +119,7 @@ class SearchMember:
             starts = sorted(archive, key=archive.__getitem__)
             before, failure = min(archive.values(), default=_NOTHING), None
             try:
-                solution = self._slice(options | {"time_limit": max(span, _LEAST_SECONDS)}, k, starts)
+                solution = self._slice(self.options | {"time_limit": max(span, _LEAST_SECONDS)}, k, starts)
                 archive[solution] = self._rank(solution)
             except SolverFailed as error:
                 failure = error
@@ -150,7 +165,8 @@ class ModelMember:
         yield from self._samples(self._network(), until_polished, improved)
         if self.then and improved:
             best = sorted(improved, key=improved.__getitem__)[: self.then.entry.starts]
-            yield from replace(self.then, starts=(*best, *self.then.starts)).found(until)
+            with contextlib.suppress(SolverFailed):  # the samples are there
+                yield from replace(self.then, starts=(*best, *self.then.starts)).found(until)
 
     def _network(self) -> FmMcvrp:
         import torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,6 +13,8 @@ import hybgensea
 import numpy as np
 
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
+from mcvrp.tasks.solvers.budgets import settings_text
+from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.searches import (
     SCALED,
     LimitedSearch,
@@ -27,6 +30,7 @@ _NO_LIMIT = 2**31 - 1  # iterations without improvement, with a time limit
 # For orders that are hard to pack: minimum of iterations without improvement; iterations between two updates
 # of the penalties (default 100); vehicles beyond those of a packing.
 _HARD_ITERATIONS, _HARD_PRICES, _SPARE_VEHICLES = 1000, 20, 3
+_LEAST_SECONDS = 1e-6  # limit of a run whose savings solutions took all its time: HGS-CVRP takes 0 as none
 _EPSILON = 1e-5  # MY_EPSILON of HGS-CVRP: its tolerance of the route limit
 
 
@@ -44,7 +48,7 @@ class HGS(LimitedSearch):
 
     Parameters
     ----------
-    time_limit, iterations
+    time_limit, iterations, tuned
         As in `LimitedSearch`. A run with a time limit does not restart.
     fleet
         Maximum number of vehicles: "default" is HGS-CVRP's ceil(1.3 total demand / capacity) + 3, or more
@@ -57,21 +61,28 @@ class HGS(LimitedSearch):
         random solutions: at n = 20 that is most of its time, and far fewer are sufficient.
     granular
         Number of nearest neighbours in local search (Vidal's granular search, 20 by default).
+    elite
+        Number of solutions that survive by their cost alone (Vidal's nbElite, 4 by default).
+    savings
+        Number of savings solutions (`tasks.solvers.savings`) in the first population, after ``starts``; none
+        by default. Their seconds count to the time limit.
     """
 
     fleet: Literal["default"] | int = "default"
     population: int | None = None
     granular: int | None = None
+    elite: int | None = None
+    savings: int | None = None
     label: ClassVar[str] = "HGS"
+    solver: ClassVar[str] = "hgs"
     costs: ClassVar[Costs] = "symmetric"
     version: ClassVar[str] = f"hybgensea {version('hybgensea')}"
 
     @property
     def configuration(self) -> str:
         """Budget, fleet and scale in one line."""
-        settings = (("population", self.population), ("neighbours", self.granular))
-        more = "".join(f", {name} {value}" for name, value in settings if value is not None)
-        return f"HGS-CVRP, {self.settings}{more}, {SCALED}"
+        settings = settings_text(self.population, self.granular, self.elite, self.savings)
+        return f"HGS-CVRP, {self.settings}{settings}, {SCALED}"
 
     def _solution(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:
         """Return the best solution of one run, or of a second, longer one if the first has no answer.
@@ -103,8 +114,12 @@ class HGS(LimitedSearch):
     def _run(
         self, city: City, instance: Instance, seed: int, fleet: int, starts: Sequence[Solution], *, hard: bool
     ) -> Solution:
+        began = time.thread_time()
+        built = savings(city, instance, seed, self.savings) if self.savings else []
+        if built and self.fleet == "default":  # a start that fits is an answer, however short the time is
+            fleet = max(fleet, min(len(solution.routes) for solution in built))
         options = self._options(hard) | {
-            "initial_solutions": self._initial_solutions(instance, fleet, starts),
+            "initial_solutions": self._initial_solutions(instance, fleet, [*starts, *built]),
             "num_vehicles": fleet,
             "seed": seed % 2**31,  # an int of C
         }
@@ -117,6 +132,8 @@ class HGS(LimitedSearch):
             options["service_times"] = [service.get(node, 0.0) * factor for node in instance.nodes.tolist()]
         demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
         x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
+        if self.time_limit is not None:
+            options["timeLimit"] = max(self.time_limit - (time.thread_time() - began), _LEAST_SECONDS)
         try:
             if city.matrix is None:
                 result = hybgensea.solve_cvrp(x, y, demands, instance.capacity, rounding=False, **options)
@@ -136,9 +153,9 @@ class HGS(LimitedSearch):
             "extract_all_feasible": False,
             "verbose": False,
             "nbIter": max(iterations, _HARD_ITERATIONS) if hard else iterations,
-            "timeLimit": self.time_limit or 0.0,
             "mu": self.population,
             "nbGranular": self.granular,
+            "nbElite": self.elite,
             "nbIterPenaltyManagement": _HARD_PRICES if hard else None,
         }
         return {name: value for name, value in options.items() if value is not None}

@@ -12,9 +12,12 @@ from typing import ClassVar
 import numpy as np
 import pyvrp
 from pyvrp.exceptions import PenaltyBoundWarning
+from pyvrp.search import NeighbourhoodParams
 from pyvrp.stop import NoImprovement
 
-from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
+from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution, cost
+from mcvrp.tasks.solvers.budgets import settings_text
+from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.searches import SCALED, LimitedSearch, in_fleet, scaled_costs
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 
@@ -27,25 +30,50 @@ class PyVRP(LimitedSearch):
 
     If a start has more routes than vehicles, those with the least load are appended to others, which are then
     overloaded.
+
+    Parameters
+    ----------
+    time_limit, iterations, tuned, fleet, longest_route
+        As in `LimitedSearch`. The default fleet is one vehicle per customer; HGS-CVRP's bound was no better.
+    granular
+        Number of nearest neighbours in local search (50 by default).
+    savings
+        Number of savings solutions, of which the cheapest is the start if there is no other; none by default.
+        Their seconds count to the time limit.
     """
 
+    granular: int | None = None
+    savings: int | None = None
     label: ClassVar[str] = "PyVRP"
+    solver: ClassVar[str] = "pyvrp"
     version: ClassVar[str] = f"pyvrp {version('pyvrp')}"
 
     @property
     def configuration(self) -> str:
         """Program, budget, fleet and scale in one line."""
-        return f"{self.version}, {self.settings}, {SCALED}, whole distances"
+        settings = settings_text(None, self.granular, None, self.savings)
+        return f"{self.version}, {self.settings}{settings}, {SCALED}, whole distances"
 
     def _solution(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:
         # the clock starts before the conversion, which is part of the run
         stop = NoImprovement(self.iterations) if self.iterations else _ProcessorTime(self.time_limit or 0.0)
-        data = problem_data(city, instance, self.limits)
+        data, params = problem_data(city, instance, self.limits), pyvrp.SolveParams()
+        if self.granular is not None:
+            params = pyvrp.SolveParams(neighbourhood=NeighbourhoodParams(num_neighbours=self.granular))
+        if self.savings and not starts:
+            built = savings(city, instance, seed, self.savings)
+            starts = [min(built, key=lambda solution: cost(city, solution))]
         first = visits(data, instance, in_fleet(instance, starts[0], self.limits.fleet)) if starts else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PenaltyBoundWarning)  # infeasible results are handled below
             result = pyvrp.solve(
-                data, stop, seed=seed % 2**32, collect_stats=False, display=False, initial_solution=first
+                data,
+                stop,
+                seed=seed % 2**32,
+                collect_stats=False,
+                display=False,
+                params=params,
+                initial_solution=first,
             )
         if not result.is_feasible():
             raise SolverFailed("PyVRP found no feasible routes")

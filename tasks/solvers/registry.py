@@ -12,8 +12,16 @@ from typing import Any
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.solvers.budgets import Budget
-from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Limits, Search, Solver, require_costs
+from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
+from mcvrp.tasks.solvers.solver import (
+    NO_LIMITS,
+    USE_PYVRP,
+    Costs,
+    Limits,
+    Search,
+    Solver,
+    require_costs,
+)
 from mcvrp.tasks.support.registry import Registry
 
 # overhead per answer: generating the instance, writing
@@ -30,7 +38,7 @@ class SolverEntry:
     ----------
     takes
         Arguments of the class that settings may set: time_limit (seconds per run), iterations, fleet,
-        population, granular (as in HGS), budget (a named combination of the others).
+        population, granular, elite, savings, tuned (as in HGS), budget (a named combination of the others).
     seconds
         Estimated seconds on one core for a budget and a number of customers; a module-level function, as
         the entry is pickled.
@@ -102,13 +110,14 @@ def lkh_seconds(budget: Budget, n: int) -> float:
     return 0.04 + n * (8e-4 + 1.5e-5 * (budget.iterations or n))
 
 
+_SETTINGS = ("population", "granular", "elite", "savings")
 SOLVERS = Registry(
     "solver",
     {
         "hgs": SolverEntry(
             "HGS",
             "mcvrp.tasks.solvers.hgs:HGS",
-            takes=("time_limit", "iterations", "fleet", "population", "granular", "budget"),
+            takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget", "tuned"),
             costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
             limits=("fleet", "longest_route", "service"),
@@ -116,7 +125,7 @@ SOLVERS = Registry(
         "pyvrp": SolverEntry(
             "PyVRP",
             "mcvrp.tasks.solvers.pyvrp:PyVRP",
-            takes=("time_limit", "iterations"),
+            takes=("time_limit", "iterations", "granular", "savings", "tuned"),
             starts=1,
             limits=("fleet", "longest_route", "service"),
         ),
@@ -140,3 +149,13 @@ def takers(option: str) -> tuple[str, ...]:
 def finishers() -> tuple[str, ...]:
     """Return the names of the solvers that can start from solutions."""
     return tuple(name for name, entry in SOLVERS.items() if entry.starts)
+
+
+def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
+    """Return the best search for ``n`` customers of ``city`` in ``seconds`` of processor time of one core.
+
+    HGS, or PyVRP if costs depend on the direction, with settings for the size and the time. Raises McvrpError
+    if ``seconds`` is not positive.
+    """
+    solver = "hgs" if city.symmetric else "pyvrp"
+    return SOLVERS[solver].search(**tuned_budget(solver, n, seconds).options(), **limits.given)

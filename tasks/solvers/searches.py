@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mcvrp.model.city import MOST_COST
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.tasks.solvers.budgets import TUNED, checked_budget, tuned_budget
 from mcvrp.tasks.solvers.solver import Answer, Costs, Limits, SolverFailed, best_of, require_costs
 
 # side of the city's square for solvers, large enough for integer rounding and penalty floors
@@ -32,12 +33,16 @@ class LimitedSearch(ABC):
     fleet: Literal["default"] | int | None = None  # like the longest route, as in `Limits`
     longest_route: float | None = None
     service: Mapping[int, float] | None = None
+    tuned: bool = False  # settings of `tasks.solvers.budgets` for the size and the time limit, not its own
     label: ClassVar[str]
+    solver: ClassVar[str]  # registered name
     device: ClassVar[str] = "1 CPU core"
     costs: ClassVar[Costs] = "any"
 
     def __post_init__(self) -> None:
         checked_budget(self.time_limit, self.iterations)
+        if self.tuned and self.time_limit is None:
+            raise McvrpError("tuned settings are those of a time limit: give one instead of iterations")
         if isinstance(self.fleet, int) and self.fleet < 1:
             raise McvrpError(f"a fleet needs at least one vehicle, not {self.fleet}")
 
@@ -46,12 +51,10 @@ class LimitedSearch(ABC):
         """Budget and limits in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        longest = (
-            ""
-            if self.longest_route is None
-            else f", routes up to {self.longest_route:,.10g}{' with service' if self.service else ''}"
-        )
-        return f"{budget}{without}, fleet {self.fleet or 'n'}{longest}"
+        service = " with service" if self.service else ""
+        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}{service}"
+        tuned = f", {TUNED}" if self.tuned else ""
+        return f"{budget}{without}{tuned}, fleet {self.fleet or 'n'}{longest}"
 
     @property
     def limits(self) -> Limits:
@@ -71,28 +74,21 @@ class LimitedSearch(ABC):
 
         Raises SolverFailed if the run ends without an answer, or violates a limit.
         """
-        solution = self._solution(city, instance, seed, starts)
+        solution = self.for_size(instance.n)._solution(city, instance, seed, starts)
         if broken := self.limits.broken(city, solution):
             raise SolverFailed(f"{self.label} found {broken}")
         return solution
+
+    def for_size(self, n: int) -> Self:
+        """Return the search with the settings for ``n`` customers, if it is tuned."""
+        if not self.tuned or self.time_limit is None:
+            return self
+        return replace(self, tuned=False, **tuned_budget(self.solver, n, self.time_limit).options())
 
     @abstractmethod
     def _solution(
         self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]
     ) -> Solution: ...
-
-
-def checked_budget(time_limit: float | None, iterations: int | None) -> str:
-    """Return the budget in words: "5 s", "30 iterations"; McvrpError unless exactly one is given."""
-    if (time_limit is None) == (iterations is None):
-        raise McvrpError("a solver takes either a time limit or iterations: give one of the two")
-    if time_limit is not None:
-        if not 0 < time_limit < float("inf"):
-            raise McvrpError(f"a time limit must be a positive number of seconds, not {time_limit}")
-        return f"{time_limit:g} s"
-    if iterations is not None and iterations < 1:
-        raise McvrpError(f"a solver needs at least one iteration, not {iterations}")
-    return f"{iterations} iterations"
 
 
 def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solution:

@@ -8,9 +8,8 @@ printed.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -18,13 +17,13 @@ import hybgensea
 import numpy as np
 import pandas as pd
 
-from mcvrp.model.problem import Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import Instance, Solution
 from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver
-from tests.benchmarks.common import PAPER_CITY as CITY, arguments, instances_of
+from tests.benchmarks.common import PAPER_CITY as CITY, append_row, arguments, instances_of, read_rows, timed
 
 COUNTS = {20: 100, 50: 100, 100: 100, 200: 100, 400: 50}  # instances of each size
 BASELINE = "flat 5 s"
@@ -63,19 +62,13 @@ def measure(results: Path, name: str, most: int) -> None:
         for i, instance in enumerate(instances_of(CITY, n, min(count, most), split="train")):
             if (name, n, i) in done:
                 continue
-            wall, processor = time.perf_counter(), time.process_time()
-            solution = solve(name, instance, solver_seed(1, n, i))
-            wall, processor = time.perf_counter() - wall, time.process_time() - processor
-            assert infeasibility(instance, solution) is None
-            row = {"name": name, "n": n, "i": i, "wall": wall, "cpu": processor, "cost": cost(CITY, solution)}
-            with results.open("a") as stream:
-                stream.write(json.dumps(row) + "\n")
+            run = partial(solve, name, instance, solver_seed(1, n, i))
+            append_row(results, {"name": name, "n": n, "i": i, **timed(CITY, instance, run)})
 
 
 def read(results: Path) -> pd.DataFrame:
     columns = ["name", "n", "i", "wall", "cpu", "cost"]
-    rows = map(json.loads, results.read_text().splitlines()) if results.exists() else ()
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(read_rows(results), columns=columns)
 
 
 def table(results: Path) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, cost
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 
@@ -39,6 +40,31 @@ def hgs_costs(city: City, instances: Sequence[Instance]) -> NDArray[np.float64]:
     """Return the costs of HGS with the budget `converged` of the largest instance."""
     hgs = HGS(**budget_for("converged", max(each.n for each in instances)).options())
     return np.array([cost(city, hgs.search(city, instance, 1)) for instance in instances])
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the measurements in ``path``; a line that a killed process left unfinished is removed."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    complete = data[: data.rfind(b"\n") + 1]
+    if len(complete) < len(data):
+        path.write_bytes(complete)
+    return [json.loads(line) for line in complete.splitlines()]
+
+
+def append_row(path: Path, row: dict[str, Any]) -> None:
+    with path.open("a") as stream:
+        stream.write(json.dumps(row) + "\n")
+
+
+def timed(city: City, instance: Instance, solve: Callable[[], Solution]) -> dict[str, float]:
+    """Return wall-clock seconds, processor seconds and cost of a feasible solution."""
+    wall, processor = time.perf_counter(), time.process_time()
+    solution = solve()
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    assert infeasibility(instance, solution) is None
+    return {"wall": wall, "cpu": processor, "cost": cost(city, solution)}
 
 
 class Gap(NamedTuple):

@@ -191,7 +191,8 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
     routes, begun = earlier.solution.routes, earlier.solution.routes[1][:2]
     frame = pd.read_csv(tmp_path / "routes.csv").query("route < 3")
     if marked:
-        frame["kept"] = ["yes" if row.route == 1 or row.stop < 3 else "" for row in frame.itertuples()]
+        stays = (frame["route"] == 1) | (frame["stop"] < 3)
+        frame["kept"] = stays.map({True: "yes", False: ""})
     frame.to_csv(tmp_path / "keep.csv", index=False)
     more = dict.fromkeys(range(1, 21), 3)
     limits: dict[str, Any] = {"fleet": 4, "longest_route": 99.0}

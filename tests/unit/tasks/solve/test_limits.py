@@ -19,7 +19,6 @@ from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
-from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from tests.support.solving import day_plan, one_way_city, put_day
 
@@ -38,7 +37,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def planned(store: Store, city: str = "small", **spec: Any) -> Planned:
     """Return a day of 20 orders of demand 3 at capacity 18: at least four vehicles."""
-    return day_plan(store, dict.fromkeys(range(1, 21), 3), 18, city=city, **{"time_limit": 3.0, **spec})
+    return day_plan(store, dict.fromkeys(range(1, 21), 3), 18, city=city, **{"time_limit": 20.0, **spec})
 
 
 def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
@@ -65,12 +64,12 @@ def test_a_day_keeps_its_limits(store: Store, city: str, model: str | None, by: 
     assert any(each.startswith(note) for each in result.summary.notes)
 
 
-def limited(start: Solution | None = None, **limits: float) -> Portfolio:
+def limited(start: Solution | None = None, seconds: float = 30.0, **limits: float) -> Portfolio:
     """Return the portfolio of HGS for customers in opposite directions, after its search."""
-    portfolio = Portfolio(OPPOSITE, BOTH, Limits(**limits), 1.0, time.monotonic())  # type: ignore[arg-type]
+    portfolio = Portfolio(OPPOSITE, BOTH, Limits(**limits), seconds, time.monotonic())  # type: ignore[arg-type]
     if start:
         portfolio.take(Found("start", start))
-    member = SearchMember.of(SOLVERS["hgs"], OPPOSITE, BOTH, portfolio.limits, 0)
+    member = SearchMember.of("hgs", OPPOSITE, BOTH, SolveSpec(**limits), 0)
     portfolio.search([member], "a day")
     return portfolio
 
@@ -78,9 +77,9 @@ def limited(start: Solution | None = None, **limits: float) -> Portfolio:
 def test_no_routes_within_the_limits_is_one_sentence() -> None:
     """A case that no bound detects: two vehicles suffice, one has too long a route."""
     require_possible(Rest(OPPOSITE, Addresses.numbered(2), BOTH, Limits(1, 30.0)), Addresses.numbered(2), "")
-    message = r"no routes within --fleet 1 and --longest-route 30 were found in 1 s .*: increase"
+    message = r"no routes within --fleet 1 and --longest-route 30 were found in 1 s.*: increase"
     with pytest.raises(SolverFailed, match=f"^{message}"):
-        limited(fleet=1, longest_route=30.0)
+        limited(seconds=1.0, fleet=1, longest_route=30.0)
     assert cost(OPPOSITE, limited(fleet=1, longest_route=40.0).solution or Solution(())) == 40.0
 
 

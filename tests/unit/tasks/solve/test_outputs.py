@@ -129,7 +129,7 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
     assert "no longitude and latitude" in inspected.text
     assert b"no degrees" in written.store.get(written.path("routes.geojson"))
     assert inspected.document["cost"] == day.summary.cost
-    assert inspected.document["seconds"].keys() == {"start_up", "decoding", "polishing", "comparing"}
+    assert inspected.document["seconds"].keys() == {"start_up", "search"}
 
 
 def test_an_interrupted_folder_has_no_summary(
@@ -192,7 +192,7 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     day = solved_day(store, dict.fromkeys((1, 2, 3), 3), 6, samples=2)
     write_day(Place(store, "solutions/x"), day)
     assert day.summary.cost == 0
-    assert "no comparison: HGS gave up" in day.summary.notes[-1]
+    assert day.summary.found_by == "savings"
     assert "nan" not in store.get("solutions/x/map.html").decode()
 
 
