@@ -50,7 +50,7 @@ Capacity = Annotated[
     Annotated[int, Field(ge=1)] | None,
     shown("Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"),
 ]
-Solve = Annotated[SolveSpec, shown("Solve", "Who searches, version, samples, time limit, limits")]
+Solve = Annotated[SolveSpec, shown("Solve", "Model and solvers, version, samples, time limit, limits")]
 Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]

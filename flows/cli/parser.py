@@ -21,7 +21,7 @@ _TIME_WINDOWS = ("--time-window", "--time-windows")
 _FLEET, _LONGEST_ROUTE = ("--vehicles", "--max-vehicles", "--max-routes"), ("--max-distance", "--max-length")
 # Earlier options, with what to use instead.
 _REPLACED = {
-    "--polish": "--polish: who searches is chosen with --by model|hgs|pyvrp (default: auto, all of them)",
+    "--polish": "--polish: use --by model, hgs or pyvrp, or omit the option (auto: all of them)",
     "--hgs": "--hgs: HGS always searches, too: omit the option",
     "--no-hgs": "--no-hgs: use --by model",
 }
@@ -235,7 +235,7 @@ def _add_search(solve: _Parser) -> None:
     add("--model", "NAME|FOLDER", f"{text}whose city is then the default")
     text = "version of the model (default: the champion, otherwise the latest)"
     add("--version", "N|champion|latest", text)
-    text = "who searches: auto (the model and a search on each core; default), model, or a solver"
+    text = "search by the model and a solver on each core (auto, default), or by one of them alone"
     add("--by", "auto|model|SOLVER", text)
     text = "number of the model's samples (default: 100); 0: no model (default for a .vrp)"
     add("--samples", "S", text, type=int)

@@ -251,7 +251,7 @@ def _found(planned: Planned, rest: Rest, portfolio: Portfolio, members: Sequence
 
 
 def _members(store: Store, planned: Planned, rest: Rest) -> list[Member]:
-    """Return who searches: the model if there is one, and a search on each core that is left."""
+    """Return the members: the model if there is one, and a solver on each core that is left."""
     spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
     assert instance is not None
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by

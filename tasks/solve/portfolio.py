@@ -148,7 +148,7 @@ class Portfolio:
         """
         late = time.monotonic() - until
         if late >= 0:
-            return self.solution is not None or bool(self.limits.given) or late >= _WAITED
+            return self.solution is not None or late >= _WAITED
         if self.patient or self.solution is None or self._answered is None:
             return False
         searched = max(0.0, self._improved - self._answered)
@@ -165,13 +165,13 @@ class Portfolio:
         return f"{text} ({gap(self._least, self._first):+.2f} % since the first)" if self._first else text
 
     def _no_routes(self) -> str:
-        reasons = f" ({'; '.join(self.failures)})" if self.failures else ""
-        if not self.limits.given:
-            return f"no routes were found in {self.time_limit:g} s{reasons}: increase --time-limit"
-        return (
-            f"no routes within {limits_text(self.limits)} were found in {self.time_limit:g} s{reasons}: "
-            "increase --time-limit or the limit"
-        )
+        if self.limits.given:
+            return (
+                f"no routes within {limits_text(self.limits)} were found in {self.time_limit:g} s: increase "
+                "--time-limit or the limit"
+            )
+        waited = f"no routes were found in {self.time_limit:g} s: increase --time-limit"
+        return "; ".join(self.failures) or waited
 
 
 @contextlib.contextmanager

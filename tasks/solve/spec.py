@@ -1,4 +1,4 @@
-"""Spec of a day: who searches, model version, samples, time limit and limits of the routes."""
+"""Spec of a day: search, model version, samples, time limit and limits of the routes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_SECONDS = 604_800  # of a shift or a stop: a week
 
 
 def seekers() -> tuple[str, ...]:
-    """Return who can search for routes: all, the model, and the solvers that can start from solutions."""
+    """Return the values of ``by``: all, the model, or a solver that can start from solutions."""
     return (AUTO, MODEL, *finishers())
 
 
@@ -55,10 +55,10 @@ class Order(BaseModel):
 
 
 class SolveSpec(StrictSpec):
-    """Who searches for a day's routes, how long, and within which limits."""
+    """Search for a day's routes: solvers, model, time limit, and limits of the routes."""
 
     by: Annotated[str, OneOf(seekers)] = Field(
-        AUTO, description="Who searches: auto (the model and a search on each core), or one of them alone"
+        AUTO, description="Search by the model and a solver on each core (auto), or by one of them alone"
     )
 
     version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(

@@ -270,12 +270,12 @@ def test_a_mistake_gets_one_sentence(
 def test_a_refused_command_leaves_no_empty_folder(store: Store, folder: Path, tmp_path: Path) -> None:
     _cut(folder)
     (tmp_path / "mine").mkdir()
-    (tmp_path / "o.csv").write_text("customer,demand\n1,2\n")
+    (tmp_path / "o.csv").write_text("customer,demand\n1,2\n2,2\n")
     put_day(store)
     path = tmp_path / "store/models/small/0001/model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     before = sorted(tmp_path.rglob("*"))
-    solve = f"solve {tmp_path}/o.csv --capacity 9 --samples 1 --model {folder} --out {tmp_path}"
+    solve = f"solve {tmp_path}/o.csv --capacity 9 --samples 1 --by model --model {folder} --out {tmp_path}"
     for command in (
         f"{solve}/mine",
         f"{solve}/new/below",

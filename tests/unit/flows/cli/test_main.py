@@ -63,7 +63,7 @@ def stored(folder: Path) -> list[Path]:
         ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --by lkh", ["--by", "auto", "lkh"]),
-        ("solve day.csv --polish hgs", ["--polish", "--by model|hgs|pyvrp"]),
+        ("solve day.csv --polish hgs", ["--polish: use --by model, hgs or pyvrp"]),
         ("solve day.csv --no-hgs", ["--no-hgs: use --by model"]),
         ("solve day.csv --set solve.hgs=false", ["hgs", "choose one with by"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),

@@ -74,7 +74,7 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
 
 
 def test_a_day_without_a_model(store: Store) -> None:
-    """None is asked for, or samples are 0; who needs one is refused."""
+    """No name, no samples, or a solver alone; the search by a model requires one."""
     orders = dict.fromkeys((3, 8, 20, 21), 3)
     for options in ({"model": None}, {"model": "absent", "samples": 0}, {"model": "absent", "by": "pyvrp"}):
         solved = solved_day(store, orders, 10, **{"time_limit": 1.0} | options)

@@ -55,7 +55,7 @@ def portfolio(seconds: float = 30.0, limits: Limits = NO_LIMITS, **options: Any)
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99)), min_size=1, max_size=9))
 def test_the_cheapest_of_all_answers_wins(answers: list[tuple[int, int]]) -> None:
-    """Of any member, in any order, and those of the request itself."""
+    """Answers of any member, in any order, and those of the request itself."""
     search = portfolio()
     drawn = [(f"member {k}", random_solution(DAY, seed)) for k, seed in answers]
     for label, solution in drawn:
@@ -95,7 +95,7 @@ def test_members_that_fail_or_die_do_not_end_the_others() -> None:
 
 
 def test_without_an_answer_the_reasons_are_named() -> None:
-    with pytest.raises(SolverFailed, match=r"no routes were found in 30 s \(one: gave up\): increase"):
+    with pytest.raises(SolverFailed, match=r"^one: gave up$"):
         portfolio().search([Scripted("one", ((0.0, SolverFailed("gave up")),))], "a day")
 
 
@@ -115,7 +115,7 @@ def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
     late.search([Scripted("one", ((3.0, first), (60.0, first)))], "a day")
     assert late.seconds >= 3.0
     with pytest.raises(SolverFailed, match=r"no routes within --fleet 9 were found in 1 s: increase"):
-        portfolio(1.0, Limits(fleet=9)).search([Scripted("one", ((60.0, first),))], "a day")
+        portfolio(1.0, Limits(fleet=9)).search([Scripted("one", ((1.0, SolverFailed("gave up")),))], "a day")
 
 
 def test_ctrl_c_leaves_the_best_so_far() -> None:

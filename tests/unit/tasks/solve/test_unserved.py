@@ -210,7 +210,13 @@ def test_nobody_is_left_out_without_need(store: Store) -> None:
 def test_a_search_without_routes_names_who_makes_it_so(store: Store, by: str) -> None:
     """The round trips to the two farthest customers fit, those of all customers in two routes do not."""
     trips = 2 * CITY.costs(np.arange(9))[0, 1:]
-    limits: dict[str, Any] = {"fleet": 2, "longest_route": float(trips.max()), "by": by, "samples": 0, "time_limit": 1.0}
+    limits: dict[str, Any] = {
+        "fleet": 2,
+        "longest_route": float(trips.max()),
+        "by": by,
+        "samples": 0,
+        "time_limit": 1.0,
+    }
     day = day_plan(store, dict.fromkeys(range(1, 9), 1), 18, **limits)
     with pytest.raises(
         McvrpError, match=r"no routes within --fleet 2 and .* were found; without '\d+'.* there are"
