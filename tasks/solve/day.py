@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 
+import pandas as pd
+
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.cities import Addresses, stored_city
@@ -112,9 +114,9 @@ class Solved:
 
 def plan_day(
     store: Store,
-    city: str | None,
+    city: str | City | None,
     model: str | Store | None,
-    orders: str | Sequence[Order],
+    orders: str | pd.DataFrame | Sequence[Order],
     capacity: int | None,
     spec: SolveSpec,
     *,
@@ -127,7 +129,8 @@ def plan_day(
     Parameters
     ----------
     city, model
-        Names in the store, or the folder of an exported model. The city may be None for a CVRPLIB instance.
+        Names in the store, a city, or the folder of an exported model. The city may be None for a CVRPLIB
+        instance.
     orders
         CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
     capacity
@@ -165,7 +168,9 @@ def plan_day(
     return Planned(name, problem, addresses, day, card, spec, rest, folder, vrp, first, decided)
 
 
-def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+    if isinstance(name, City):
+        return "city", name, Addresses.numbered(name.customers)
     if name is None:
         if not vrp:
             raise McvrpError("city is missing: name one; only a CVRPLIB instance (.vrp) needs none")

@@ -30,7 +30,7 @@ def longest_option(limits: Limits) -> str:
 
 
 def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError if the limits of ``spec`` contradict each other, or its ``by`` does not support them."""
+    """Raise McvrpError if the limits of ``spec`` contradict each other, or ``by`` does not support them."""
     if spec.shift is not None and spec.longest_route is not None:
         raise McvrpError(
             f"--shift {spec.shift:.10g} and --longest-route {spec.longest_route:.10g} both limit the "

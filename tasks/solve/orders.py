@@ -63,15 +63,17 @@ class Day:
     too_large: Mapping[int, int] = field(default_factory=dict)
 
 
-def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
+def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), or a list of orders.
+    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), a table, or a list
+    of orders.
     """
     if not isinstance(orders, str):
-        if not orders:
+        if not len(orders):
             raise McvrpError("the list of orders is empty: add orders")
-        frame = pd.DataFrame([order.model_dump() for order in orders])
+        rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
+        frame = pd.DataFrame(orders if rows is None else rows).reset_index(drop=True)
         return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
     if "://" in orders:
         folder, _, name = orders.rpartition("/")
