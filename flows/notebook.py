@@ -128,7 +128,8 @@ def solve(
     began, spec = time.monotonic(), _spec(options)
     if not isinstance(store, Store):
         alone = store is None and model is None and not isinstance(city, str)
-        store = Store.open("." if alone else settings.store_uri(None if store is None else str(store)), writable=False)
+        uri = None if store is None else str(store)
+        store = Store.open("." if alone else settings.store_uri(uri), writable=False)
     if isinstance(orders, Path):
         orders = str(orders)
     elif isinstance(orders, Mapping):

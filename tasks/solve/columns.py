@@ -46,7 +46,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, fa
 
 
 def _numbers(table: Tabular, column: str | None, empty: float, faults: Faults) -> list[float]:
-    """Return a column of numbers, ``empty`` where its cells are, and where there is no column."""
+    """Return a column of numbers, ``empty`` for empty cells, and without a column."""
     values = np.full(len(table), empty)
     filled = np.zeros(len(table), dtype=bool) if column is None else table.text(column) != ""
     if column is not None and filled.any():

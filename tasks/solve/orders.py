@@ -93,7 +93,7 @@ def checked_day(
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Service
     times and priorities are read if ``spec`` has a shift, or allows to leave out customers; it may then leave
-    out those of a demand above the capacity, unless nobody else has an order.
+    out those of a demand above the capacity, unless they are all.
 
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.

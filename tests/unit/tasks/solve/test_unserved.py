@@ -66,7 +66,7 @@ def fewest(rest: Rest) -> int:
 @pytest.mark.parametrize("city", [CITY, one_way_city()], ids=["both ways", "one way"])
 @pytest.mark.parametrize("seed", range(24))
 def test_no_fewer_can_be_left_out(city: City, seed: int) -> None:
-    """Of six customers, the smallest set; the bound that proves it is never above it."""
+    """The smallest set of six customers; the bound that proves it is never above it."""
     rest = random_rest(seed, 6, city)
     served = most_served(rest, "")
     within(rest, served)
@@ -146,7 +146,7 @@ def test_a_limit_that_cannot_be_satisfied_is_one_sentence(limits: Limits, messag
 
 
 def test_what_was_not_proved_is_not_claimed() -> None:
-    """Opposite customers: a vehicle for both is too long, and no bound says so."""
+    """Opposite customers: a vehicle for both is too long, and no bound detects it."""
     city = City(np.array([[0.0, 0], [-10, 0], [10, 0], [0, 1]]), origin=(-10, -10), scale=20.0)
     instance = Instance(city.city_id, np.arange(1, 4), np.ones(3), 5)  # type: ignore[arg-type]
     rest = Rest(city, Addresses.numbered(3), instance, Limits(1, 39.0))
