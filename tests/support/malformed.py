@@ -257,7 +257,7 @@ COLUMNS = (  # of the same customers, on a day with a shift and customers to lea
         "row 3: priority is 'high', not a",
     ),
     case("priority is infinite", "customer,demand,priority\nC1,1,inf\n", "row 2: priority is 'inf'"),
-    case("no customer with room", "customer,demand\nC1,21\nC2,22\n", "customer 'C1' has a demand of 21", "'C2'"),
+    case("no customer with room", "customer,demand\nC1,21\nC2,22\n", "'C1' has a demand of 21", "'C2'"),
 )
 
 KEPT = (  # of eleven orders of 3 and two vehicles of 20
