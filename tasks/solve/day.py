@@ -6,7 +6,7 @@ Heavy imports happen after the orders have been checked.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
@@ -212,18 +212,12 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
     members = [] if trivial or rest.instance is None else _members(store, planned, rest)
     solution = _found(planned, rest, portfolio, members)
     routes = rest.day(solution if rest.instance else NO_ROUTES)
-    day = replace(planned.day, instance=_served(planned.day.instance, left_out))
+    served_orders = only(planned.day.instance, {node for route in routes.routes for node in route})
+    assert served_orders is not None
+    day = replace(planned.day, instance=served_orders)
     unserved = unserved_rows(left_out, planned.day, planned.addresses)
-    return Solved(
-        replace(planned, day=day), routes, _summary(planned, day.instance, rest, portfolio, routes, unserved)
-    )
-
-
-def _served(instance: Instance, left_out: Collection[int]) -> Instance:
-    """Return the orders of ``instance`` without those of customers who are ``left_out``."""
-    served = only(instance, set(instance.ids.tolist()) - set(left_out))
-    assert served is not None
-    return served
+    summary = _summary(planned, served_orders, rest, portfolio, routes, unserved)
+    return Solved(replace(planned, day=day), routes, summary)
 
 
 def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
@@ -237,7 +231,7 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
     if planned.start:
         yield Found(EARLIER, rest.contracted(planned.start.solution))
     if rest.start:
-        yield Found(ROOM if planned.spec.drop else KEPT, rest.start)
+        yield Found(KEPT if rest is planned.rest else ROOM, rest.start)
 
 
 def _found(planned: Planned, rest: Rest, portfolio: Portfolio, members: Sequence[Member]) -> Solution:
@@ -314,7 +308,7 @@ def _summary(
         findings=findings,
         seconds=Seconds(portfolio.start_up, portfolio.seconds),
         notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved)),
-        best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best else None,
+        best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best and not unserved else None,
         unserved=tuple(unserved),
     )
 

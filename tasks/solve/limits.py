@@ -20,13 +20,9 @@ _SECONDS = ("s", "sec", "second", "seconds")  # units of a city in which a shift
 
 def limits_text(limits: Limits) -> str:
     """Return ``limits`` as options: "--fleet 5 and --longest-route 20000", or "--shift 28800"."""
-    names = {"fleet": "--fleet", "longest_route": longest_option(limits)}
+    longest = "--longest-route" if limits.service is None else "--shift"
+    names = {"fleet": "--fleet", "longest_route": longest}
     return " and ".join(f"{names[name]} {n:.10g}" for name, n in limits.given.items() if name in names)
-
-
-def longest_option(limits: Limits) -> str:
-    """Return the option that sets the longest route of ``limits``."""
-    return "--longest-route" if limits.service is None else "--shift"
 
 
 def require_kept(spec: SolveSpec) -> None:

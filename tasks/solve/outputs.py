@@ -79,7 +79,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     from mcvrp.tasks.solve.map import map_page, route_map
 
     planned, stops = solved.planned, stops_of(solved)
-    sol = sol_name(planned)
+    sol = sol_name(solved)
     spec = {
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,

@@ -10,7 +10,7 @@ import numpy as np
 from mcvrp.model.problem import DEPOT, gap
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.cvrplib import SOLUTION
-from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
+from mcvrp.tasks.solve.day import Solved, SolveSummary
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
@@ -56,14 +56,15 @@ def solve_readme(solved: Solved) -> str:
         figures=solve_figures(solved.summary),
         routes=route_table(solved),
         in_degrees=solved.planned.addresses.lonlat is not None,
-        sol=sol_name(solved.planned),
+        sol=sol_name(solved),
         drop=solved.planned.spec.drop,
     )
 
 
-def sol_name(planned: Planned) -> str | None:
-    """Return the name of the .sol file of a CVRPLIB instance, None for other orders."""
-    return PurePath(planned.vrp.name).stem + SOLUTION if planned.vrp else None
+def sol_name(solved: Solved) -> str | None:
+    """Return the name of the .sol file of a CVRPLIB instance, None for other or incomplete orders."""
+    vrp = solved.planned.vrp
+    return PurePath(vrp.name).stem + SOLUTION if vrp and not solved.summary.unserved else None
 
 
 def route_table(solved: Solved) -> str:

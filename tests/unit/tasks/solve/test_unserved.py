@@ -16,10 +16,13 @@ from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.model.problem import City, Instance, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.columns import Wishes
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text
+from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
 from mcvrp.tasks.solvers.most_served import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
@@ -249,3 +252,16 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s; without"
     ):
         solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, shift=1250.0)
+
+
+def test_orders_of_a_form_have_service_and_priority(store: Store) -> None:
+    """A field that some orders lack is an empty cell; the higher of two priorities counts."""
+    orders = [
+        Order.model_validate({"customer": "1", "demand": 1, "priority": 2}),
+        Order.model_validate({"customer": "2", "demand": 1, "service": 40}),
+        Order.model_validate({"customer": "1", "demand": 1, "priority": 1.5}),
+    ]
+    spec = SolveSpec(shift=600, service=9, drop=True)
+    day = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9, spec)
+    assert day.wishes == Wishes({1: 18.0, 2: 40.0}, {1: 2.0, 2: 0.0}, ("service", "priority"))
+    assert checked_day(read_orders(orders, store), CITY, NAMES, "town", 9).ignored == ("priority", "service")
