@@ -56,6 +56,13 @@ Solve = Annotated[SolveSpec, shown("Solve", "Model and solvers, version, samples
 Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]
+Keep = Annotated[
+    str | None,
+    shown(
+        "Keep",
+        "Decided routes, or their first stops: a file in the store with columns as routes.csv, and kept",
+    ),
+]
 Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]
 Date = Annotated[
     datetime.date | None, shown("Date", "Date of the day: routes.csv is then a file for incoming/")
@@ -75,6 +82,7 @@ def solve(
     capacity: Capacity = None,
     solve: Solve = _DEFAULT,
     start: Start = None,
+    keep: Keep = None,
     unrounded: Unrounded = False,
     date: Date = None,
     store: StoreUri = None,
@@ -88,7 +96,16 @@ def solve(
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
         planned = plan_day(
-            opened, city, model, orders, capacity, solve, unrounded=unrounded, start=start, date=date
+            opened,
+            city,
+            model,
+            orders,
+            capacity,
+            solve,
+            unrounded=unrounded,
+            start=start,
+            keep=keep,
+            date=date,
         )
         place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)

@@ -19,7 +19,7 @@ _NUMBERS: dict[type[float], tuple[str, str]] = {
 }
 _MESSAGE = 250  # characters of an argparse message
 # Unsupported options are rejected by name: "unrecognized" would not say that no option does it.
-_TIME_WINDOWS = ("--time-window", "--time-windows", "--service-time", "--shift")
+_TIME_WINDOWS = ("--time-window", "--time-windows")
 # Other common names of the limits.
 _FLEET, _LONGEST_ROUTE = ("--vehicles", "--max-vehicles", "--max-routes"), ("--max-distance", "--max-length")
 # Earlier options, with what to use instead.
@@ -281,6 +281,14 @@ def _add_day(solve: _Parser) -> None:
         "maximum cost of a route, in the city's unit, or such as 45km (default: unlimited)",
         type=_length,
     )
+    text = "maximum duration of a route with its stops; the city's costs are in seconds"
+    add("--shift", "SECONDS", text, type=float)
+    text = "service time of an order (default: 0), if its column 'service' is empty; with --shift"
+    add("--service", "SECONDS", text, type=float)
+    text = "leave out customers for whom the limits have no room, lowest column 'priority' first"
+    solve.add_argument("--drop", action="store_const", const=True, help=text)
+    add("--keep", "ROUTES", "decided routes, or their first stops: columns route, stop, customer, kept")
+    solve.add_argument("--service-time", type=float, dest="service", help=argparse.SUPPRESS)
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     solve.add_argument(*_LONGEST_ROUTE, type=_length, dest="longest_route", help=argparse.SUPPRESS)
     for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value

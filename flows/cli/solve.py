@@ -30,7 +30,18 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
 ROUTES = "routes"  # default parent of output folders
-_OPTIONS = ("by", "version", "samples", "time_limit", "seed", "fleet", "longest_route")
+_OPTIONS = (
+    "by",
+    "version",
+    "samples",
+    "time_limit",
+    "seed",
+    "fleet",
+    "longest_route",
+    "shift",
+    "service",
+    "drop",
+)
 
 
 def solve(options: argparse.Namespace) -> Outcome:
@@ -46,7 +57,7 @@ def solve(options: argparse.Namespace) -> Outcome:
         store, city = folder, folder_city(folder).name
     else:
         # a .vrp contains its city, and solving it without a model needs no store
-        inputs = f"{options.orders} {options.start}"
+        inputs = f"{options.orders} {options.start} {options.keep}"
         alone = is_vrp(options.orders) and not (options.city or spec.samples or IN_STORE in inputs)
         store = Store.open("." if alone else settings.store_uri(options.store), writable=False)
     planned = plan_day(
@@ -60,6 +71,7 @@ def solve(options: argparse.Namespace) -> Outcome:
         start=options.start,
         date=options.date,
         columns=dict(options.columns or ()),
+        keep=options.keep,
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)

@@ -57,7 +57,7 @@ def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
     McvrpError for others.
     """
     restricted = {name: _with_files_in_store(name, value) for name, value in values.items()}
-    for name in ("orders", "start"):
+    for name in ("orders", "start", "keep"):
         if isinstance(file := restricted.get(name), str):
             restricted[name] = in_store(name, file)
     store = restricted.get("store")

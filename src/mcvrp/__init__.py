@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
+    from mcvrp.flows.notebook import solve as solve
     from mcvrp.model import (
         Beam as Beam,
         City as City,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = lazy(
         __name__,
+        flows__notebook="solve",
         model="Beam City Greedy Instance Nucleus Sampling Solution cost decode infeasibility",
         storage="Dataset Store load_city load_labels load_model",
     )

@@ -8,34 +8,36 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, cost
+import pandas as pd
+
+from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, folder_card, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_possible
+from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
+from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
+from mcvrp.tasks.solve.unserved import Unserved, infeasible, most_served, require_possible, unserved_rows
+from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.savings import savings
-from mcvrp.tasks.solvers.solver import longest_route
+from mcvrp.tasks.solvers.solver import NO_LIMITS, SolverFailed, longest_route
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text, listed
 
-if TYPE_CHECKING:
-    from mcvrp.model.problem import Solution
-
-_NAMED = 5  # merged customers that are named
+KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
+_NAMED = 5  # customers that are named, of those merged or left out
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,17 @@ class Planned:
     day: Day
     card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
+    rest: Rest  # what is to be planned
     folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
     date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
+    kept: Kept | None = None  # decided routes, if any
+
+    @property
+    def limits(self) -> str:
+        """The limits of the day in words."""
+        return limits_text(self.spec.limits, self.city.unit)
 
     @property
     def digest(self) -> str:
@@ -94,6 +103,7 @@ class SolveSummary:
     notes: tuple[str, ...]
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
     straight: bool = False  # whether costs are straight-line distances
+    unserved: tuple[Unserved, ...] = ()  # customers who were left out
 
 
 @dataclass(frozen=True)
@@ -107,9 +117,9 @@ class Solved:
 
 def plan_day(
     store: Store,
-    city: str | None,
+    city: str | City | None,
     model: str | Store | None,
-    orders: str | Sequence[Order],
+    orders: str | pd.DataFrame | Sequence[Order],
     capacity: int | None,
     spec: SolveSpec,
     *,
@@ -117,13 +127,15 @@ def plan_day(
     start: str | None = None,
     date: datetime.date | None = None,
     columns: Mapping[str, str] | None = None,
+    keep: str | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
 
     Parameters
     ----------
     city, model
-        Names in the store, or the folder of an exported model. The city may be None for a CVRPLIB instance.
+        Names in the store, a city, or the folder of an exported model. The city may be None for a CVRPLIB
+        instance.
     orders
         CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
     capacity
@@ -134,6 +146,8 @@ def plan_day(
         Of the day: routes.csv then has it, as files of driven routes need.
     columns
         Names of columns of the orders by field, see `checked_day`.
+    keep
+        File of decided routes, see `read_kept`.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
@@ -142,9 +156,15 @@ def plan_day(
     vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, city, vrp)
     spec = spec.in_unit(problem.unit)
+    require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, problem, addresses, name, capacity, columns)
-    require_possible(spec.limits, problem, addresses, day.instance)
+    day = checked_day(table, problem, addresses, name, capacity, columns, spec)
+    decided = read_kept(store, keep, addresses, day.instance) if keep else None
+    limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
+    rest = rest_of(decided, problem, addresses, day.instance, limits)
+    require_continued(rest, spec)
+    if not spec.drop:
+        require_possible(rest, addresses, limits_text(limits, problem.unit))
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
     folder, card = model if isinstance(model, Store) else None, None
@@ -153,11 +173,14 @@ def plan_day(
         card.require_city(problem, name)
     elif spec.by == MODEL:
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
-    first = read_start(store, start, problem, addresses, day.instance) if start else None
-    return Planned(name, problem, addresses, day, card, spec, folder, vrp, first, date)
+    free = rest.free(day.instance)
+    first = read_start(store, start, problem, addresses, free) if start and free else None
+    return Planned(name, problem, addresses, day, card, spec, rest, folder, vrp, first, date, decided)
 
 
-def _city(store: Store, name: str | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+    if isinstance(name, City):
+        return "city", name, Addresses(tuple(name.ids_of(range(len(name.xy)))))
     if name is None:
         if not vrp:
             raise McvrpError("city is missing: name one; only a CVRPLIB instance (.vrp) needs none")
@@ -179,31 +202,73 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
     """Return the cheapest routes of a day that the portfolio finds.
 
     ``began`` is the `time.monotonic` at which the user's request began; with ``patient`` the search takes all
-    of its time. Raises SolverFailed if no routes within the limits are found.
+    of its time. Raises McvrpError if no routes within the limits are found, which names the customers without
+    whom there are some.
     """
-    spec, city, instance = planned.spec, planned.city, planned.day.instance
+    spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
+    if spec.drop and spec.limits.given and rest.instance:
+        served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
+        if not served.solution.routes:
+            raise infeasible(rest, served, planned.addresses, planned.limits)
+        rest, left_out = rest.without(served.left_out, served.solution), served.left_out
+    instance, limits = rest.instance or planned.day.instance, rest.limits if rest.instance else NO_LIMITS
     patient = patient or spec.by == MODEL
-    portfolio = Portfolio(city, instance, spec.limits, spec.time_limit, began, patient=patient)
-    (first,) = savings(city, instance, spec.seed, 1)
-    only = instance.n == 1 or cost(city, first) == 0  # one route, or all at one place: nothing to search for
-    if spec.by == AUTO or only:
-        portfolio.take(Found(SAVINGS, first))
+    portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
+    first = list(_first_routes(planned, rest))
+    for found in first:
+        portfolio.take(found)
+    # one route, or all at one place: nothing to search for
+    trivial = bool(portfolio.solution) and (instance.n == 1 or cost(rest.city, first[0].solution) == 0)
+    members = [] if trivial or rest.instance is None else _members(store, planned, rest)
+    solution = _found(planned, rest, portfolio, members)
+    routes = rest.day(solution if rest.instance else NO_ROUTES)
+    served_orders = only(planned.day.instance, {node for route in routes.routes for node in route})
+    assert served_orders is not None
+    day = replace(planned.day, instance=served_orders)
+    unserved = unserved_rows(left_out, planned.day, planned.addresses)
+    summary = _summary(planned, served_orders, rest, portfolio, routes, unserved)
+    return Solved(replace(planned, day=day), routes, summary)
+
+
+def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
+    """Yield the routes of the ``rest`` that are known before the search."""
+    if rest.instance is None:
+        yield Found(KEPT, rest.day(NO_ROUTES))
+        return
+    (built,) = savings(rest.city, rest.instance, planned.spec.seed, 1)
+    if planned.spec.by == AUTO or rest.instance.n == 1 or cost(rest.city, built) == 0:
+        yield Found(SAVINGS, built)
     if planned.start:
-        portfolio.take(Found(EARLIER, planned.start.solution))
-    members = [] if only and portfolio.solution else _members(store, planned)
-    solution = portfolio.search(members, f"solve {planned.day.source}")
-    return Solved(planned, solution, _summary(planned, portfolio, solution))
+        yield Found(EARLIER, rest.contracted(planned.start.solution))
+    if rest.start:
+        yield Found(KEPT if rest is planned.rest else ROOM, rest.start)
 
 
-def _members(store: Store, planned: Planned) -> list[Member]:
+def _found(planned: Planned, rest: Rest, portfolio: Portfolio, members: Sequence[Member]) -> Solution:
+    """Return the routes of the ``rest``; McvrpError names those without whom there are some."""
+    label = f"solve {planned.day.source}"
+    try:
+        return portfolio.search(members, label)
+    except SolverFailed:
+        if not rest.limits.given or rest.instance is None:
+            raise
+        served = most_served(rest, planned.limits, seed=planned.spec.seed)
+        if served.left_out:
+            raise infeasible(rest, served, planned.addresses, planned.limits) from None
+        portfolio.take(Found(ROOM, served.solution))
+        return portfolio.search([], label)
+
+
+def _members(store: Store, planned: Planned, rest: Rest) -> list[Member]:
     """Return the members: the model if there is one, and a solver on each core that is left."""
-    spec, city, instance, card = planned.spec, planned.city, planned.day.instance, planned.card
+    spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
+    assert instance is not None
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
-    starts = (planned.start.solution,) if planned.start else ()
+    starts = tuple(found.solution for found in _first_routes(planned, rest) if found.by != SAVINGS)
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
-    member = partial(SearchMember.of, solver, city, instance, spec)
+    member = partial(SearchMember.of, solver, city, instance, spec, limits=rest.limits)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
-    if card is None:
+    if card is None or rest.parts is not None:  # a model does not continue routes that have begun
         return list(searches)
     label = f"model {card.name} version {card.version}"
     then = (
@@ -220,10 +285,20 @@ def usual_search(city: City) -> str:
     return "hgs" if city.symmetric else "pyvrp"
 
 
-def _summary(planned: Planned, portfolio: Portfolio, solution: Solution) -> SolveSummary:
-    day, instance, card = planned.day, planned.day.instance, planned.card
+def _summary(
+    planned: Planned,
+    instance: Instance,
+    rest: Rest,
+    portfolio: Portfolio,
+    solution: Solution,
+    unserved: Sequence[Unserved],
+) -> SolveSummary:
+    day, card, whole = planned.day, planned.card, Solution(rest.whole if rest.instance else ())
     demand, routes = int(instance.demands.sum()), len(solution.routes)
-    findings = tuple(sorted(portfolio.findings.values(), key=lambda finding: (finding.cost, finding.seconds)))
+    findings = tuple(
+        replace(found, cost=found.cost + cost(planned.city, whole), routes=found.routes + len(whole.routes))
+        for found in sorted(portfolio.findings.values(), key=lambda each: (each.cost, each.seconds))
+    )
     return SolveSummary(
         orders=day.source,
         digest=planned.digest,
@@ -242,15 +317,16 @@ def _summary(planned: Planned, portfolio: Portfolio, solution: Solution) -> Solv
         found_by=findings[0].by,
         findings=findings,
         seconds=Seconds(portfolio.start_up, portfolio.seconds),
-        notes=tuple(_notes(planned, portfolio, solution)),
+        notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved)),
         straight=planned.city.matrix is None,
-        best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best else None,
+        best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best and not unserved else None,
+        unserved=tuple(unserved),
     )
 
 
-def _notes(planned: Planned, portfolio: Portfolio, solution: Solution) -> Iterator[str]:
+def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     """Yield caveats of the routes, one sentence each."""
-    day, card, spec, n = planned.day, planned.card, planned.spec, planned.day.instance.n
+    day, card, n = planned.day, planned.card, planned.day.instance.n
     yield from day.notes
     if planned.start:
         yield f"started from earlier routes: {planned.start.note}"
@@ -272,6 +348,25 @@ def _notes(planned: Planned, portfolio: Portfolio, solution: Solution) -> Iterat
     yield from portfolio.failures
     for label in dict.fromkeys(portfolio.silent):
         yield f"{label} has found no routes in {duration(portfolio.seconds)}"
-    if spec.limits.given:
-        longest = length_text(longest_route(planned.city, solution), planned.city.unit)
-        yield f"the routes satisfy {limits_text(spec.limits, planned.city.unit)}; the longest is {longest}"
+
+
+def _limit_notes(
+    planned: Planned, rest: Rest, solution: Solution, unserved: Sequence[Unserved]
+) -> Iterator[str]:
+    """Yield what the limits, the kept routes and the customers who are left out mean for the routes."""
+    limits, kept = planned.spec.limits, planned.kept
+    if kept:
+        begun = len(rest.begun.routes)
+        yield f"{kept.name} keeps {len(rest.whole):,} whole routes and the first stops of {begun:,} more"
+        if planned.card and begun:
+            yield "the model was not used: it does not continue routes that have begun"
+    planned_routes = Solution(solution.routes[len(rest.whole) :])
+    if limits.given and planned_routes.routes:
+        service = None if limits.service is None else planned.day.wishes.service
+        length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
+        stops = " with its stops" if service else ""
+        others = ", besides those that are kept whole," if rest.whole else ""
+        yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
+    if unserved:
+        names = listed((shown(each.customer) for each in unserved), _NAMED)
+        yield f"{len(unserved):,} customers were left out (unserved.csv has the reasons): {names}"

@@ -1,34 +1,48 @@
-"""Limits of a day besides the capacity: checks that they are supported and feasible, before any work."""
+"""Limits of a day besides the capacity: checks that they are supported, and bounds of what they allow."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance
-from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
-from mcvrp.tasks.solvers.searches import fewest_vehicles
+from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, exact_length, readable_unit
+from mcvrp.tasks.support.text import METRES, readable_unit, unit_text
+
+_SECONDS = ("s", "sec", "second", "seconds")  # units of a city in which a shift can be counted
 
 
 def limits_text(limits: Limits, unit: str) -> str:
-    """Return ``limits`` of a city with costs in ``unit`` as options: "--fleet 5 and --longest-route 20km"."""
+    """Return ``limits`` of a city with costs in ``unit`` as options: "--fleet 5 and --longest-route 20km".
+
+    With service times the longest route is a shift.
+    """
     options = [f"--fleet {limits.fleet}"] if limits.fleet is not None else []
     if limits.longest_route is not None:
         factor, name = readable_unit(unit, limits.longest_route)
         suffix = name if name in METRES else ""
-        options.append(f"--longest-route {limits.longest_route * factor:.10g}{suffix}")
+        longest = f"--longest-route {limits.longest_route * factor:.10g}{suffix}"
+        options.append(longest if limits.service is None else f"--shift {limits.longest_route:.10g}")
     return " and ".join(options)
 
 
 def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError if the model or solver of ``spec.by`` does not support its limits."""
+    """Raise McvrpError if the limits of ``spec`` contradict each other, or ``by`` does not support them."""
+    if spec.shift is not None and spec.longest_route is not None:
+        raise McvrpError(
+            f"--shift {spec.shift:.10g} and --longest-route {spec.longest_route:.10g} both limit the "
+            "length of a route: give one of them"
+        )
+    if spec.service is not None and spec.shift is None:
+        raise McvrpError(
+            f"--service {spec.service:.10g} counts in a shift only: give --shift, too, or omit it"
+        )
     if not spec.limits.given or spec.by == AUTO:
         return
     supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
@@ -40,29 +54,67 @@ def require_kept(spec: SolveSpec) -> None:
         )
 
 
-def require_possible(limits: Limits, city: City, addresses: Addresses, instance: Instance) -> None:
-    """Raise McvrpError if orders need more vehicles than ``limits`` allow, or a customer is too far."""
-    needed = fewest_vehicles(instance)
-    if limits.fleet is not None and limits.fleet < needed:
+def require_seconds(spec: SolveSpec, city: City, name: str) -> None:
+    """Raise McvrpError if ``spec`` has a shift and the costs of the city ``name`` are not in seconds."""
+    if spec.shift is not None and city.unit.casefold() not in _SECONDS:
         raise McvrpError(
-            f"--fleet {limits.fleet} is too small: a total demand of {int(instance.demands.sum()):,} at a "
-            f"capacity of {instance.capacity:,} needs at least {needed:,} vehicles: give more or larger ones"
+            f"--shift counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
+            "it with a matrix in seconds (--unit s), or use --longest-route"
         )
-    if limits.longest_route is None:
-        return
+
+
+def round_trips(limits: Limits, city: City, instance: Instance) -> NDArray[np.float64]:
+    """Return a lower bound of the length of a route that serves each customer, ``(n,)``.
+
+    In a cost matrix the path via other customers of the day may be cheaper than the direct one.
+    """
     costs = city.costs(instance.nodes)
-    lengths = 2 * costs[0, 1:]
-    if city.matrix is not None:  # the path via other customers of the day may be cheaper than the direct one
-        lengths = (_shortest_paths(costs) + _shortest_paths(costs.T))[1:]
-    far = int((lengths > limits.longest_route * (1 + COST_TOLERANCE)).sum())
-    if far:
-        worst = int(lengths.argmax())
-        (name,) = addresses.names([int(instance.ids[worst])])
-        more, own = f" (and {far - 1:,} more)" if far > 1 else "", replace(limits, fleet=None)
-        raise McvrpError(
-            f"customer {shown(name)}{more} is too far for {limits_text(own, city.unit)}: "
-            f"the round trip is {exact_length(float(lengths[worst]), city.unit)}, allow at least that"
-        )
+    np.fill_diagonal(costs, 0)
+    costs[1:] += _service(limits, instance)[:, None]  # of the customer that a leg leaves
+    if city.matrix is None:
+        return costs[0, 1:] + costs[1:, 0]
+    return (_shortest_paths(costs) + _shortest_paths(costs.T))[1:]
+
+
+def too_far(limits: Limits, city: City, instance: Instance) -> NDArray[np.bool_]:
+    """Return a mask of the customers whom no route within ``limits`` can serve, ``(n,)``."""
+    if limits.longest_route is None:
+        return np.zeros(instance.n, dtype=bool)
+    return round_trips(limits, city, instance) > limits.longest_route * (1 + COST_TOLERANCE)
+
+
+def fewest_left_out(
+    limits: Limits, city: City, instance: Instance, served: Collection[int] = frozenset()
+) -> int:
+    """Return a lower bound of the number of customers that ``limits`` leave out, none of ``served``.
+
+    Those of the largest demands, or the longest legs and stops, free the most for the others.
+    """
+    if limits.fleet is None:
+        return 0
+    fixed = np.isin(instance.ids, list(served))
+    bounds = [_fewest_removed(instance.demands.astype(np.float64), fixed, instance.capacity, limits.fleet)]
+    if limits.longest_route is not None:
+        costs = city.costs(instance.nodes)
+        np.fill_diagonal(costs, np.inf)
+        spent = costs.min(axis=0)[1:] + _service(limits, instance)
+        room = limits.longest_route * (1 + COST_TOLERANCE) - float(costs[1:, 0].min())
+        bounds.append(_fewest_removed(spent, fixed, max(room, 0.0), limits.fleet))
+    return max(bounds)
+
+
+def _fewest_removed(sizes: NDArray[np.float64], fixed: NDArray[np.bool_], room: float, fleet: int) -> int:
+    """Return the fewest of ``sizes``, none ``fixed``, to remove until a bound of vehicles is ``fleet``."""
+    ordered = np.concatenate([sizes[fixed], np.sort(sizes[~fixed])])  # the largest that may go come last
+    most = int((~fixed).sum())
+    enough = (k for k in range(most) if vehicles_needed(ordered[: len(sizes) - k], room) <= fleet)
+    return next(enough, most)
+
+
+def _service(limits: Limits, instance: Instance) -> NDArray[np.float64]:
+    """Return the service of each customer, ``(n,)``."""
+    service = limits.service or {}
+    return np.array([service.get(node, 0.0) for node in instance.ids.tolist()])
 
 
 def _shortest_paths(costs: NDArray[np.float64]) -> NDArray[np.float64]:

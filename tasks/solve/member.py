@@ -78,16 +78,30 @@ class SearchMember:
 
     @classmethod
     def of(
-        cls, solver: str, city: City, instance: Instance, spec: SolveSpec, seed: int, **more: Any
+        cls,
+        solver: str,
+        city: City,
+        instance: Instance,
+        spec: SolveSpec,
+        seed: int,
+        *,
+        limits: Limits | None = None,
+        **more: Any,
     ) -> SearchMember:
-        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts."""
+        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts.
+
+        ``limits`` are those of ``spec`` by default.
+        """
         nodes = instance.nodes
         matrix = None if city.matrix is None else city.costs(nodes)
         small = City.framed(city.xy[nodes], matrix, unit=city.unit)
         day = Instance(small.city_id, np.arange(1, len(nodes)), instance.demands, instance.capacity)  # type: ignore[arg-type]
+        limits = spec.limits if limits is None else limits
+        if limits.service:
+            service = {k: limits.service.get(node, 0.0) for k, node in enumerate(nodes.tolist())}
+            limits = replace(limits, service=service)
         entry, settings = SOLVERS[solver], tuned_budget(solver, instance.n, spec.time_limit)
-        options, limits = settings.options() | spec.limits.given, spec.limits
-        more = {"label": entry.label} | more
+        options, more = settings.options() | limits.given, {"label": entry.label} | more
         return cls(entry, small, day, tuple(nodes.tolist()), options, limits, seed, **more)
 
     def found(self, until: float) -> Iterator[Found]:

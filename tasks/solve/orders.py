@@ -16,7 +16,8 @@ from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
 from mcvrp.tasks.files.faults import Faults
 from mcvrp.tasks.files.file_bytes import file_bytes, stored_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
-from mcvrp.tasks.solve.spec import Order
+from mcvrp.tasks.solve.columns import Wishes, read_wishes
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
@@ -33,7 +34,7 @@ _REFUSED = {
         *("time_window", "time_windows", "timewindow", "window", "tw", "tw_start", "tw_end", "tw_open"),
         *("tw_close", "window_start", "window_end", "ready", "ready_time", "due", "due_time", "due_date"),
         *("earliest", "latest", "open", "close", "opens", "closes", "not_before", "not_after", "deadline"),
-        *("start_time", "end_time", "service", "service_time", "service_duration", "duration"),
+        *("start_time", "end_time", "duration"),
     },
 }
 
@@ -58,17 +59,22 @@ class Day:
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of the file
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, one sentence each
+    wishes: Wishes = field(default_factory=Wishes)
+    # demand of customers who are left out because it is above the capacity, by node
+    too_large: Mapping[int, int] = field(default_factory=dict)
 
 
-def read_orders(orders: str | Sequence[Order], store: Store) -> Tabular:
+def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), or a list of orders.
+    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), a table, or a list
+    of orders.
     """
     if not isinstance(orders, str):
-        if not orders:
+        if not len(orders):
             raise McvrpError("the list of orders is empty: add orders")
-        frame = pd.DataFrame([order.model_dump() for order in orders])
+        rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
+        frame = pd.DataFrame(orders if rows is None else rows).reset_index(drop=True)
         return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
     if "://" in orders:
         folder, _, name = orders.rpartition("/")
@@ -83,11 +89,14 @@ def checked_day(
     name: str,
     capacity: int | None = None,
     columns: Mapping[str, str] | None = None,
+    spec: SolveSpec | None = None,
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city ``name``.
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Columns
-    have the names that ``columns`` gives to fields, otherwise the city's if there are such columns.
+    have the names that ``columns`` gives to fields, otherwise the city's if there are such columns. Service
+    times and priorities are read if ``spec`` has a shift, or allows to leave out customers; it may then leave
+    out those of a demand above the capacity, unless they are all.
 
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
@@ -100,6 +109,9 @@ def checked_day(
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
+    too_large = {node: total[node] for node in nodes if total[node] > limit} if spec and spec.drop else {}
+    if len(too_large) < len(nodes):
+        nodes = [node for node in nodes if node not in too_large]
     for node in nodes:
         orders = f" in {len(demands[node])} orders" if len(demands[node]) > 1 else ""
         subject = f"customer {shown(names[node])} has a demand of {total[node]:,}{orders}"
@@ -107,11 +119,16 @@ def checked_day(
             faults.add(f"{subject}, more than the capacity of a vehicle, {limit:,}")
         elif total[node] > MOST:
             faults.add(f"{subject}, more than {MOST:,}: use a larger unit")
+    at = addresses.nodes(table.text(customer).tolist()).tolist()
+    wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
-    further = _further(table, [customer, table.column(_DEMAND), table.column(_CAPACITY)], addresses)
-    return Day(table.name, instance, len(table), merged, further, table.dialect, table.notes)
+    used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
+    further = _further(table, used, addresses)
+    return Day(
+        table.name, instance, len(table), merged, further, table.dialect, table.notes, wishes, too_large
+    )
 
 
 def _further(table: Tabular, used: Collection[str | None], addresses: Addresses) -> dict[str, dict[int, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
 
 import numpy as np
@@ -23,8 +23,9 @@ from mcvrp.tasks.files.cvrplib import sol_text
 from mcvrp.tasks.solve.day import Planned, Solved
 from mcvrp.tasks.solve.readme import sol_name, solve_readme
 from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, stops_of
+from mcvrp.tasks.solve.unserved import Unserved
 
-SUMMARY = "summary.json"
+SUMMARY, UNSERVED = "summary.json", "unserved.csv"
 _DECIMALS = 7  # of degrees: 1 cm
 _LONGEST = 40  # characters of a folder's name that come from the name of the orders
 
@@ -82,7 +83,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     from mcvrp.tasks.solve.sheets import pages, workbook
 
     planned, stops = solved.planned, stops_of(solved)
-    sol, dialect = sol_name(planned), planned.day.dialect
+    sol, dialect = sol_name(solved), planned.day.dialect
     spec = {
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,
@@ -100,13 +101,21 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "map.png": route_map(solved),
         "map.html": map_page(solved, stops).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
+        **({UNSERVED: csv_bytes(_unserved(solved), dialect)} if planned.spec.drop else {}),
         "spec.json": _json(spec, indent=2),
         SUMMARY: _json(asdict(solved.summary), indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
+    place.store.delete(place.path(UNSERVED))  # of another run
     for name, data in files.items():
         place.store.put(place.path(name), data)
     return tuple(place.store.url(place.path(name)) for name in files)
+
+
+def _unserved(solved: Solved) -> pd.DataFrame:
+    """Return the customers who were left out, those of the highest priority first."""
+    rows = sorted(map(asdict, solved.summary.unserved), key=lambda row: -(row["priority"] or 0.0))
+    return pd.DataFrame(rows, columns=[each.name for each in fields(Unserved)])
 
 
 def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:

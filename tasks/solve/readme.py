@@ -7,7 +7,7 @@ from pathlib import PurePath
 from mcvrp.model.problem import gap
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.cvrplib import SOLUTION
-from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
+from mcvrp.tasks.solve.day import Solved, SolveSummary
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import further_columns, measure, stops_of
 from mcvrp.tasks.support.progress import duration
@@ -26,13 +26,15 @@ def solve_readme(solved: Solved) -> str:
         measure=measure(solved.planned.city),
         date=solved.planned.date,
         further=further_columns(solved.planned),
-        sol=sol_name(solved.planned),
+        sol=sol_name(solved),
+        drop=solved.planned.spec.drop,
     )
 
 
-def sol_name(planned: Planned) -> str | None:
-    """Return the name of the .sol file of a CVRPLIB instance, None for other orders."""
-    return PurePath(planned.vrp.name).stem + SOLUTION if planned.vrp else None
+def sol_name(solved: Solved) -> str | None:
+    """Return the name of the .sol file of a CVRPLIB instance, None for other or incomplete orders."""
+    vrp = solved.planned.vrp
+    return PurePath(vrp.name).stem + SOLUTION if vrp and not solved.summary.unserved else None
 
 
 def route_table(solved: Solved) -> str:
@@ -64,6 +66,9 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         "cost": length_text(summary.cost, unit) + (", straight-line distance" if summary.straight else ""),
         "found by": summary.found_by,
     }
+    if left_out := summary.unserved:
+        demand = sum(each.demand for each in left_out)
+        figures["left out"] = f"{len(left_out):,} other customers, total demand {demand:,}"
     for finding in summary.findings:
         figures[finding.by] = _finding_text(finding, summary)
     if best := summary.best_known:

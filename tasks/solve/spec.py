@@ -34,6 +34,7 @@ from mcvrp.tasks.support.spec import (
 from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, unit_text
 
 AUTO, MODEL = "auto", "model"
+MOST_SECONDS = 604_800  # of a shift or a stop: a week
 
 
 def seekers() -> tuple[str, ...]:
@@ -110,6 +111,29 @@ class SolveSpec(StrictSpec):
         exclude_if=unset,
         description="Maximum cost of a route, in the city's unit, or a length such as 45km",
     )
+    shift: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_SECONDS,
+        allow_inf_nan=False,
+        exclude_if=unset,
+        description="Maximum duration of a route with its stops, in seconds; requires a city whose costs are "
+        "in seconds",
+    )
+    service: float | None = Field(
+        None,
+        ge=0,
+        le=MOST_SECONDS,
+        allow_inf_nan=False,
+        exclude_if=unset,
+        description="Service time of an order in seconds, if its column `service` is empty; requires a shift",
+    )
+    drop: bool = Field(
+        False,
+        exclude_if=lambda drop: not drop,
+        description="Leave out customers for whom there is no room within the limits, those of the lowest "
+        "`priority` first",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -136,10 +160,13 @@ class SolveSpec(StrictSpec):
 
     @property
     def limits(self) -> Limits:
-        """Limits of the routes besides the capacity; before `in_unit`, a length is in metres."""
+        """Limits of the routes; the service times of a shift come from the orders.
+
+        Before `in_unit`, a length is in metres.
+        """
         longest = self.in_unit("m").longest_route
         assert not isinstance(longest, str)
-        return Limits(self.fleet, longest)
+        return Limits(self.fleet, self.shift or longest, None if self.shift is None else {})
 
     @property
     def cores(self) -> int:

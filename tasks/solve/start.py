@@ -37,7 +37,10 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     listed.
     """
     table = read_tabular(*file_bytes(store, place))
-    earlier = _routes(table, addresses)
+    faults = Faults(table.name)
+    stops = read_routes(table, addresses, faults)
+    faults.check()
+    earlier = [[stop.node for stop in route] for route in stops]
     solution = fitted_routes(city, instance, earlier)
     kept = len({node for route in earlier for node in route} & set(instance.ids.tolist()))
     price = length_text(cost(city, solution), city.unit)
@@ -45,8 +48,21 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     return Start(solution, note)
 
 
-def _routes(table: Tabular, addresses: Addresses) -> list[list[int]]:
-    """Return the customers of each route of ``table``, in the order of the stops."""
+@dataclass(frozen=True)
+class EarlierStop:
+    """Stop of a file of routes: a customer, and its place in the table."""
+
+    number: float
+    node: int
+    position: int  # of its row in the table, from 0
+    route: str
+
+
+def read_routes(table: Tabular, addresses: Addresses, faults: Faults) -> list[list[EarlierStop]]:
+    """Return the stops of each route of ``table`` in their order; wrong rows are added to ``faults``.
+
+    Raises McvrpError if columns are missing, or there are several days.
+    """
     if missing := [column for column in _COLUMNS if column not in table.frame]:
         columns = listed(table.frame.columns, most=8)
         raise McvrpError(
@@ -54,17 +70,18 @@ def _routes(table: Tabular, addresses: Addresses) -> list[list[int]]:
         )
     if "date" in table.frame and len(days := dict.fromkeys(table.text("date").tolist())) > 1:
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
-    faults = Faults(table.name)
     stops, names = table.numbers("stop", faults).tolist(), table.text("customer").tolist()
     first_rows: dict[object, int] = {}  # by customer, and by route and stop
-    routes: dict[str, list[tuple[float, int]]] = {}
-    for row, route, stop, name, node in zip(
-        table.rows.tolist(),
-        table.text("route").tolist(),
-        stops,
-        names,
-        addresses.nodes(names).tolist(),
-        strict=True,
+    routes: dict[str, list[EarlierStop]] = {}
+    for position, (row, route, stop, name, node) in enumerate(
+        zip(
+            table.rows.tolist(),
+            table.text("route").tolist(),
+            stops,
+            names,
+            addresses.nodes(names).tolist(),
+            strict=True,
+        )
     ):
         if not route:
             faults.at(row, "route is missing")
@@ -76,9 +93,8 @@ def _routes(table: Tabular, addresses: Addresses) -> list[list[int]]:
             faults.at(row, f"{shown(name)} is not a customer of the city")
         elif (first := first_rows.setdefault(node, row)) != row:
             faults.at(row, f"customer {shown(name)} is already on a route, in row {first}")
-        routes.setdefault(route, []).append((stop, node))
-    faults.check()
-    return [[node for _, node in sorted(route, key=lambda stop: stop[0])] for route in routes.values()]
+        routes.setdefault(route, []).append(EarlierStop(stop, node, position, route))
+    return [sorted(route, key=lambda stop: stop.number) for route in routes.values()]
 
 
 def fitted_routes(city: City, instance: Instance, earlier: Iterable[Iterable[int]]) -> Solution:

@@ -128,6 +128,8 @@ class HGS(LimitedSearch):
             options["duration_limit"] = max(
                 self.longest_route * factor * (1 + COST_TOLERANCE) - _EPSILON, 0.0
             )
+            service = self.service or {}
+            options["service_times"] = [service.get(node, 0.0) * factor for node in instance.nodes.tolist()]
         demands = np.concatenate([[0.0], instance.demands.astype(np.float64)])
         x, y = np.ascontiguousarray(scaled_xy(city, instance).T)
         if self.time_limit is not None:

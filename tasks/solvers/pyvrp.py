@@ -84,20 +84,26 @@ def problem_data(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> 
     """Return the instance as PyVRP's data: integer distances, client k - 1 is the k-th customer.
 
     Lengths for a route limit are durations, in finer units than the distances and each rounded down, so that
-    rounding makes no route infeasible. A route that is too long by at most one unit per leg is accepted here;
-    callers check the exact limit.
+    rounding makes no route infeasible. A route that is too long by at most one unit per leg and stop is
+    accepted here; callers check the exact limit.
     """
     costs = np.rint(scaled_costs(city, instance)[0]).astype(np.int64)
-    lengths, longest = np.zeros_like(costs), dict[str, int]()
+    lengths, longest, service = np.zeros_like(costs), dict[str, int](), [0] * instance.n
     if limits.longest_route is not None:
-        parts = city.costs(instance.nodes) * (_PARTS / limits.longest_route)
-        lengths = np.minimum(parts, _PARTS + 2).astype(np.int64)  # a leg may exceed the limit by itself
+        scale, served = _PARTS / limits.longest_route, limits.service or {}
+        lengths = np.minimum(city.costs(instance.nodes) * scale, _PARTS + 2).astype(np.int64)  # may exceed it
+        service = [int(min(served.get(node, 0.0) * scale, _PARTS + 2)) for node in instance.ids.tolist()]
         np.fill_diagonal(lengths, 0)
         longest["shift_duration"] = _PARTS + 1  # COST_TOLERANCE
     vehicles = min(instance.n, limits.fleet or instance.n)
     return pyvrp.ProblemData(
         locations=[pyvrp.Location(x, y) for x, y in city.xy[instance.nodes].tolist()],
-        clients=[pyvrp.Client(k, delivery=[d]) for k, d in enumerate(instance.demands.tolist(), start=1)],
+        clients=[
+            pyvrp.Client(k, delivery=[demand], service_duration=seconds)
+            for k, (demand, seconds) in enumerate(
+                zip(instance.demands.tolist(), service, strict=True), start=1
+            )
+        ],
         depots=[pyvrp.Depot(0)],
         vehicle_types=[pyvrp.VehicleType(vehicles, capacity=[instance.capacity], **longest)],
         distance_matrices=[costs],

@@ -123,7 +123,7 @@ SOLVERS = Registry(
             takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget", "tuned"),
             costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
-            limits=("fleet", "longest_route"),
+            limits=("fleet", "longest_route", "service"),
             text="HGS-CVRP, the hybrid genetic search of the paper's labels",
         ),
         "pyvrp": SolverEntry(
@@ -131,7 +131,7 @@ SOLVERS = Registry(
             "mcvrp.tasks.solvers.pyvrp:PyVRP",
             takes=("time_limit", "iterations", "granular", "savings", "tuned"),
             starts=1,
-            limits=("fleet", "longest_route"),
+            limits=("fleet", "longest_route", "service"),
             text="PyVRP, iterated local search: the usual alternative in practice",
         ),
         "lkh3": SolverEntry(

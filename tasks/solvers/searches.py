@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mcvrp.model.city import MOST_COST
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.budgets import TUNED, checked_budget, tuned_budget
@@ -19,6 +20,7 @@ from mcvrp.tasks.solvers.solver import Answer, Costs, Limits, SolverFailed, best
 # side of the city's square for solvers, large enough for integer rounding and penalty floors
 COORDINATE_SCALE = 1e4
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
+_FORBIDDEN = 100.0  # cost of a leg of `MOST_COST`, as a multiple of the dearest other one
 _TO_A_VEHICLE = 3  # counts orders of more than 1/4 of a vehicle; for smaller ones HGS's bound is sufficient
 
 
@@ -30,6 +32,7 @@ class LimitedSearch(ABC):
     iterations: int | None = None  # without improvement, then a run ends; deterministic for a seed
     fleet: Literal["default"] | int | None = None  # like the longest route, as in `Limits`
     longest_route: float | None = None
+    service: Mapping[int, float] | None = None
     tuned: bool = False  # settings of `tasks.solvers.budgets` for the size and the time limit, not its own
     label: ClassVar[str]
     solver: ClassVar[str]  # registered name
@@ -48,14 +51,15 @@ class LimitedSearch(ABC):
         """Budget and limits in one line."""
         budget = checked_budget(self.time_limit, self.iterations)
         without = " without improvement" if self.iterations is not None else ""
-        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}"
+        service = " with service" if self.service else ""
+        longest = "" if self.longest_route is None else f", routes up to {self.longest_route:,.10g}{service}"
         tuned = f", {TUNED}" if self.tuned else ""
         return f"{budget}{without}{tuned}, fleet {self.fleet or 'n'}{longest}"
 
     @property
     def limits(self) -> Limits:
         """Limits of its routes beside the capacity."""
-        return Limits(None if self.fleet == "default" else self.fleet, self.longest_route)
+        return Limits(None if self.fleet == "default" else self.fleet, self.longest_route, self.service)
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
@@ -99,13 +103,19 @@ def in_fleet(instance: Instance, solution: Solution, fleet: int | None) -> Solut
 
 
 def fewest_vehicles(instance: Instance) -> int:
-    """Return a lower bound of the number of vehicles.
+    """Return a lower bound of the number of vehicles."""
+    return vehicles_needed(instance.demands.astype(np.float64), instance.capacity)
 
-    At most k orders that are each larger than 1 / (k + 1) of a vehicle fit into one.
+
+def vehicles_needed(sizes: NDArray[np.float64], room: float) -> int:
+    """Return a lower bound of the number of vehicles with ``room`` for all ``sizes``.
+
+    At most k sizes that are each larger than 1 / (k + 1) of a vehicle fit into one.
     """
-    demands = instance.demands.astype(int)
-    large = [(k, int((demands * (k + 1) > instance.capacity).sum())) for k in range(1, _TO_A_VEHICLE + 1)]
-    return max(math.ceil(int(demands.sum()) / instance.capacity), *(-(-many // k) for k, many in large))
+    if not room:
+        return int((sizes > 0).sum())
+    large = [(k, int((sizes * (k + 1) > room).sum())) for k in range(1, _TO_A_VEHICLE + 1)]
+    return max(math.ceil(float(sizes.sum()) / room), *(-(-many // k) for k, many in large))
 
 
 def packed_vehicles(instance: Instance) -> int:
@@ -132,11 +142,13 @@ def scaled_costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], f
     """
     costs = city.costs(instance.nodes)
     np.fill_diagonal(costs, 0)  # PyVRP requires 0, HGS-CVRP would add it for each empty route
+    forbidden = costs >= MOST_COST
     if city.matrix is None:
         factor = COORDINATE_SCALE / city.scale
     else:
-        largest = float(costs.max())
+        largest = float(costs[~forbidden].max())
         factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
         if np.array_equal(costs, np.rint(costs)):
             factor = max(1.0, np.floor(factor))
+        costs = np.where(forbidden, _FORBIDDEN * largest, costs)
     return costs * factor, factor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -86,6 +86,9 @@ class Limits:
 
     fleet: int | None = None  # maximum number of vehicles, that is of routes
     longest_route: float | None = None  # maximum cost of a route, in the city's unit
+    service: Mapping[int, float] | None = (
+        None  # by customer, counted in the longest route: then it is a shift
+    )
 
     @property
     def given(self) -> dict[str, Any]:
@@ -97,7 +100,7 @@ class Limits:
         if self.fleet is not None and len(solution.routes) > self.fleet:
             return f"more routes ({len(solution.routes):,}) than vehicles ({self.fleet:,})"
         if self.longest_route is not None:
-            length = longest_route(city, solution)
+            length = longest_route(city, solution, self.service)
             if length > self.longest_route * (1 + COST_TOLERANCE):
                 unit = unit_text(city.unit)
                 return f"a route of {length:,.10g} {unit}, {self.longest_route:,.10g} are the most"
@@ -107,10 +110,20 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-def longest_route(city: City, solution: Solution) -> float:
-    """Return the cost of the dearest route of ``solution``, in the city's unit."""
+def route_lengths(
+    city: City, solution: Solution, service: Mapping[int, float] | None = None
+) -> NDArray[np.float64]:
+    """Return the cost of each route of ``solution`` with the ``service`` of its customers, ``(routes,)``."""
     path = solution.path
-    return float(np.add.reduceat(city.legs(path), np.flatnonzero(path[:-1] == DEPOT)).max())
+    legs = city.legs(path)
+    if service:
+        legs = legs + [service.get(node, 0.0) for node in path[1:].tolist()]
+    return np.add.reduceat(legs, np.flatnonzero(path[:-1] == DEPOT))
+
+
+def longest_route(city: City, solution: Solution, service: Mapping[int, float] | None = None) -> float:
+    """Return the largest of `route_lengths`, in the city's unit."""
+    return float(route_lengths(city, solution, service).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,12 @@ from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.driven.take import take_routes
-from mcvrp.tasks.solve.limits import require_kept, require_possible
+from mcvrp.tasks.solve.kept import Rest, read_kept, rest_of
+from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.unserved import require_possible
+from mcvrp.tasks.solvers.solver import Limits
 from tests.support import malformed, malformed_store
 from tests.support.datasets import everything, label_spec, make_dataset
 from tests.support.hostile import Place
@@ -97,8 +100,30 @@ def limits(desk: Place, case: Case) -> Act:
 
     def act() -> None:
         require_kept(spec)
-        day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
-        require_possible(spec.limits, TOWN, NAMES, day.instance)
+        require_seconds(spec, TOWN, "town")
+        day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20, spec=spec)
+        require_possible(
+            Rest(TOWN, NAMES, day.instance, spec.limits), NAMES, limits_text(spec.limits, TOWN.unit)
+        )
+
+    return act
+
+
+def columns(desk: Place, case: Case) -> Act:
+    """Orders with the columns of a shift, and of customers to leave out."""
+    file, spec = desk.file(case.data, "day.csv"), SolveSpec(shift=9.0, drop=True)
+    return lambda: checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20, spec=spec)
+
+
+def kept(desk: Place, case: Case) -> Act:
+    """Routes to keep on a day of all customers but the last, with one order of 3 each and two vehicles."""
+    rows = "".join(f"C{k},3\n" for k in range(1, 12))
+    file, routes = desk.file(f"customer,demand\n{rows}", "day.csv"), desk.file(case.data, "keep.csv")
+    day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
+
+    def act() -> None:
+        decided = read_kept(desk.store, routes, NAMES, day.instance)
+        rest_of(decided, TOWN, NAMES, day.instance, Limits(fleet=2))
 
     return act
 
@@ -142,6 +167,8 @@ WAYS_IN: dict[Callable[[Place, Any], Act], Sequence[Case | StoreCase]] = {
     history: malformed.HISTORIES,
     orders: malformed.ORDERS,
     limits: malformed.LIMITS,
+    columns: malformed.COLUMNS,
+    kept: malformed.KEPT,
     routes: malformed_store.ROWS,
     unreadable_routes: malformed_store.FILES,
     stored: malformed_store.STORED,

@@ -210,7 +210,88 @@ LIMITS = (  # of a day of the same customers
     case(
         "orders that do not share a vehicle",
         "customer,demand\nC1,11\nC2,11\nC3,11\n",
-        *("--fleet 2 is too small", "at least 3 vehicles"),
+        *("no routes satisfy --fleet 2: ", "at least 3 vehicles", "without 'C1' there are some", "--drop"),
         fleet=2,
     ),
+    case(
+        "a customer too far",
+        "customer,demand\nC1,1\nC2,1\n",
+        *(
+            "no routes satisfy --longest-route 0.001",
+            "the round trip to 'C",
+            "not even for one customer: allow",
+        ),
+        longest_route=0.001,
+    ),
+    case(
+        "two longest routes",
+        "customer,demand\nC1,1\n",
+        "--shift 9 and --longest-route 9",
+        shift=9,
+        longest_route=9,
+    ),
+    case(
+        "service without a shift", "customer,demand\nC1,1\n", "--service 9 counts in a shift only", service=9
+    ),
+    case("a shift of no seconds", "customer,demand\nC1,1\n", "--shift counts seconds", "'town'", shift=9),
+)
+
+COLUMNS = (  # of the same customers, on a day with a shift and customers to leave out
+    case(
+        "service is a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"
+    ),
+    case(
+        "service is negative", "customer,demand,service\nC1,1,-5\n", "row 2: service -5 is not 0 to 604,800"
+    ),
+    case(
+        "service of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"
+    ),
+    case(
+        "service twice",
+        "customer,demand,service,service time\nC1,1,2,3\n",
+        "service and service_time mean the",
+    ),
+    case(
+        "priority is a word",
+        "customer,demand,priority\nC1,1,\nC2,1,high\n",
+        "row 3: priority is 'high', not a",
+    ),
+    case("priority is infinite", "customer,demand,priority\nC1,1,inf\n", "row 2: priority is 'inf'"),
+    case("no customer with room", "customer,demand\nC1,21\nC2,22\n", "'C1' has a demand of 21", "'C2'"),
+)
+
+KEPT = (  # of eleven orders of 3 and two vehicles of 20
+    case("nothing in it", "", "keep.csv is empty"),
+    case("no stops", "route,customer\n1,C1\n", "keep.csv has no column stop"),
+    case(
+        "a mark of its own", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes or no"
+    ),
+    case(
+        "no mark",
+        "route,stop,customer,kept\n1,1,C1,\n",
+        "keep.csv keeps no stop: mark stops in its column kept",
+    ),
+    case(
+        "a gap",
+        "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n",
+        "row 3: stop 2 of route '1' is kept, and not",
+    ),
+    case(
+        "a customer without an order",
+        "route,stop,customer\n1,1,C12\n",
+        "row 2: the kept stop at 'C12' has no",
+    ),
+    case("a stranger", "route,stop,customer\n1,1,X9\n", "row 2: 'X9' is not a customer"),
+    case("twice", "route,stop,customer\n1,1,C1\n2,1,C1\n", "row 3: customer 'C1' is already on a route"),
+    case(
+        "too much",
+        "route,stop,customer\n" + "".join(f"1,{k},C{k}\n" for k in range(1, 8)),
+        "the kept stops of route '1' have a demand of 21, more than 20",
+    ),
+    case(
+        "too many routes",
+        "route,stop,customer\n1,1,C1\n2,1,C2\n3,1,C3\n",
+        "keep.csv keeps 3 routes of 2 vehicles, and 8 customers remain: increase --fleet",
+    ),
+    case("no vehicle left", "route,stop,customer\n1,1,C1\n2,1,C2\n", "keeps 2 routes of 2 vehicles, and 9"),
 )

@@ -30,8 +30,9 @@ def best_cost(city: City, instance: Instance, limits: Limits = NO_LIMITS) -> flo
     }
 
     if limits.longest_route is not None:
-        most = limits.longest_route * (1 + 1e-9)
-        route = {chosen: length for chosen, length in route.items() if length <= most}
+        most, service = limits.longest_route * (1 + 1e-9), limits.service or {}
+        stops = {chosen: sum(service.get(int(instance.ids[k - 1]), 0.0) for k in chosen) for chosen in route}
+        route = {chosen: length for chosen, length in route.items() if length + stops[chosen] <= most}
 
     @lru_cache(None)
     def serve(left: frozenset[int], vehicles: int) -> float:

@@ -61,6 +61,7 @@ def day_plan(
     model: str | None = "small",
     start: str | None = None,
     date: datetime.date | None = None,
+    keep: str | None = None,
     **spec: Any,
 ) -> Planned:
     """Return the plan of a day: a file, or demands by the number of the customer in the city."""
@@ -69,8 +70,8 @@ def day_plan(
     else:
         ids = stored_city(store, city or "").addresses.ids
         orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
-    settings = SolveSpec.model_validate(spec)
-    return plan_day(store, city, model, orders, capacity, settings, start=start, date=date)
+    checked = SolveSpec.model_validate(spec)
+    return plan_day(store, city, model, orders, capacity, checked, start=start, date=date, keep=keep)
 
 
 def solved_day(

@@ -75,7 +75,7 @@ def test_paths_of_a_row_exist(stage: Stage) -> None:
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
 def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
     parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
-    others = {"store", "phase", "orders", "capacity", "start", "unrounded", "date"}
+    others = {"store", "phase", "orders", "capacity", "start", "keep", "unrounded", "date"}
     assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
 
 

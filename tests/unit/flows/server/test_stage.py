@@ -90,7 +90,7 @@ def test_a_worker_takes_files_of_its_store(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    "field", [*(f"city.addresses.{f}" for f in ("file", "matrix", "history")), "orders", "start"]
+    "field", [*(f"city.addresses.{f}" for f in ("file", "matrix", "history")), "orders", "start", "keep"]
 )
 def test_a_worker_takes_no_other_files(field: str) -> None:
     _, in_spec, file = field.rpartition(".")

@@ -14,10 +14,12 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
-from mcvrp.tasks.solve.limits import limits_text, require_possible
+from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from tests.support.solving import day_plan, one_way_city, put_day
 
@@ -75,7 +77,7 @@ def limited(start: Solution | None = None, seconds: float = 30.0, **limits: floa
 
 def test_no_routes_within_the_limits_is_one_sentence() -> None:
     """A case that no bound detects: two vehicles suffice, one has too long a route."""
-    require_possible(Limits(1, 30.0), OPPOSITE, Addresses.numbered(2), BOTH)
+    require_possible(Rest(OPPOSITE, Addresses.numbered(2), BOTH, Limits(1, 30.0)), Addresses.numbered(2), "")
     message = r"no routes within --fleet 1 and --longest-route 30 were found in 1 s.*: increase"
     with pytest.raises(SolverFailed, match=f"^{message}"):
         limited(seconds=1.0, fleet=1, longest_route=30.0)
@@ -94,27 +96,25 @@ def test_distance_is_that_of_the_shortest_path() -> None:
     """In a cost matrix, a path via another customer of the day may be cheaper."""
     costs = np.array([[0.0, 1, 9], [1, 0, 1], [9, 1, 0]])
     city = City(OPPOSITE.xy, costs, origin=(-10, -10), scale=20.0)
-    names = Addresses(("depot", "near", "far"))
     both = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 5)
-    require_possible(Limits(longest_route=11.0), city, names, both)  # 1 + 1 to it, 9 back
-    # a lower bound: a route visits "near" once
-    require_possible(Limits(longest_route=4.0), city, names, both)
-    with pytest.raises(McvrpError, match=r"customer 'far' is too far for --longest-route 3: .* is 4 sides"):
-        require_possible(Limits(longest_route=3.0), city, names, both)
+    # 1 + 1 to it and as much back: a lower bound, since a route visits the other once
+    assert round_trips(Limits(), city, both).tolist() == [2.0, 4.0]
+    assert round_trips(Limits(None, 9.0, {1: 0.25, 2: 1.0}), city, both).tolist() == [2.25, 5.5]
     alone = Instance(city.city_id, np.array([2]), np.array([1]), 5)
-    with pytest.raises(McvrpError, match="the round trip is 18 sides of"):
-        require_possible(Limits(longest_route=11.0), city, names, alone)
+    assert round_trips(Limits(None, 9.0, {2: 1.0}), city, alone).tolist() == [19.0]
     # a round trip may equal the limit
-    require_possible(Limits(longest_route=20.0), OPPOSITE, Addresses.numbered(2), BOTH)
-    with pytest.raises(McvrpError, match=r"\(and 1 more\) is too far"):
-        require_possible(Limits(longest_route=20.0 * (1 - 1e-6)), OPPOSITE, Addresses.numbered(2), BOTH)
+    assert not too_far(Limits(longest_route=20.0), OPPOSITE, BOTH).any()
+    assert too_far(Limits(longest_route=20.0 * (1 - 1e-6)), OPPOSITE, BOTH).all()
+    assert too_far(Limits(None, 20.5, {1: 0.5, 2: 0.6}), OPPOSITE, BOTH).tolist() == [False, True]
 
 
 def test_refused_before_the_store_is_read(store: Store) -> None:
     message = "--by model does not support --fleet 4: use --by auto or hgs or pyvrp"
     with pytest.raises(McvrpError, match=message):
         plan_day(store, "nowhere", "small", [], 18, SolveSpec(by="model", fleet=4))
-    with pytest.raises(McvrpError, match="--fleet 3 is too small: a total demand of 60 at a capacity of 18"):
+    with pytest.raises(
+        McvrpError, match="--fleet 3: a total demand of 60 at a capacity of 18 needs at least 4"
+    ):
         planned(store, fleet=3)
 
 
@@ -147,3 +147,24 @@ def test_a_length_is_not_a_time(store: Store) -> None:
     for wrong in ("45 kms", "-4km", "km", ""):
         with pytest.raises(ValidationError):
             SolveSpec(longest_route=wrong)
+
+
+def test_a_shift_is_of_seconds() -> None:
+    """One limit of the length, service only with a shift, and a city whose costs are seconds."""
+    for fields, message in (
+        (
+            {"shift": 9.0, "longest_route": 8.0},
+            "--shift 9 and --longest-route 8 both limit the length of a route",
+        ),
+        ({"service": 300.0}, "--service 300 counts in a shift only: give --shift, too, or omit it"),
+        ({"shift": 9.0, "by": "model"}, "--by model does not support --shift 9: use --by auto or hgs or"),
+    ):
+        with pytest.raises(McvrpError, match=message):
+            require_kept(SolveSpec.model_validate(fields))
+    spec = SolveSpec(shift=28800.0, service=0.0)
+    with pytest.raises(
+        McvrpError, match=r"costs of city 'lyon' are in m: import it .* or use --longest-route"
+    ):
+        require_seconds(spec, City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit="m"), "lyon")
+    require_seconds(spec, City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit="s"), "lyon")
+    require_seconds(SolveSpec(), OPPOSITE, "lyon")

@@ -75,9 +75,13 @@ def test_limits_cost_what_trying_all_says(keeper: Keeper, city: City, i: int) ->
     instance = InstanceStream(city, 1, "test", SMALL)(7, i)
     free = keeper(iterations=200).search(city, instance, 1)
     assert cost(city, free) == pytest.approx(best_cost(city, instance), rel=1e-6)
+    longest = longest_route(city, free)
+    service = {node: node % 3 * longest / 7 for node in range(1, 31)}
     for limits in (
-        Limits(longest_route=longest_route(city, free)),
-        Limits(longest_route=0.98 * longest_route(city, free)),
+        Limits(longest_route=longest),
+        Limits(longest_route=0.98 * longest),
+        Limits(None, longest, service),
+        Limits(len(free.routes) + 1, 1.3 * longest, service),
         Limits(fleet=len(free.routes) - 1),
     ):
         expected = best_cost(city, instance, limits)
@@ -106,17 +110,25 @@ def test_the_diagonal_of_a_matrix_costs_nothing() -> None:
     seed=st.integers(0, 1000),
     fleet=st.none() | st.integers(1, 6),
     share=st.none() | st.floats(0.3, 1.2),
+    stop=st.sampled_from([0.0, 0.03, 0.2]),
     from_start=st.booleans(),
 )
 def test_no_answer_breaks_a_limit(
-    kept: tuple[Keeper, City], n: int, seed: int, fleet: int | None, share: float | None, from_start: bool
+    kept: tuple[Keeper, City],
+    n: int,
+    seed: int,
+    fleet: int | None,
+    share: float | None,
+    stop: float,
+    from_start: bool,
 ) -> None:
     """For any limits, and from a start that breaks them: routes within them, or none and no warning."""
     keeper, city = kept
     instance = InstanceStream(city, 1, "test", SMALL)(n, seed)
     start = random_solution(instance, seed)
     longest = None if share is None else share * longest_route(city, start)
-    search = keeper(iterations=20, **Limits(fleet, longest).given)
+    service = {int(node): stop * longest for node in instance.ids} if stop and longest else None
+    search = keeper(iterations=20, **Limits(fleet, longest, service).given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -125,7 +137,11 @@ def test_no_answer_breaks_a_limit(
             return
     assert infeasibility(instance, solution) is None
     assert fleet is None or len(solution.routes) <= fleet
-    assert longest is None or max(lengths(city, solution)) <= longest * (1 + 2e-9)
+    stops = [len(route) * stop for route in solution.routes]
+    spent = [
+        length + stop * (longest or 0) for length, stop in zip(lengths(city, solution), stops, strict=True)
+    ]
+    assert longest is None or max(spent) <= longest * (1 + 2e-9)
 
 
 def test_an_answer_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,163 @@
+"""`mcvrp.solve`: routes of a day's orders for notebooks and scripts, an object that is shown with its map."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.errors import field_errors
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Solution
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.map import map_page
+from mcvrp.tasks.solve.outputs import Place, require_free, write_day
+from mcvrp.tasks.solve.readme import solve_figures
+from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.stops import Stop, stops_of
+from mcvrp.tasks.solve.unserved import Unserved
+
+_HEIGHT = 560  # pixels of the map
+
+
+@dataclass(frozen=True, eq=False)
+class RoutedDay:
+    """Routes of a day's orders; a notebook shows it as a table of figures and the map."""
+
+    solved: Solved
+
+    @property
+    def summary(self) -> SolveSummary:
+        """Figures of the day, the fields of summary.json."""
+        return self.solved.summary
+
+    @property
+    def solution(self) -> Solution:
+        """The routes in the city's node numbers."""
+        return self.solved.solution
+
+    @property
+    def routes(self) -> list[list[str]]:
+        """Ids of the customers of each route, in the order of the stops."""
+        return [[stop.customer for stop in stops[1:-1]] for stops in self._stops()]
+
+    @property
+    def costs(self) -> list[float]:
+        """Cost of each route, in the city's unit."""
+        return [stops[-1].cumulative_cost for stops in self._stops()]
+
+    @property
+    def cost(self) -> float:
+        """Cost of all routes, in the city's unit."""
+        return self.summary.cost
+
+    @property
+    def found_by(self) -> str:
+        """The member of the portfolio that found the routes."""
+        return self.summary.found_by
+
+    @property
+    def unserved(self) -> tuple[Unserved, ...]:
+        """Customers who were left out, with the reason."""
+        return self.summary.unserved
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows of routes.csv: one per stop, the depot included."""
+        return pd.DataFrame([asdict(stop) for stops in self._stops() for stop in stops])
+
+    def write(self, folder: str | Path, *, overwrite: bool = False) -> tuple[str, ...]:
+        """Write the files of `mcvrp solve` into ``folder`` and return their addresses.
+
+        Raises McvrpError if it has other files, or routes of other orders without ``overwrite``.
+        """
+        place = Place(Store.open(folder))
+        require_free(place, self.solved.planned, overwrite)
+        return write_day(place, self.solved)
+
+    def _stops(self) -> list[list[Stop]]:
+        return stops_of(self.solved)
+
+    def _repr_html_(self) -> str:
+        """Return figures, notes and the map, in a frame of its own."""
+        figures = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in solve_figures(self.summary).items()
+        )
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.summary.notes)
+        page = escape(map_page(self.solved, self._stops()), quote=True)
+        frame = f'<iframe srcdoc="{page}" style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
+        return f"<table>{figures}</table><ul>{notes}</ul>{frame}"
+
+
+def solve(
+    orders: str | Path | pd.DataFrame | Mapping[str, int] | Sequence[Mapping[str, Any]],
+    city: str | City | None = None,
+    *,
+    model: str | None = None,
+    store: Store | str | Path | None = None,
+    capacity: int | None = None,
+    start: str | Path | None = None,
+    keep: str | Path | None = None,
+    unrounded: bool = False,
+    date: datetime.date | None = None,
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> RoutedDay:
+    """Return the routes of a day's orders, as `mcvrp solve` finds them; no file is written.
+
+    Parameters
+    ----------
+    orders
+        A file, a table with its columns, rows as dictionaries, or the demand of each customer by its id.
+    city
+        Name in the store, or a city with its own ids (without: "1", "2", …); None for a CVRPLIB instance.
+    model
+        Name in the store; None: search without a model.
+    store
+        Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own and without a model.
+    capacity, start, keep, unrounded, date, columns, options
+        As the options of the command: ``time_limit=5``, ``fleet=6``, ``drop=True``, … (docs/solve.md).
+
+    Raises McvrpError for invalid input, and if no routes within the limits are found.
+    """
+    began, spec = time.monotonic(), _spec(options)
+    if not isinstance(store, Store):
+        alone = store is None and model is None and not isinstance(city, str)
+        uri = None if store is None else str(store)
+        store = Store.open("." if alone else settings.store_uri(uri), writable=False)
+    if isinstance(orders, Path):
+        orders = str(orders)
+    elif isinstance(orders, Mapping):
+        orders = pd.DataFrame({"customer": list(orders), "demand": list(orders.values())})
+    elif not isinstance(orders, str):
+        orders = pd.DataFrame(orders)
+    planned = plan_day(
+        store,
+        city,
+        model,
+        orders,
+        capacity,
+        spec,
+        unrounded=unrounded,
+        start=None if start is None else str(start),
+        date=date,
+        columns=columns,
+        keep=None if keep is None else str(keep),
+    )
+    return RoutedDay(solve_day(store, planned, began))
+
+
+def _spec(options: Mapping[str, Any]) -> SolveSpec:
+    try:
+        return SolveSpec.model_validate(options)
+    except ValidationError as error:
+        raise McvrpError(field_errors(error, SolveSpec, options)[0].text) from None

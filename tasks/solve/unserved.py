@@ -1,0 +1,188 @@
+"""Customers for whom a day's limits leave no room: as few as possible, those of the lowest priority first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.problem import Solution
+from mcvrp.storage.cities import Addresses
+from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
+from mcvrp.tasks.solve.orders import Day
+from mcvrp.tasks.solvers.most_served import only, serve_most
+from mcvrp.tasks.solvers.searches import fewest_vehicles
+from mcvrp.tasks.support.text import exact_length, length_text, listed
+
+_SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
+_NAMED = 3  # customers named in a message
+
+
+@dataclass(frozen=True)
+class Unserved:
+    """Row of unserved.csv: a customer who is left out."""
+
+    customer: str
+    demand: int
+    priority: float | None  # None without a column of priorities
+    reason: str
+
+
+@dataclass(frozen=True)
+class Served:
+    """Routes within the limits of as many customers as were found, and the others."""
+
+    solution: Solution  # of the rest
+    left_out: dict[int, str]  # the reason, by node of the day
+    bound: int  # the fewest that can be left out, proved without a search; 0 without a proof
+
+
+def most_served(
+    rest: Rest,
+    limits: str,
+    priority: Mapping[int, float] | None = None,
+    *,
+    seed: int = 0,
+    seconds: float | None = None,
+) -> Served:
+    """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
+
+    ``limits`` are the day's in words. ``seconds`` are wall-clock time, by default 0.018 per customer, at most
+    10. The first stops of vehicles that have left are served in any case.
+    """
+    instance = rest.instance
+    assert instance is not None
+    now = time.perf_counter()
+    until = now + (seconds or min(_SECONDS * instance.n, _MOST_SECONDS))
+    nodes, trips = instance.ids.tolist(), round_trips(rest.limits, rest.city, instance).tolist()
+    far = too_far(rest.limits, rest.city, instance).tolist()
+    reasons = {
+        node: f"too far for {limits}: the round trip is {length_text(trip, rest.city.unit)}"
+        for node, trip, beyond in zip(nodes, trips, far, strict=True)
+        if beyond
+    }
+    near = [node for node in nodes if node not in reasons]
+    ranks = {node: (priority or {}).get(rest.node(node), 0.0) for node in near}
+    classes: dict[float, list[int]] = {}
+    for node in sorted(near, key=lambda node: -ranks[node]):
+        classes.setdefault(ranks[node], []).append(node)
+    bound = fewest_unserved(rest)
+    solution = rest.begun
+    if len(classes) > 1:
+        solution = _filled(rest, solution, list(classes.values()), (now + until) / 2, seed)
+    else:
+        solution = _packed(rest, near, bound - len(reasons))
+    if sum(map(len, solution.routes)) < instance.n - bound:
+        solution = _filled(rest, solution, [near], until, seed)
+    served = {node for route in solution.routes for node in route}
+    reasons |= {node: f"no room within {limits}" for node in near if node not in served}
+    return Served(solution, {rest.node(node): reasons[node] for node in sorted(reasons)}, bound)
+
+
+def fewest_unserved(rest: Rest) -> int:
+    """Return a lower bound of the number of customers who are left out."""
+    assert rest.instance is not None
+    far = too_far(rest.limits, rest.city, rest.instance)
+    near = only(rest.instance, set(rest.instance.ids[~far].tolist()))
+    begun = {node for route in rest.begun.routes for node in route}
+    return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near, begun) if near else 0)
+
+
+def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
+    """Return routes of those ``near`` without the ``out`` largest orders, packed by first-fit decreasing.
+
+    Only the first stops that are kept if that violates a limit.
+    """
+    instance, begun = rest.instance, rest.begun
+    assert instance is not None
+    demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    routes = [list(route) for route in begun.routes]
+    free = set(near) - {node for route in routes for node in route}
+    for node in sorted(free, key=lambda node: -demand[node])[out:]:
+        room = (
+            each for each in routes if sum(map(demand.__getitem__, each)) + demand[node] <= instance.capacity
+        )
+        if (route := next(room, None)) is None:
+            routes.append(route := [])
+        route.append(node)
+    solution = Solution.of(routes)
+    return begun if rest.limits.broken(rest.city, solution) else solution
+
+
+def _filled(
+    rest: Rest, solution: Solution, classes: Sequence[Collection[int]], until: float, seed: int
+) -> Solution:
+    """Return ``solution`` with as many customers as possible of each of ``classes``, the most urgent first.
+
+    Classes are tried together, and halved if not all of their customers fit. A single one gets all of the
+    time until ``until``.
+    """
+    assert rest.instance is not None
+    served = {node for route in solution.routes for node in route}
+    wanted = {node for members in classes for node in members} - served
+    together = only(rest.instance, served | wanted)
+    if not wanted or not together:
+        return solution
+    least, single = fewest_left_out(rest.limits, rest.city, together, served), len(classes) == 1
+    if not least or single:
+        seconds = max(until - time.perf_counter(), 0.0) / (1 if single else 4)
+        found = serve_most(
+            rest.city, together, rest.limits, solution, seconds=seconds, seed=seed, least=least
+        )
+        if single or sum(map(len, found.routes)) == together.n:
+            return found
+    half = len(classes) // 2
+    for part in (classes[:half], classes[half:]):
+        solution = _filled(rest, solution, part, until, seed)
+    return solution
+
+
+def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -> list[Unserved]:
+    """Return the rows of unserved.csv: those who are ``left_out``, and those whose demand is too large."""
+    priority = day.wishes.priority
+    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True)) | {
+        **day.too_large
+    }
+    too_large = f"the demand is more than the capacity of a vehicle, {day.instance.capacity:,}"
+    reasons = dict.fromkeys(day.too_large, too_large) | {**left_out}
+    return [
+        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, reasons[node])
+        for node in sorted(reasons)
+    ]
+
+
+def require_possible(rest: Rest, addresses: Addresses, limits: str) -> None:
+    """Raise McvrpError if a bound rules out routes within the limits of ``rest``; see `infeasible`."""
+    if rest.instance is not None and fewest_unserved(rest):
+        raise infeasible(rest, most_served(rest, limits), addresses, limits)
+
+
+def infeasible(rest: Rest, served: Served, addresses: Addresses, limits: str) -> McvrpError:
+    """Return the error of ``limits`` that cannot be satisfied, which names the customers to leave out."""
+    head = f"no routes within {limits} were found"
+    if served.bound:
+        head = f"no routes satisfy {limits}: {_cause(rest)}"
+    if not served.solution.routes:
+        return McvrpError(f"{head}, not even for one customer: allow more")
+    names = [shown(name, 20) for name in addresses.names(served.left_out)]
+    fewer = ", and with fewer left out none were found"
+    if len(names) == served.bound:
+        fewer = "" if served.bound == 1 else ", and no fewer can be left out"
+    remedy = "allow more, or leave them out with --drop"
+    return McvrpError(f"{head}; without {listed(names, _NAMED)} there are some{fewer}: {remedy}")
+
+
+def _cause(rest: Rest) -> str:
+    """Return the bound that rules out routes within the limits."""
+    city, instance, limits = rest.city, rest.instance, rest.limits
+    assert instance is not None
+    trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)
+    if too_far(limits, city, instance).any():
+        name = shown(rest.addresses.ids[int(instance.ids[trips.argmax()])], 20)
+        return f"the round trip to {name} is {exact_length(float(trips.max()), city.unit)}"
+    if limits.fleet is not None and needed > limits.fleet:
+        demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
+        return f"{demand} needs at least {needed:,} vehicles"
+    return "even the shortest legs and stops take longer in all"

@@ -1,0 +1,105 @@
+"""`mcvrp.solve`: the same day from any kind of orders, shown as a page, written only on demand."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import mcvrp
+from mcvrp.flows.notebook import RoutedDay
+from mcvrp.model.errors import McvrpError
+from tests.support.markup import Markup
+from tests.support.solving import CITY, put_day
+
+QUICK: dict[str, Any] = {"capacity": 18, "time_limit": 1.0}
+DEMANDS = {str(node): 3 for node in range(1, 9)}
+
+
+@pytest.fixture(scope="module")
+def day() -> RoutedDay:
+    return mcvrp.solve(DEMANDS, CITY, **QUICK)
+
+
+@pytest.mark.parametrize("kind", ["rows", "table", "file"])
+def test_orders_of_any_kind_are_the_same_day(day: RoutedDay, tmp_path: Path, kind: str) -> None:
+    table = pd.DataFrame({"customer": DEMANDS.keys(), "demand": DEMANDS.values()}, index=range(5, 13))
+    table.to_csv(tmp_path / "day.csv", index=False)
+    orders: Any = {"rows": table.to_dict("records"), "table": table, "file": tmp_path / "day.csv"}[kind]
+    assert mcvrp.solve(orders, CITY, **QUICK).summary.digest == day.summary.digest
+
+
+def test_routes_have_the_ids_of_the_customers(day: RoutedDay) -> None:
+    """Each once; costs of routes add up; the table is that of routes.csv."""
+    assert sorted(name for route in day.routes for name in route) == sorted(DEMANDS)
+    assert sum(day.costs) == pytest.approx(day.cost) == mcvrp.cost(CITY, day.solution)
+    frame = day.to_frame()
+    assert (
+        frame[frame["stop"] > 0].groupby("route")["customer"].apply(list).map(lambda ids: ids[:-1]).tolist()
+        == day.routes
+    )
+    assert (day.found_by, day.unserved) == (day.summary.findings[0].by, ())
+
+
+def test_a_notebook_shows_figures_and_map(day: RoutedDay) -> None:
+    """In a frame, whose page is that of map.html."""
+    page = day._repr_html_()
+    assert f"<th>cost</th><td>{day.cost:.3f}</td>" in page
+    (source,) = re.findall(r'<iframe srcdoc="([^"]*)"', page)
+    assert html.unescape(source).startswith("<!doctype html>")
+    assert "title" in Markup(html.unescape(source)).texts
+
+
+def test_a_day_is_written_on_demand(day: RoutedDay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = mcvrp.solve(DEMANDS, CITY, **QUICK)
+    assert not list(tmp_path.iterdir())
+    again.write(tmp_path / "routes")
+    again.write(tmp_path / "routes")  # the same orders
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "routes" / "routes.csv", dtype={"customer": str}), again.to_frame()
+    )
+    other = mcvrp.solve({"1": 1}, CITY, **QUICK)
+    with pytest.raises(McvrpError, match="holds the routes of other orders"):
+        other.write(tmp_path / "routes")
+    other.write(tmp_path / "routes", overwrite=True)
+
+
+def test_a_city_and_a_model_of_the_store(tmp_path: Path) -> None:
+    """With limits, customers who are left out, and routes that are kept."""
+    store = mcvrp.Store.open(tmp_path / "store")
+    put_day(store)
+    first = mcvrp.solve(DEMANDS, "small", model="small", store=store, samples=2, fleet=1, drop=True, **QUICK)
+    assert len(first.routes) == 1
+    assert len(first.unserved) == 2
+    first.write(tmp_path / "first")
+    second = mcvrp.solve(
+        DEMANDS, "small", store=tmp_path / "store", keep=tmp_path / "first/routes.csv", **QUICK
+    )
+    assert second.routes[0] == first.routes[0]
+    assert second.unserved == ()
+
+
+@pytest.mark.parametrize(
+    ("orders", "options", "message"),
+    [
+        ({}, {}, "the list of orders is empty: add orders"),
+        ([], {}, "the list of orders is empty: add orders"),
+        ({"99": 1}, {}, "orders: row 1: '99' is not a customer of city 'city'"),
+        ({"1": 0.5}, {}, "row 1: demand '0.5' is not a whole number"),
+        ([{"customer": 1}], {}, "orders has no column demand"),
+        ({"1": 1}, {"time_limit": -1}, "time_limit.*more than 0"),
+        ({"1": 1}, {"fleets": 1}, "fleets.*did you mean fleet"),
+        ({"1": 1}, {"keep": "nothing.csv"}, "there is no file nothing.csv"),
+        ({"1": 1}, {"longest_route": 1e-3}, "no routes satisfy --longest-route 0.001"),
+        ({"1": 1}, {"model": "small", "store": "nowhere"}, "no store"),
+    ],
+)
+def test_bad_input_is_one_sentence(orders: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(McvrpError, match=message) as error:
+        mcvrp.solve(orders, CITY, **{"capacity": 18, **options})
+    assert "\n" not in str(error.value)

@@ -1,0 +1,270 @@
+"""Customers without room: as few as possible, shown by trying all, and never one of a higher priority."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.model.problem import City, Instance, infeasibility
+from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solve.columns import Wishes
+from mcvrp.tasks.solve.day import solve_day
+from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.limits import limits_text
+from mcvrp.tasks.solve.orders import checked_day, read_orders
+from mcvrp.tasks.solve.outputs import Place, write_day
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
+from mcvrp.tasks.solvers.most_served import only
+from mcvrp.tasks.solvers.searches import fewest_vehicles
+from mcvrp.tasks.solvers.solver import Limits
+from tests.support.optimum import best_cost
+from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_day
+
+NAMES = Addresses.numbered(CITY.customers)
+
+
+def random_rest(seed: int, n: int, city: City = CITY) -> Rest:
+    """Return a day with a fleet that is one vehicle short, a longest route, or both with service."""
+    rng = np.random.default_rng(seed)
+    ids = np.sort(rng.choice(np.arange(1, city.customers + 1), n, replace=False)).astype(np.uint32)
+    instance = Instance(city.city_id, ids, rng.integers(1, 10, n).astype(np.uint16), 18)
+    trips = city.costs(instance.nodes)[0, 1:] + city.costs(instance.nodes)[1:, 0]
+    longest = float(np.quantile(trips, rng.uniform(0.5, 1))) * float(rng.uniform(1, 1.5))
+    fleet = max(1, fewest_vehicles(instance) - int(rng.integers(0, 2)))
+    service = {int(node): float(rng.random()) * longest / 5 for node in ids}
+    limits = (Limits(fleet), Limits(None, longest), Limits(fleet, longest), Limits(fleet, longest, service))
+    return Rest(city, NAMES, instance, limits[seed % 4])
+
+
+def within(rest: Rest, served: Served) -> None:
+    """Check that the routes serve everyone else, within the limits."""
+    assert rest.instance is not None
+    others = only(rest.instance, set(rest.instance.ids.tolist()) - served.left_out.keys())
+    assert others is None or infeasibility(others, served.solution) is None
+    assert rest.limits.broken(rest.city, served.solution) is None if others else not served.solution.routes
+
+
+def fewest(rest: Rest) -> int:
+    """Return the smallest number of customers without whom there are routes, by trying all."""
+    assert rest.instance is not None
+    nodes = rest.instance.ids.tolist()
+    for count in range(len(nodes)):
+        for out in itertools.combinations(nodes, count):
+            others = only(rest.instance, set(nodes) - set(out))
+            if others and math.isfinite(best_cost(rest.city, others, rest.limits)):
+                return count
+    return len(nodes)
+
+
+@pytest.mark.parametrize("city", [CITY, one_way_city()], ids=["both ways", "one way"])
+@pytest.mark.parametrize("seed", range(24))
+def test_no_fewer_can_be_left_out(city: City, seed: int) -> None:
+    """The smallest set of six customers; the bound that proves it is never above it."""
+    rest = random_rest(seed, 6, city)
+    served = most_served(rest, "")
+    within(rest, served)
+    assert served.bound <= len(served.left_out) == fewest(rest)
+
+
+def test_a_fleet_that_is_too_small_is_proved_so() -> None:
+    """At 100 customers, too: the sum of the demands says how many have no room, and as few are left out."""
+    city = City.uniform(300, seed=2)
+    for seed in (0, 4, 8):
+        rest = Rest(city, Addresses.numbered(300), random_rest(seed, 100, city).instance, Limits(1))
+        needed = fewest_vehicles(rest.instance)
+        rest = Rest(city, rest.addresses, rest.instance, Limits(needed - 1))
+        served = most_served(rest, "", seconds=60)  # it ends when the bound is reached
+        within(rest, served)
+        assert len(served.left_out) == served.bound >= 1
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4, 6, 7])
+def test_nobody_displaces_a_higher_priority(seed: int) -> None:
+    """Those of the highest priority are served as if they were alone, then those of the next."""
+    rest = random_rest(seed, 9)
+    assert rest.instance is not None
+    nodes = rest.instance.ids.tolist()
+    priority = {node: float(k % 3) for k, node in enumerate(nodes)}
+    served = most_served(rest, "", priority)
+    within(rest, served)
+    high = [node for node in nodes if priority[node] == 2]
+    alone = Rest(rest.city, NAMES, only(rest.instance, high), rest.limits)
+    assert sum(priority[node] == 2 for node in served.left_out) == fewest(alone)
+
+
+def test_the_lowest_priority_is_left_out() -> None:
+    """One vehicle holds three of four orders of the same size, whichever customers they are of."""
+    instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
+    rest = Rest(CITY, NAMES, instance, Limits(1))
+    for lowest in range(1, 5):
+        served = most_served(rest, "--fleet 1", {node: 1.5 + (node != lowest) for node in range(1, 5)})
+        assert served.left_out == {lowest: "no room within --fleet 1"}
+    assert most_served(rest, "", {3: -1.0}).left_out.keys() == {3}  # others have none, which is 0
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (
+            Limits(1),
+            "no routes satisfy --fleet 1: a total demand of 24 at a capacity of 18 needs at least 2 "
+            r"vehicles; without '\d' there are some: allow more, or leave them out with --drop",
+        ),
+        (
+            Limits(2, 1e-3),
+            "no routes satisfy --fleet 2 and --longest-route 0.001: the round trip to '1' is .* sides of the "
+            "city's square, not even for one customer: allow more$",
+        ),
+        (
+            Limits(2, 0.8),
+            "no routes satisfy --fleet 2 and --longest-route 0.8: the round trip to '1' is 1.138728386 sides "
+            "of the city's square; without '1' and '2' there are some, and no fewer can be left out: allow",
+        ),
+        (
+            Limits(1, 1e9, dict.fromkeys(range(1, 5), 400000000.0)),
+            "no routes satisfy --fleet 1 and --shift 1000000000: a total demand",
+        ),
+        (
+            Limits(2, 1e9, dict.fromkeys(range(1, 5), 600000000.0)),
+            "no routes satisfy --fleet 2 and --shift 1000000000: even the shortest legs and stops take",
+        ),
+    ],
+)
+def test_a_limit_that_cannot_be_satisfied_is_one_sentence(limits: Limits, message: str) -> None:
+    instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
+    rest = Rest(CITY, NAMES, instance, limits)
+    with pytest.raises(McvrpError, match=f"^{message}") as error:
+        require_possible(rest, NAMES, limits_text(limits, CITY.unit))
+    assert len(str(error.value)) <= LONGEST
+
+
+def test_what_was_not_proved_is_not_claimed() -> None:
+    """Opposite customers: a vehicle for both is too long, and no bound detects it."""
+    city = City(np.array([[0.0, 0], [-10, 0], [10, 0], [0, 1]]), origin=(-10, -10), scale=20.0)
+    instance = Instance(city.city_id, np.arange(1, 4), np.ones(3), 5)  # type: ignore[arg-type]
+    rest = Rest(city, Addresses.numbered(3), instance, Limits(1, 39.0))
+    require_possible(rest, rest.addresses, "--fleet 1")
+    served = most_served(rest, "--fleet 1")
+    assert (len(served.left_out), served.bound) == (1, 0)
+    message = str(infeasible(rest, served, rest.addresses, "--fleet 1 and --longest-route 39"))
+    assert message.startswith("no routes within --fleet 1 and --longest-route 39 were found; without '")
+    assert "there are some, and with fewer left out none were found: allow more" in message
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.open(tmp_path_factory.mktemp("store"))
+    put_day(store)
+    return store
+
+
+def monday(folder: Path, rows: str) -> str:
+    (folder / "monday.csv").write_text(f"customer,demand,priority\n{rows}")
+    return str(folder / "monday.csv")
+
+
+def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> None:
+    """Routes of the others; the file of those left out is replaced, and removed without the option."""
+    rows = "".join(f"{k},6,{k % 4}\n" for k in range(1, 8)) + "8,19,9\n1,1,7\n"
+    orders, place = monday(tmp_path, rows), Place(Store.open(tmp_path / "out"))
+    result = solved_day(store, orders, 18, drop=True, fleet=2, time_limit=1.0, samples=0)
+    served = {node for route in result.solution.routes for node in route}
+    assert served == {1, 2, 3, 6, 7}  # customer 1 has an order of 7
+    assert infeasibility(result.planned.day.instance, result.solution) is None
+    assert [each.customer for each in result.summary.unserved] == ["4", "5", "8"]
+    assert (result.summary.customers, result.summary.demand) == (5, 31)
+    write_day(place, result)
+    table = pd.read_csv(tmp_path / "out" / "unserved.csv")
+    assert table.to_dict("split")["data"] == [
+        [8, 19, 9.0, "the demand is more than the capacity of a vehicle, 18"],
+        [5, 6, 1.0, "no room within --fleet 2"],
+        [4, 6, 0.0, "no room within --fleet 2"],
+    ]
+    assert "| left out | 3 other customers, total demand 31 |" in (tmp_path / "out" / "README.md").read_text()
+    assert result.summary.notes[-1].startswith(
+        "3 customers were left out (unserved.csv has the reasons): '4', '5'"
+    )
+    write_day(place, solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
+    assert not (tmp_path / "out" / "unserved.csv").exists()
+
+
+def test_nobody_is_left_out_without_need(store: Store) -> None:
+    result = solved_day(store, {1: 3, 2: 3}, 18, drop=True, fleet=2, time_limit=1.0, samples=0)
+    assert result.summary.unserved == ()
+    free = solved_day(store, {1: 3, 2: 3}, 18, drop=True, time_limit=1.0, samples=0)
+    assert free.solution == result.solution
+    with pytest.raises(
+        McvrpError, match=r"satisfy --longest-route 0\.001: .*, not even for one customer: allow more"
+    ):
+        solved_day(store, {1: 3, 2: 3}, 18, drop=True, longest_route=1e-3, time_limit=1.0)
+
+
+@pytest.mark.parametrize("by", ["auto", "hgs"])
+def test_a_search_without_routes_names_who_makes_it_so(store: Store, by: str) -> None:
+    """The round trips to the two farthest customers fit, those of all customers in two routes do not."""
+    trips = 2 * CITY.costs(np.arange(9))[0, 1:]
+    limits: dict[str, Any] = {
+        "fleet": 2,
+        "longest_route": float(trips.max()),
+        "by": by,
+        "samples": 0,
+        "time_limit": 1.0,
+    }
+    day = day_plan(store, dict.fromkeys(range(1, 9), 1), 18, **limits)
+    with pytest.raises(
+        McvrpError, match=r"no routes within --fleet 2 and .* were found; without '\d+'.* there are"
+    ):
+        solve_day(store, day, time.monotonic())
+    served = solve_day(
+        store, day_plan(store, dict.fromkeys(range(1, 9), 1), 18, drop=True, **limits), time.monotonic()
+    )
+    assert served.summary.unserved
+    assert day.rest.limits.broken(CITY, served.solution) is None
+
+
+def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
+    """Both orders of a customer, by the column or else the option; in any portfolio."""
+    store, ids = Store.open(tmp_path), Addresses(("Depot", "West", "East"))
+    city = City(np.array([[0.0, 0], [-600, 0], [600, 0]]), origin=(-600, -600), scale=1200.0, unit="s")
+    save_city(store, "two", city, ids)
+    (tmp_path / "day.csv").write_text("customer,demand,service\nWest,1,100\nEast,1,\nEast,1,40\n")
+
+    for shift, count, longest in ((2600.0, 1, 2600), (2599.0, 2, 1300)):
+        spec: dict[str, Any] = {"shift": shift, "service": 60, "time_limit": 1.0}
+        result = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, **spec)
+        assert len(result.solution.routes) == count
+        assert (
+            f"the routes satisfy --shift {shift:g}; the longest is {longest:,} s with its stops"
+            in result.summary.notes
+        )
+        assert not any("ignored" in note for note in result.summary.notes)
+    with pytest.raises(
+        McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s; without"
+    ):
+        solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, shift=1250.0)
+
+
+def test_orders_of_a_form_have_service_and_priority(store: Store) -> None:
+    """A field that some orders lack is an empty cell; the higher of two priorities counts."""
+    orders = [
+        Order.model_validate({"customer": "1", "demand": 1, "priority": 2}),
+        Order.model_validate({"customer": "2", "demand": 1, "service": 40}),
+        Order.model_validate({"customer": "1", "demand": 1, "priority": 1.5}),
+    ]
+    spec = SolveSpec(shift=600, service=9, drop=True)
+    day = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9, spec=spec)
+    assert day.wishes == Wishes({1: 18.0, 2: 40.0}, {1: 2.0, 2: 0.0}, ("service", "priority"))
+    assert checked_day(read_orders(orders, store), CITY, NAMES, "town", 9).further.keys() == {
+        "priority",
+        "service",
+    }
