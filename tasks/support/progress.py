@@ -112,6 +112,8 @@ class Progress:
         """Return the current progress."""
         seconds = time.monotonic() - self._start
         rate = (self.done - self._initial) / seconds if seconds > 0 else 0.0
+        if self.unit == "s":
+            rate = 1.0  # of a time limit
         eta = (self.total - self.done) / rate if rate > 0 else float("inf")
         return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note)
 
