@@ -103,17 +103,12 @@ class City:
         if self.matrix is not None:
             object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
         for name in ("address_ids", "address_names"):
-            object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
-        count, different = len(self.address_ids), len(set(self.address_ids))
-        if count and not count == different == len(xy):
-            raise McvrpError(
-                f"a city of {len(xy)} nodes has {count} address_ids, {different} different ones: give each "
-                "node its own"
-            )
-        if self.address_names and len(self.address_names) != len(xy):
-            raise McvrpError(
-                f"a city of {len(xy)} nodes has {len(self.address_names)} address_names: give one per node"
-            )
+            texts = tuple(map(str, getattr(self, name)))
+            object.__setattr__(self, name, texts)
+            if texts and len(texts) != len(xy):
+                raise McvrpError(f"a city of {len(xy)} nodes has {len(texts)} {name}: give one per node")
+        if len(set(self.address_ids)) < len(self.address_ids):
+            raise McvrpError("two addresses of a city have the same id: give each address its own id")
 
     @classmethod
     def uniform(cls, customers: int, seed: int) -> City:

@@ -15,7 +15,7 @@ from mcvrp.flows.cli.output import Outcome, plain, reading, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.copying import unfinished
+from mcvrp.tasks.copying.copy import unfinished
 from mcvrp.tasks.support.text import listed
 
 _LISTED = 8  # names in a list; more are counted

@@ -7,7 +7,7 @@ import argparse
 from mcvrp.flows.cli.output import Outcome, output_folder, plain, size_text
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.copying import copy_store, require_apart
+from mcvrp.tasks.copying.copy import copy_store, require_apart
 from mcvrp.tasks.support.progress import duration
 
 

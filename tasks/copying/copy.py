@@ -30,7 +30,6 @@ _LARGE = 2**26  # bytes; files are held in memory, of larger ones a single one
 _MB = 10**6
 _MARKS = {"city.json", "model.json", STATE, *layout.TRIAL_RECORDS.values()}  # written last, see docs/store.md
 _POINTERS = {f"{alias}.json" for alias in ALIASES}
-_CARDS = (".json", ".md", ".html")
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,7 @@ class CopySummary:
 
 def require_apart(source: Store, target: Store) -> None:
     """Raise McvrpError if one of the stores is the other or contains it; nothing is read or written."""
-    places = [_place(store.uri) for store in (source, target)]
-    inner, outer = sorted(places, key=len, reverse=True)
+    inner, outer = sorted((_place(source.uri), _place(target.uri)), key=len, reverse=True)
     if inner.startswith(outer):
         relation = "the same store" if inner == outer else "one inside the other"
         raise McvrpError(
@@ -136,7 +134,7 @@ def rank(path: str) -> int:
         return 3
     if name in _MARKS or (path.startswith("driven/") and name.endswith(".json")):
         return 2
-    return int(name.endswith(_CARDS))
+    return int(name.endswith((".json", ".md", ".html")))
 
 
 def _place(uri: str) -> str:
@@ -147,11 +145,10 @@ def _place(uri: str) -> str:
 def _each(files: Iterable[StoredFile], work: Callable[[str], bool], label: str) -> set[str]:
     """Return the paths of ``files`` for which ``work`` is true, in parallel among files of equal rank."""
     ordered = sorted(files, key=lambda file: (rank(file.path), -file.size))
-    done, size, total = set[str](), 0, sum(file.size for file in ordered)
+    done, number, size, total = set[str](), 0, 0, sum(file.size for file in ordered)
     if not ordered:
         return done
     with Progress(label, -(-total // _MB), "MB") as progress:
-        number = 0
         for _, group in groupby(ordered, key=lambda file: rank(file.path)):
             for file, positive in _parallel(list(group), work):
                 done |= {file.path} if positive else set()

@@ -71,9 +71,8 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
 def _is_table(path: str, dataset: str) -> bool:
     """Return whether a reader of the dataset, or the next run, would read rows from ``path``."""
     below = path.removeprefix(layout.label_dir(dataset) + "/")
-    if path == layout.label_city(dataset):
-        return False
-    return path.endswith(".parquet") and (not below.startswith("_") or in_staging(path, dataset))
+    tabular = path.endswith(".parquet") and path != layout.label_city(dataset)
+    return tabular and (not below.startswith("_") or in_staging(path, dataset))
 
 
 def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport:
