@@ -254,7 +254,10 @@ def _column(value: str) -> tuple[str, str]:
 def _length(value: str) -> float | str:
     if re.fullmatch(LENGTH_PATTERN, text := value.strip().lower()):
         return text
-    return _number(float, value)
+    try:
+        return _number(float, value)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not a length such as 45000 or 45km") from None
 
 
 def _date(value: str) -> datetime.date:
