@@ -42,7 +42,7 @@ _TUNED = (
     ((400, 5.0), (4, 10, 20, 8)),
     ((1000, 0.5), (2, 10, 40, 8)),
     ((1000, 2.0), (2, 10, 10, 8)),
-    ((1000, 15.0), (2, 10, 10, 8)),
+    ((1000, 15.0), (2, 10, 40, 8)),
 )
 TUNED = "tuned settings 1"  # another number with another table: both are other searches
 # PyVRP's own 50 neighbours are better in longer searches.
