@@ -1,8 +1,8 @@
 """Registry of methods: how each row of a benchmark is computed, and what determines its answers.
 
 Every solver is a method, and every decoding strategy (`fm-` and its name). A solver that accepts initial
-solutions is two more, in equal time: from scratch and from a network's samples. The other methods are
-registered here.
+solutions is two more, in equal time: from scratch and from a network's samples. These have settings for the
+size and the time; HGS with its own is another. The other methods are registered here.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Method:
     network: Literal["fm", "am"] | None = None  # decodes: the model, or the attention models
     program: str | None = None  # registered name of the solver that runs, from scratch or from samples
     equal_time: bool = False
+    tuned: bool = False  # settings of the program for the size and the time limit, if it has one
     alone: Callable[[], Solver] | None = None  # solver that needs neither network nor program
     alone_seconds: Callable[[int], float] | None = None  # of one run of it, by size
     decoder: Callable[[BenchmarkSpec, FmMcvrpSolver], Solver] | None = None  # None: the sampler itself
@@ -65,7 +66,10 @@ def _solver(name: str) -> Method:
     def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
         return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
 
-    return Method(SOLVERS[name].label, runs, program=name, text=SOLVERS[name].text)
+    text = SOLVERS[name].text
+    return Method(
+        SOLVERS[name].label, runs, program=name, tuned=name != "hgs", text=text
+    )  # HGS-CVRP's own is a row
 
 
 def _nucleus(settings: Decoding, rotations: int) -> Identity:
@@ -93,10 +97,11 @@ def _strategy(name: str, entry: StrategyEntry) -> Method:
     )
 
 
-def _equal_time(name: str) -> Method:
+def _equal_time(name: str, *, tuned: bool = True) -> Method:
     label = SOLVERS[name].label
-    text = f"one run of {label} for `equal_time` seconds"
-    return Method(f"{label} (equal time)", lambda spec: (1,), program=name, equal_time=True, text=text)
+    text = f"one run of {label} for `equal_time` seconds, with {'tuned' if tuned else 'its own'} settings"
+    label = f"{label} ({'' if tuned else 'own settings, '}equal time)"
+    return Method(label, lambda spec: (1,), program=name, equal_time=True, tuned=tuned, text=text)
 
 
 def _warm_started(name: str) -> Method:
@@ -108,6 +113,7 @@ def _warm_started(name: str) -> Method:
         "fm",
         name,
         equal_time=True,
+        tuned=True,
         identity=lambda spec, rotations: (*_nucleus(spec.decoding, rotations), *marks),
         text=f"{SOLVERS[name].label} from the samples, for the part of `equal_time` that decoding leaves",
     )
@@ -180,5 +186,6 @@ def all_methods() -> dict[str, Method]:
         **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
         **OTHERS,
         **{f"{name}-equal": _equal_time(name) for name in timed},
+        "hgs-own-equal": _equal_time("hgs", tuned=False),
         **{f"fm-{name}": _warm_started(name) for name in timed},
     }

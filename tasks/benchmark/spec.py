@@ -163,13 +163,14 @@ class BenchmarkSpec(OrdersSpec):
         if entry.program is None:
             return {}
         if entry.equal_time:
-            return {"time_limit": self.equal_time}
+            return {"time_limit": self.equal_time, "tuned": entry.tuned}
         options = {
             option: getattr(self, _FIELDS.get((entry.program, option), f"{entry.program}_{option}"), None)
             for option in SOLVERS[entry.program].takes
         }
         if "time_limit" in options and not options.get("iterations"):
             options["time_limit"] = options["time_limit"] or DEFAULT_TIME_LIMIT
+            options["tuned"] = entry.tuned
         return options
 
     def time_limit(self, method: str) -> float | None:

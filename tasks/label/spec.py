@@ -20,7 +20,7 @@ from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
 from mcvrp.tasks.label.work import LabelRecipe
-from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
+from mcvrp.tasks.solvers.budgets import TUNED, Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SOLVERS, takers
 from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import (
@@ -35,6 +35,7 @@ from mcvrp.tasks.support.spec import (
 DEFAULT_TIME_LIMIT = 5.0  # seconds per instance (Sec. 5.1)
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
+_SETTINGS = ("population", "granular")  # each of them excludes tuned settings
 _EXTENT = ("smallest", "largest", "count")  # fields that later runs may extend
 
 
@@ -73,10 +74,18 @@ class LabelSpec(OrdersSpec):
         description="Iterations without improvement (lkh3: trials), instead of a time limit",
     )
     population: int | None = Field(
-        None, ge=2, le=MOST_OF_SOLVERS, description="Minimum population size of hgs (default: 25)"
+        None, ge=2, le=MOST_OF_SOLVERS, description="Minimum population size of hgs (its own: 25)"
     )
     granular: int | None = Field(
-        None, ge=1, le=MOST_OF_SOLVERS, description="Granular neighbourhood size of hgs (default: 20)"
+        None,
+        ge=1,
+        le=MOST_OF_SOLVERS,
+        description="Number of neighbours in local search (hgs's own: 20, pyvrp's own: 50)",
+    )
+    tuned: bool | None = Field(
+        None,
+        description="Settings of hgs or pyvrp for the size and the time limit, instead of its own "
+        "(default: with a time limit, unless population or granular is set; the paper: false)",
     )
     demand: DemandRange = None
     capacity: CapacityRange = None
@@ -90,10 +99,15 @@ class LabelSpec(OrdersSpec):
         if not isinstance(values, dict) or not isinstance(name := values.get("solver", "hgs"), str):
             return values
         solver = SOLVERS.get(name)
-        if solver is None or "time_limit" not in solver.takes:
+        if solver is None:
             return values
         budget = [values.get(name) for name in ("budget", "time_limit", "iterations")]
-        return values if budget != [None] * 3 else {**values, "time_limit": DEFAULT_TIME_LIMIT}
+        if budget == [None] * 3 and "time_limit" in solver.takes:
+            values = {**values, "time_limit": DEFAULT_TIME_LIMIT}
+        if values.get("tuned") is None:
+            own = any(values.get(name) is not None for name in ("budget", "iterations", *_SETTINGS))
+            values = {**values, "tuned": "tuned" in solver.takes and not own}
+        return values
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -111,6 +125,13 @@ class LabelSpec(OrdersSpec):
             raise ValueError(
                 f"budget = {self.budget} sets time_limit, iterations, population and granular: "
                 "unset either budget (--set label.budget=) or these"
+            )
+        if self.tuned and "tuned" not in SOLVERS[self.solver].takes:
+            raise ValueError(_unsupported(self.solver, "tuned", "true", " or ".join(takers("tuned"))))
+        if self.tuned and (self.time_limit is None or self.population or self.granular):
+            raise ValueError(
+                "tuned = true sets population and granular for a time_limit: give a time_limit and neither "
+                "of them, or tuned = false"
             )
         if self.held_out and self.split != "train":
             raise ValueError(f"held_out = {self.held_out} requires split train, not {self.split}")
@@ -137,7 +158,9 @@ class LabelSpec(OrdersSpec):
 
     @property
     def chosen_budget(self) -> BudgetName | Budget:
-        return self.budget or Budget(self.time_limit, self.iterations, self.population, self.granular)
+        tuned = self.solver if self.tuned else None
+        settings = self.time_limit, self.iterations, self.population, self.granular
+        return self.budget or Budget(*settings, tuned=tuned)
 
     @property
     def held_out_dataset(self) -> str:
@@ -159,7 +182,9 @@ class LabelSpec(OrdersSpec):
         chosen = self.in_city(city).model_dump(
             mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
         )
-        return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen}
+        # absent as in datasets that are older than the field, otherwise with the version of the settings
+        tuned = {"tuned": TUNED} if chosen.pop("tuned") else {}
+        return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen, **tuned}
 
     def recipe(self, city: City) -> LabelRecipe:
         """Return the settings that a worker needs."""
@@ -230,10 +255,11 @@ class SpecDocument:
                 f"dataset {name!r} is of city {stored_city}, which city {city.city_id} extends: it is still "
                 "valid and can be trained on, give the dataset of the new city another name"
             )
-        identity = source.spec.identity(city)
-        differing = [key for key in identity if self.fields and self.fields.get(key) != identity[key]]
+        identity = {"tuned": False, **source.spec.identity(city)}
+        stored = {"tuned": False, **self.fields}
+        differing = [key for key in identity if self.fields and stored.get(key) != identity[key]]
         if differing:
-            values = [(key, shown(self.fields.get(key)), shown(identity[key])) for key in differing]
+            values = [(key, shown(stored.get(key)), shown(identity[key])) for key in differing]
             details = "; ".join(f"{key} is {old}, requested {new}" for key, old, new in values)
             raise McvrpError(
                 f"dataset {name!r} was made from another spec ({details}): request the same, or another name"
@@ -259,7 +285,8 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     try:
         fields = dict(document)
         city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
-        return LabelSpec.model_validate({**fields, "dataset": dataset}), city_id
+        tuned = bool(fields.pop("tuned", False))
+        return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id
     except (KeyError, TypeError, ValueError) as error:
         why = str(error)
         if isinstance(error, ValidationError):

@@ -61,8 +61,9 @@ class HGS(LimitedSearch):
         random solutions: at n = 20 that is most of its time, and far fewer are sufficient.
     granular
         Number of nearest neighbours in local search (Vidal's granular search, 20 by default).
-    elite
-        Number of solutions that survive by their cost alone (Vidal's nbElite, 4 by default).
+    offspring
+        Number of new solutions of a generation, after which the population is reduced to its minimum size
+        (Vidal's lambda, 40 by default).
     savings
         Number of savings solutions (`tasks.solvers.savings`) in the first population, after ``starts``; none
         by default. Their seconds count to the time limit.
@@ -71,7 +72,7 @@ class HGS(LimitedSearch):
     fleet: Literal["default"] | int = "default"
     population: int | None = None
     granular: int | None = None
-    elite: int | None = None
+    offspring: int | None = None
     savings: int | None = None
     label: ClassVar[str] = "HGS"
     solver: ClassVar[str] = "hgs"
@@ -81,7 +82,7 @@ class HGS(LimitedSearch):
     @property
     def configuration(self) -> str:
         """Budget, fleet and scale in one line."""
-        settings = settings_text(self.population, self.granular, self.elite, self.savings)
+        settings = settings_text(self.population, self.granular, self.offspring, self.savings)
         return f"HGS-CVRP, {self.settings}{settings}, {SCALED}"
 
     def _solution(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution]) -> Solution:
@@ -155,7 +156,7 @@ class HGS(LimitedSearch):
             "nbIter": max(iterations, _HARD_ITERATIONS) if hard else iterations,
             "mu": self.population,
             "nbGranular": self.granular,
-            "nbElite": self.elite,
+            "lambda_": self.offspring,
             "nbIterPenaltyManagement": _HARD_PRICES if hard else None,
         }
         return {name: value for name, value in options.items() if value is not None}

@@ -38,7 +38,7 @@ class SolverEntry:
     ----------
     takes
         Arguments of the class that settings may set: time_limit (seconds per run), iterations, fleet,
-        population, granular, elite, savings, tuned (as in HGS), budget (a named combination of the others).
+        population, granular, offspring, savings, tuned (as in HGS), budget (a named combination of them).
     seconds
         Estimated seconds on one core for a budget and a number of customers; a module-level function, as
         the entry is pickled.
@@ -113,7 +113,7 @@ def lkh_seconds(budget: Budget, n: int) -> float:
     return 0.04 + n * (8e-4 + 1.5e-5 * (budget.iterations or n))
 
 
-_SETTINGS = ("population", "granular", "elite", "savings")
+_SETTINGS = ("population", "granular", "offspring", "savings")
 SOLVERS = Registry(
     "solver",
     {

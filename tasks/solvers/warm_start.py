@@ -18,7 +18,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
 from mcvrp.tasks.solvers.registry import SolverEntry
-from mcvrp.tasks.solvers.solver import Answer, SolverFailed
+from mcvrp.tasks.solvers.solver import Answer, Search, SolverFailed
 
 Routes = tuple[tuple[int, ...], ...]  # of a solution, the depot left out
 
@@ -36,7 +36,8 @@ class WarmStarted:
     """A search with samples of the instances as starts and the remaining time.
 
     The finisher takes as many of the best distinct samples as it supports: HGS adds them to its population,
-    PyVRP starts from the best. Raises McvrpError if the total is not a positive number of seconds.
+    PyVRP starts from the best. Its settings are those for the size and the remaining time. Raises McvrpError
+    if the total is not a positive number of seconds.
     """
 
     finisher: SolverEntry
@@ -46,7 +47,10 @@ class WarmStarted:
     device: str = "1 CPU core"  # of decoding and search
 
     def __post_init__(self) -> None:
-        self.finisher.search(time_limit=self.total)
+        self._search(self.total)
+
+    def _search(self, seconds: float) -> Search:
+        return self.finisher.search(time_limit=seconds, tuned=True)
 
     @property
     def label(self) -> str:
@@ -58,7 +62,7 @@ class WarmStarted:
         model = f"model {self.version}, " if self.version else ""
         samples = len(self.starts[0].routes)
         used = f"the best {self.finisher.starts}" if self.finisher.starts > 1 else "the best"
-        search = self.finisher.search(time_limit=self.total)
+        search = self._search(self.total)
         return (
             f"{model}{samples} samples decoded one instance at a time, {used} a start for "
             f"{search.version} with what is left of {self.total:g} s; {search.configuration}"
@@ -86,7 +90,7 @@ class WarmStarted:
         left = self.total - start.seconds - (time.thread_time() - processor)
         if left > 0:
             with contextlib.suppress(SolverFailed):  # the best sample remains
-                result = self.finisher.search(time_limit=left).search(city, instance, seed, starts)
+                result = self._search(left).search(city, instance, seed, starts)
                 if infeasibility(instance, result) is None:
                     best = min(best, canonical(city, result), key=lambda solution: cost(city, solution))
         seconds = start.seconds + time.perf_counter() - began

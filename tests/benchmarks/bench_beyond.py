@@ -2,9 +2,9 @@
 
 Gaps to HGS with its budget `converged`, on held-out instances of the model's city. All seconds are processor
 seconds of one core per instance, one instance at a time, without loading the model and making the instances.
-Searches have each total as their limit; the model alone, with local search, and with re-construction run at
-several numbers of samples or rounds, and a row has the best whose mean time is within the total, "–" without
-one.
+Searches have each total as their limit and settings for it and the size, HGS also its own; the model alone,
+with local search, and with re-construction run at several numbers of samples or rounds, and a row has the
+best whose mean time is within the total, "–" without one.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ def compare(bench: Bench, model: FmMcvrpSolver, least: int, totals: Sequence[flo
     }
     curves = {name: until_too_long(runs, totals[-1]) for name, runs in settings.items()}
     starts = {s: list(model.starts(bench.city, bench.instances, samples=s, seed=1)) for s in STARTS}
-    heading("seconds", "HGS", "HGS, population 10", "model + HGS", "PyVRP", "model + PyVRP", *curves)
+    heading("seconds", "HGS", "HGS, tuned", "model + HGS", "PyVRP, tuned", "model + PyVRP", *curves)
     for total in totals:
         row(
             f"{total:g}",
             bench.run("", HGS(time_limit=total)).description,
-            bench.run("", HGS(time_limit=total, population=10)).description,
+            bench.run("", HGS(time_limit=total, tuned=True)).description,
             bench.best_start("hgs", total, starts),
-            bench.run("", PyVRP(time_limit=total)).description,
+            bench.run("", PyVRP(time_limit=total, tuned=True)).description,
             bench.best_start("pyvrp", total, starts),
             *(best_within(runs, total) for runs in curves.values()),
         )

@@ -3,9 +3,9 @@
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
 standard errors; processor seconds of one core. The model solves 1,000 instances together, and the first of
 them again one at a time, with equal answers; so do the attention models of the store named by --attention,
-for their sizes. HGS and PyVRP have budgets down to a millisecond; random solutions with the same local
-search are a baseline. Measurements are stored in ROWS.jsonl and not repeated; the table of all
-is printed, and --picture draws it.
+for their sizes. HGS and PyVRP have budgets down to a millisecond and settings for size and budget, HGS also
+its own; random solutions with the same local search are a baseline. Measurements are stored in ROWS.jsonl
+and not repeated; the table of all is printed, and --picture draws it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ TIMED = 20  # instances that the model solves one at a time
 SAMPLES, WIDTH = (16, 100), 16
 BUDGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds of HGS and PyVRP
 LOOKS = {
-    "HGS": (BLUE, "-", "o"),
-    "PyVRP": (GREEN, "-", "s"),
+    "HGS": (BLUE, "--", "o"),
+    "HGS, tuned": (BLUE, "-", "o"),
+    "PyVRP, tuned": (GREEN, "-", "s"),
     "samples": (ORANGE, "--", "D"),
     "beam": (PINK, "--", "P"),
     "samples + local search": (ORANGE, "-", "X"),
@@ -106,7 +107,8 @@ def decodings(network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int)
 def searches(longest: float) -> Iterator[Search]:
     for seconds in (seconds for seconds in BUDGETS if seconds <= longest):
         yield Search("HGS", f"{seconds:g} s", HGS(time_limit=seconds))
-        yield Search("PyVRP", f"{seconds:g} s", PyVRP(time_limit=seconds))
+        yield Search("HGS, tuned", f"{seconds:g} s", HGS(time_limit=seconds, tuned=True))
+        yield Search("PyVRP, tuned", f"{seconds:g} s", PyVRP(time_limit=seconds, tuned=True))
     for samples in (1, 4, 16, 100):
         yield Search("random + local search", str(samples), RandomStarts(), samples)
 
@@ -195,7 +197,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
                 own = [r for r in rows if (r.n, r.method, r.together > 1) == (n, method, together)]
                 own = sorted((r for r in own if np.isfinite(r.gap)), key=lambda row: row.seconds)
                 if own:
-                    searching = method in ("HGS", "PyVRP", "random + local search")
+                    searching = method.startswith(("HGS", "PyVRP", "random"))
                     suffix = "" if searching else ", together" if together else ", one at a time"
                     axis.plot(
                         [1000 * r.seconds for r in own],

@@ -23,8 +23,8 @@ import numpy as np
 from mcvrp.model.random import philox_key
 from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
-from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.searches import LimitedSearch
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.solver import Search
 from tests.benchmarks.common import (
     PAPER_CITY as CITY,
     Gap,
@@ -56,16 +56,16 @@ CANDIDATES: list[Settings] = [
     for savings in (1, 8)
 ]
 VARIATIONS: list[Settings] = [  # of HGS-CVRP's other fields, and further values
-    {"elite": 1},
-    {"elite": 8},
-    {"lambda_": 10},
-    {"lambda_": 20},
+    {"offspring": 10},
+    {"offspring": 20},
+    {"nbElite": 1},
+    {"nbElite": 8},
     {"nbClose": 2},
     {"targetFeasible": 0.4},
     {"granular": 7},
     {"savings": 24},
 ]
-LONG = {"population": 10, "granular": 12, "savings": 8}  # of reference runs
+LONG = {"population": 10, "granular": 12, "offspring": 20, "savings": 8}  # of reference runs
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TriedHGS(HGS):
 
 
 def made(seconds: float, settings: Mapping[str, float]) -> HGS:
-    ours = {k: v for k, v in settings.items() if k in ("population", "granular", "elite", "savings")}
+    ours = {k: v for k, v in settings.items() if k in ("population", "granular", "offspring", "savings")}
     more = {k: v for k, v in settings.items() if k not in ours}
     return TriedHGS(seconds, **ours, more=more)  # type: ignore[arg-type]
 
@@ -97,7 +97,7 @@ class Runs:
         self.costs = {tuple(each[key] for key in keys): each["cost"] for each in read_rows(path)}
 
     def of(
-        self, stage: str, n: int, seconds: float, name: str, days: int, make: Callable[[], LimitedSearch]
+        self, stage: str, n: int, seconds: float, name: str, days: int, make: Callable[[], Search]
     ) -> list[float]:
         """Return the costs of the first ``days``."""
         for i, instance in enumerate(day_instances(stage, n, days)):
@@ -167,23 +167,22 @@ def reference(runs: Runs, sizes: Sequence[int], days: int, count: int, longest: 
             runs.of("verdict", n, longest, f"long {k}", days, partial(made, longest, LONG))
 
 
-def verdict(runs: Runs, cells: Mapping[int, Sequence[float]], days: int, limit: float) -> None:
+def verdict(
+    runs: Runs, cells: Mapping[int, Sequence[float]], solvers: Sequence[str], days: int, limit: float
+) -> None:
     """Print the gaps of the solvers with their own and with tuned settings to the best costs seen."""
-    solvers: dict[str, type[HGS | PyVRP]] = {"hgs": HGS, "pyvrp": PyVRP}
-    heading("n", "seconds", "days", "HGS", "tuned", "difference", "PyVRP", "tuned")
-    for n, budgets in cells.items():
-        for seconds in budgets:
-            shown = int(min(days, max(3, limit / (4 * seconds))))
-            costs = {}
-            for name, kind in solvers.items():
-                tuned = tuned_budget(name, n, seconds)
-                costs[name] = runs.of("verdict", n, seconds, name, shown, partial(kind, seconds))
-                make = partial(kind, **tuned.options())
-                costs[f"{name} tuned"] = runs.of("verdict", n, seconds, tuned.description + name, shown, make)
-            own, ours, *pyvrp = costs.values()
-            difference = Gap.of(ours, np.array(own))
-            gaps = [runs.gap("verdict", n, each) for each in (own, ours, *pyvrp)]
-            row(n, f"{seconds:g}", shown, *gaps[:2], difference, *gaps[2:])
+    heading("solver", "n", "seconds", "days", "own settings", "tuned", "difference", texts=1)
+    for solver in solvers:
+        kind = SOLVERS[solver]
+        for n, seconds in ((n, each) for n, budgets in cells.items() for each in budgets):
+            shown = int(min(days, max(3, limit / (2 * seconds))))
+            tuned = tuned_budget(solver, n, seconds)
+            name = f"{solver}, {tuned.description}"
+            make = partial(kind.search, **tuned.options())
+            ours = runs.of("verdict", n, seconds, name, shown, make)
+            own = runs.of("verdict", n, seconds, solver, shown, partial(kind.search, time_limit=seconds))
+            gaps = [runs.gap("verdict", n, each) for each in (own, ours)]
+            row(kind.label, n, f"{seconds:g}", shown, *gaps, Gap.of(ours, np.array(own)))
 
 
 def main() -> None:
@@ -191,6 +190,7 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("stage", choices=("tune", "reference", "verdict"))
     parser.add_argument("--sizes", type=int, nargs="+", default=list(CELLS))
+    parser.add_argument("--solvers", nargs="+", default=["hgs", "pyvrp"], help="of the verdict")
     parser.add_argument("--within", type=float, default=math.inf, help="cells of at most so many seconds")
     parser.add_argument("--days", type=int, default=10)
     parser.add_argument("--runs", type=int, default=2, help="long runs per day of reference")
@@ -204,7 +204,7 @@ def main() -> None:
     elif options.stage == "reference":
         reference(runs, options.sizes, options.days, options.runs, options.longest)
     else:
-        verdict(runs, cells, options.days, options.cell_seconds)
+        verdict(runs, cells, options.solvers, options.days, options.cell_seconds)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.benchmark.prepare import heuristic
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
+from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 
 TIMED = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
 
@@ -42,8 +44,17 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
 def test_equal_time_is_the_same_for_all_methods() -> None:
     spec = BenchmarkSpec(sizes=(20,), equal_time=0.5, hgs_iterations=30, pyvrp_time_limit=1)
     timed = [name for name, method in all_methods().items() if method.equal_time]
-    assert len(timed) == 2 * len(TIMED) >= 4
+    assert len(timed) == 2 * len(TIMED) + 1 >= 5
     assert {spec.time_limit(method) for method in timed} == {0.5}
+
+
+def test_rows_at_equal_time_are_tuned_beside_hgs_of_its_own() -> None:
+    """PyVRP of a time limit is tuned, too; the warm start's settings are those of the remaining time."""
+    spec = BenchmarkSpec(sizes=(20,), hgs_time_limit=1, pyvrp_time_limit=1)
+    tuned = {name: "tuned" in heuristic(spec, name).configuration for name in TIMED}
+    assert tuned == {name: name not in ("hgs", "hgs-own-equal") for name in TIMED}
+    start = WarmStarted(SOLVERS["hgs"], 0.5, (Start((((1,),),), 0.1),))
+    assert "tuned settings 1" in start.configuration
 
 
 def test_labels_are_unique_and_networks_need_a_model() -> None:

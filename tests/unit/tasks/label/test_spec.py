@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Set
@@ -21,12 +22,14 @@ from mcvrp.storage.labels.schema import Footer, Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows, unit_seconds
 from mcvrp.tasks.label.solving import attempting, make_solver, solver_seed
-from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_per_instance, stored_spec
-from mcvrp.tasks.solvers.budgets import BudgetName, budget_for
+from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance, stored_spec
+from mcvrp.tasks.solvers.budgets import BudgetName, budget_for, tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.datasets import CITY, label_spec
 
-GOLDEN = "76718549d98f2444"  # the hash of the defaults on CITY, as labels in people's stores carry it
+GOLDEN = (
+    "76718549d98f2444"  # the hash of the defaults, not tuned, on CITY, as labels in people's stores carry it
+)
 BASE = {"dataset": "d", "smallest": 20, "largest": 22, "count": 100}
 DEMANDS = st.none() | st.tuples(st.integers(1, 9), st.integers(9, 20))
 CAPACITIES = st.none() | st.tuples(st.integers(20, 40), st.integers(40, 60))
@@ -84,6 +87,43 @@ def test_five_seconds_unless_told() -> None:
     assert spec(solver="lkh3").time_limit is None
 
 
+def test_a_time_limit_has_tuned_settings_unless_they_are_given() -> None:
+    """Each label states them; the dataset of another table, or from before it, is another one."""
+    assert (spec().tuned, spec(tuned=False).tuned) == (True, False)
+    for own in ({"population": 25}, {"granular": 20}, {"iterations": 30}, {"budget": "thrifty"}):
+        assert spec(**own).tuned is False
+    assert spec(solver="lkh3").tuned is False
+    assert spec(**spec(tuned=False).model_dump()).tuned is False
+    recipe = spec(time_limit=0.2, largest=1000).recipe(CITY)
+    for n in (20, 100, 1000):
+        solver, budget = make_solver(recipe, n), tuned_budget("hgs", n, 0.2)
+        assert solver == HGS(**budget.options())
+        assert recipe.budget_text(n) == budget.description
+    assert "population" not in spec(tuned=False).recipe(CITY).budget_text(20)
+    with pytest.raises(ValidationError, match="give a time_limit and neither of them, or tuned = false"):
+        spec(tuned=True, population=8)
+    with pytest.raises(
+        ValidationError, match="tuned = true is only supported by hgs or pyvrp, the solver is l"
+    ):
+        spec(tuned=True, solver="lkh3")
+
+
+def test_a_dataset_from_before_tuned_settings_keeps_the_solvers_own(store: Store) -> None:
+    fields = {**spec(tuned=False).identity(CITY), "smallest": 20, "largest": 21, "count": 3}
+    assert "tuned" not in fields
+    store.put(layout.label_spec("d"), json.dumps(fields).encode())
+    assert stored_spec(store, "d")[0].tuned is False
+    document = SpecDocument.read(store, "d")
+    document.require_same(Source(spec(tuned=False), CITY))
+    with pytest.raises(McvrpError, match="tuned is False, requested 'tuned settings 1'"):
+        document.require_same(Source(spec(), CITY))
+    tuned = document.extended(Source(spec(), CITY))
+    store.put(layout.label_spec("d"), json.dumps(dict(tuned.fields)).encode())
+    assert stored_spec(store, "d")[0].tuned is True
+    with pytest.raises(McvrpError, match="tuned is 'tuned settings 1', requested False"):
+        SpecDocument.read(store, "d").require_same(Source(spec(tuned=False), CITY))
+
+
 def test_identity_is_what_decides_the_labels() -> None:
     """Extent, workers and rows per shard may vary under one spec hash, whatever decides a label may not."""
     own = spec().recipe(CITY).spec_hash
@@ -92,7 +132,14 @@ def test_identity_is_what_decides_the_labels() -> None:
     others: list[dict[str, Any]] = [
         *({"iterations": 30, **more} for more in ({}, {"population": 6}, {"granular": 8})),
         *({"budget": name} for name in ("thrifty", "converged")),
-        *({"seed": 2}, {"split": "test"}, {"solver": "pyvrp"}, {"fleet": 10_000}, {"time_limit": 4.0}),
+        *(
+            {"seed": 2},
+            {"split": "test"},
+            {"solver": "pyvrp"},
+            {"fleet": 10_000},
+            {"time_limit": 4.0},
+            {"tuned": False},
+        ),
         *({"demand": (1, 8)}, {"capacity": (30, 40)}),
     ]
     hashes = {spec(**other).recipe(CITY).spec_hash for other in others}
@@ -222,7 +269,9 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
     """Ranges decide the hash, whoever sets them; a synthetic city's is what it was."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert LabelSpec(dataset="d", smallest=20, largest=21, count=5).recipe(CITY).spec_hash == GOLDEN
+    assert (
+        LabelSpec(dataset="d", smallest=20, largest=21, count=5, tuned=False).recipe(CITY).spec_hash == GOLDEN
+    )
     assert spec().rules_in(CITY) == Rules()
     assert spec().rules_in(here) == Rules((2, 12), (40, 60))
     assert spec(demand=(1, 3)).rules_in(here) == Rules((1, 3), (40, 60))
