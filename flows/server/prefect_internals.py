@@ -28,7 +28,7 @@ def listen_for_cancellation() -> None:
 
 
 def was_cancelled() -> bool:
-    """Return whether the signal that has interrupted this run was sent because somebody cancelled it."""
+    """Return whether this run was interrupted because it has been cancelled."""
     return get_intent() == "cancel"
 
 

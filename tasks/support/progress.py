@@ -53,7 +53,7 @@ class ProgressReport:
 
     @property
     def kept(self) -> str:
-        """What a run that is interrupted now keeps of the task: "10,278 labels are kept", or ""."""
+        """Text on the part of the task that an interruption keeps: "10,278 labels are kept", or ""."""
         return "" if self.saved is None else f"{self.saved:,} {self.unit} are kept"
 
     def __str__(self) -> str:
