@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from mcvrp.model.problem import City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
-from mcvrp.tasks.solve.outputs import Place, require_free, write_day
+from mcvrp.tasks.solve.outputs import Place, require_free, stop_table, write_day
 from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import Stop, stops_of
@@ -72,7 +72,7 @@ class RoutedDay:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows of routes.csv: one per stop, the depot included."""
-        return pd.DataFrame([asdict(stop) for stops in self._stops() for stop in stops])
+        return stop_table(self.solved.planned, [stop for stops in self._stops() for stop in stops])
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> tuple[str, ...]:
         """Write the files of `mcvrp solve` into ``folder`` and return their addresses.

@@ -28,7 +28,7 @@ def listen_for_cancellation() -> None:
 
 
 def was_cancelled() -> bool:
-    """Return whether the signal that has interrupted this run was sent because a user cancelled it."""
+    """Return whether this run was interrupted because it has been cancelled."""
     return get_intent() == "cancel"
 
 
@@ -83,7 +83,7 @@ def triggers_lock_first() -> Iterator[None]:
     from prefect.server.database import provide_database_interface
     from prefect.server.events import triggers
 
-    session: Any = triggers.automations_session  # type: ignore[attr-defined]
+    session = triggers.automations_session  # type: ignore[attr-defined]
 
     def locking(begin_transaction: bool = False) -> AbstractAsyncContextManager[Any]:
         return provide_database_interface().session_context(begin_transaction, begin_transaction)

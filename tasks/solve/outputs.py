@@ -94,7 +94,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     }
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved).encode(),
-        "routes.csv": csv_bytes(_stop_table(planned, [stop for route in stops for stop in route]), dialect),
+        "routes.csv": csv_bytes(stop_table(planned, [stop for route in stops for stop in route]), dialect),
         "routes.xlsx": workbook(solved, stops),
         "routes.html": pages(solved, stops).encode(),
         "routes.geojson": _geojson(solved, stops),
@@ -122,7 +122,7 @@ def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:
     return (json.dumps(document, indent=indent, ensure_ascii=False) + "\n").encode()
 
 
-def _stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
+def stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
     """Return the table of routes.csv; with a date, it has all columns of a file of driven routes."""
     table = pd.DataFrame([asdict(stop) for stop in stops])
     nodes = table.pop("node").to_numpy()

@@ -53,7 +53,7 @@ class ProgressReport:
 
     @property
     def kept(self) -> str:
-        """Text on what an interrupted run keeps of the task: "10,278 labels are kept", or ""."""
+        """Text on the part of the task that an interruption keeps: "10,278 labels are kept", or ""."""
         return "" if self.saved is None else f"{self.saved:,} {self.unit} are kept"
 
     def __str__(self) -> str:
@@ -120,6 +120,9 @@ class Progress:
     _reported: float = field(default=0.0, init=False)
     _logged: int = field(default=-1, init=False)
     _bar: RichProgress | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.begin()
 
     def __enter__(self) -> Progress:
         self._reported = time.monotonic()

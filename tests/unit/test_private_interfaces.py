@@ -86,9 +86,7 @@ INTERFACES = [
     Interface(f"{_ZERO}._lazy_init_hp_params_optimizer_state", _TRAIN, _RESTORED, ("self",)),
     Interface("elkai:_elkai", _LKH, "LKH-3 for problems that elkai itself does not take"),
     Interface("prefect._internal.control_listener:configure_from_env", _PREFECT, "runs are cancelled", ()),
-    Interface(
-        "prefect._internal.control_listener:get_intent", _PREFECT, "a cancelled run is called that", ()
-    ),
+    Interface("prefect._internal.control_listener:get_intent", _PREFECT, "a cancelled run is named so", ()),
     Interface("prefect.flow_engine:maintain_concurrency_lease", _PREFECT, _SLOT, _LEASE),
     Interface(
         "prefect.server.events.triggers:automations_session", _PREFECT, "no event is dropped", _SESSION

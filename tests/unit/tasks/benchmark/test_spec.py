@@ -34,7 +34,7 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
         "hgs": (1, 8),
         **dict.fromkeys(SOLVERS.keys() - {"hgs"}, (1, 3)),
         **dict.fromkeys(("am", "fm-ns", "fm-ls", "random-ls"), (1, 16)),
-        **dict.fromkeys(("fm-gs", *(f"{name}-equal" for name in TIMED)), (1,)),
+        **dict.fromkeys(("fm-gs", "hgs-own-equal", *(f"{name}-equal" for name in TIMED)), (1,)),
         **dict.fromkeys(("fm-rrc", *(f"fm-{name}" for name in TIMED)), (16,)),
         "fm-bs": (5,),
     }
@@ -52,7 +52,9 @@ def test_rows_at_equal_time_are_tuned_beside_hgs_of_its_own() -> None:
     """PyVRP of a time limit is tuned, too; the warm start's settings are those of the remaining time."""
     spec = BenchmarkSpec(sizes=(20,), hgs_time_limit=1, pyvrp_time_limit=1)
     tuned = {name: "tuned" in heuristic(spec, name).configuration for name in TIMED}
-    assert tuned == {name: name not in ("hgs", "hgs-own-equal") for name in TIMED}
+    assert tuned == {name: name != "hgs" for name in TIMED}
+    own = {name: "tuned" in heuristic(spec, name).configuration for name in ("hgs-equal", "hgs-own-equal")}
+    assert own == {"hgs-equal": True, "hgs-own-equal": False}
     start = WarmStarted(SOLVERS["hgs"], 0.5, (Start((((1,),),), 0.1),))
     assert "tuned settings 1" in start.configuration
 
