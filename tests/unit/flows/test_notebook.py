@@ -48,7 +48,7 @@ def test_routes_have_the_ids_of_the_customers(day: RoutedDay) -> None:
 def test_a_notebook_shows_figures_and_map(day: RoutedDay) -> None:
     """In a frame, whose page is that of map.html."""
     page = day._repr_html_()
-    assert f"<th>cost</th><td>{day.cost:.3f}</td>" in page
+    assert f"<th>cost</th><td>{day.cost:.3f}, straight-line distance</td>" in page
     (source,) = re.findall(r'<iframe srcdoc="([^"]*)"', page)
     assert html.unescape(source).startswith("<!doctype html>")
     assert "title" in Markup(html.unescape(source)).texts
