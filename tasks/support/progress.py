@@ -141,7 +141,8 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._publish(line=self.done > self._initial and self.done != self._logged)
+        ended = self.done > self._initial and self.unit != "s"  # the end of a time limit is no news
+        self._publish(line=ended and self.done != self._logged)
         if self._bar:
             self._bar.stop()
 
