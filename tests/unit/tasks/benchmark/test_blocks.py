@@ -207,7 +207,7 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"rounds": 3}, {"fm-rrc"}),
         ({"part_customers": 9}, {"fm-rrc"}),
         ({"part_samples": 9}, {"fm-rrc"}),
-        ({"equal_time": 1.0}, {"hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp"}),
+        ({"equal_time": 1.0}, {"hgs-equal", "hgs-own-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp"}),
         ({"hgs_iterations": 9}, {"hgs"}),
         ({"hgs_fleet": 99}, {"hgs"}),
         ({"pyvrp_iterations": 9}, {"pyvrp"}),
