@@ -172,7 +172,7 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
 
 
 def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> None:
-    done = place.python("-c", examples(DOCS / "python.md", "python")[0])
+    done = place.python("-c", examples(DOCS / "python.md", "python")[1])
     assert done.returncode == 0, done.stderr
     costs, routes = done.stdout.splitlines()
     assert re.fullmatch(r"\d+\.\d{3} by the model, \d+\.\d{3} by HGS", costs)
@@ -183,7 +183,7 @@ def test_the_example_reads_a_copy_in_a_bucket(place: Workplace, s3: S3Server, s3
     """The same cost and routes from the city, labels and model that `mcvrp store copy` put there."""
     copied = place.mcvrp("store", "copy", str(place.store), s3_uri, **s3.environment())
     assert copied.returncode == 0, copied.stderr
-    example = examples(DOCS / "python.md", "python")[0]
+    example = examples(DOCS / "python.md", "python")[1]
     in_bucket = example.replace('Store.open("store")', f"Store.open({s3_uri!r}, writable=False)")
     assert in_bucket != example
     done = place.python("-c", in_bucket, **s3.environment())

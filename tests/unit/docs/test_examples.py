@@ -120,7 +120,7 @@ def test_the_card_is_read_by_the_hub(folder: Path) -> None:
 
 
 def test_orders_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two routes there and back cost 1.632; tests/e2e/test_pipeline.py runs the first example."""
+    """Two routes there and back cost 1.632; tests/e2e/test_pipeline.py runs the second example."""
     of_a_day, of_the_store, of_arrays, of_ids = examples(DOCS / "python.md", "python")
     exec(of_a_day, {})
     assert capsys.readouterr().out.startswith("1.632 by savings: [['")
