@@ -104,7 +104,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 def made(place: Workplace) -> dict[str, object]:
     weights = {path: path.read_bytes() for path in place.store.rglob("*.safetensors")}
-    parts = (place.store / "labels").rglob("*.parquet")
+    parts = (place.store / "labels").rglob("data/**/*.parquet")
     labels = {path: parquet.ParquetFile(path).read().drop_columns("runtime").to_pylist() for path in parts}
     return {str(path.relative_to(place.store)): content for path, content in (weights | labels).items()}
 
