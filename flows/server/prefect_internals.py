@@ -83,7 +83,7 @@ def triggers_lock_first() -> Iterator[None]:
     from prefect.server.database import provide_database_interface
     from prefect.server.events import triggers
 
-    session = triggers.automations_session  # type: ignore[attr-defined]
+    session: Any = triggers.automations_session  # type: ignore[attr-defined]
 
     def locking(begin_transaction: bool = False) -> AbstractAsyncContextManager[Any]:
         return provide_database_interface().session_context(begin_transaction, begin_transaction)

@@ -37,7 +37,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     server = server_at(free_port())
     assert server.password
     user, _, password = server.password.partition(":")
-    changes = {"PREFECT_HOME": str(tmp_path)}
+    # without telemetry as for users, see `settings.prepare`: it reads and then writes, too
+    changes = {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     with (
         (tmp_path / "log").open("w+") as log,
         server_keeper(server, log, changes),

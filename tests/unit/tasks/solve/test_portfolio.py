@@ -85,7 +85,7 @@ def test_members_that_fail_or_die_do_not_end_the_others() -> None:
         Scripted("killed", ((0.0, signal.SIGKILL),)),
         Scripted("good", ((0.0, good),)),
     ]
-    search = portfolio()
+    search = portfolio(patient=True)  # until all have ended
     assert cost(CITY, search.search(members, "a day")) == cost(CITY, good)
     assert search.seconds < 25
     failures = sorted(search.failures)
