@@ -66,10 +66,8 @@ def _solver(name: str) -> Method:
     def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
         return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
 
-    text = SOLVERS[name].text
-    return Method(
-        SOLVERS[name].label, runs, program=name, tuned=name != "hgs", text=text
-    )  # HGS-CVRP's own is a row
+    entry, tuned = SOLVERS[name], name != "hgs"  # HGS-CVRP's own settings are a row
+    return Method(entry.label, runs, program=name, tuned=tuned, text=entry.text)
 
 
 def _nucleus(settings: Decoding, rotations: int) -> Identity:

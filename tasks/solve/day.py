@@ -30,7 +30,7 @@ from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solve.unserved import Unserved, infeasible, most_served, require_possible, unserved_rows
 from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
-from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, SolverFailed, longest_route
 from mcvrp.tasks.support.progress import duration
@@ -198,12 +198,11 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
     return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
 
 
-def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = False) -> Solved:
+def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """Return the cheapest routes of a day that the portfolio finds.
 
-    ``began`` is the `time.monotonic` at which the user's request began; with ``patient`` the search takes all
-    of its time. Raises McvrpError if no routes within the limits are found, which names the customers without
-    whom there are some.
+    ``began`` is the `time.monotonic` at which the user's request began. Raises McvrpError if no routes within
+    the limits are found, which names the customers without whom there are some.
     """
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     if spec.drop and spec.limits.given and rest.instance:
@@ -212,14 +211,15 @@ def solve_day(store: Store, planned: Planned, began: float, *, patient: bool = F
             raise infeasible(rest, served, planned.addresses, planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
     instance, limits = rest.instance or planned.day.instance, rest.limits if rest.instance else NO_LIMITS
-    patient = patient or spec.by == MODEL
+    patient = spec.by == MODEL
     portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
     first = list(_first_routes(planned, rest))
     for found in first:
         portfolio.take(found)
     # one route, or all at one place: nothing to search for
     trivial = bool(portfolio.solution) and (instance.n == 1 or cost(rest.city, first[0].solution) == 0)
-    members = [] if trivial or rest.instance is None else _members(store, planned, rest)
+    starts = tuple(found.solution for found in first if found.by != SAVINGS)
+    members = [] if trivial or rest.instance is None else _members(store, planned, rest, starts)
     solution = _found(planned, rest, portfolio, members)
     routes = rest.day(solution if rest.instance else NO_ROUTES)
     served_orders = only(planned.day.instance, {node for route in routes.routes for node in route})
@@ -259,12 +259,11 @@ def _found(planned: Planned, rest: Rest, portfolio: Portfolio, members: Sequence
         return portfolio.search([], label)
 
 
-def _members(store: Store, planned: Planned, rest: Rest) -> list[Member]:
-    """Return the members: the model if there is one, and a solver on each core that is left."""
+def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution, ...] = ()) -> list[Member]:
+    """Return the members: the model if there is one, and a solver on each other core, from ``starts``."""
     spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
     assert instance is not None
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
-    starts = tuple(found.solution for found in _first_routes(planned, rest) if found.by != SAVINGS)
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
     member = partial(SearchMember.of, solver, city, instance, spec, limits=rest.limits)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
@@ -278,11 +277,6 @@ def _members(store: Store, planned: Planned, rest: Rest) -> list[Member]:
     rotations = spec.rotations if card.rotation_trained else 1
     model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
     return [model, *searches]
-
-
-def usual_search(city: City) -> str:
-    """Return the default search: HGS if costs are symmetric, otherwise PyVRP."""
-    return "hgs" if city.symmetric else "pyvrp"
 
 
 def _summary(
@@ -347,7 +341,7 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
         yield f"interrupted after {duration(portfolio.seconds)}: these are the best routes so far"
     yield from portfolio.failures
     for label in dict.fromkeys(portfolio.silent):
-        yield f"{label} has found no routes in {duration(portfolio.seconds)}"
+        yield f"{label} has found no cheaper routes in {duration(portfolio.seconds)}"
 
 
 def _limit_notes(

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-import pickle
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from mcvrp.model.problem import City, Instance, Solution, cost
-from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
+from mcvrp.tasks.support.child import parent, receive, send
 
 if TYPE_CHECKING:
     from mcvrp.model.decoding import Decoded, Map
@@ -205,7 +202,7 @@ class ModelMember:
                 if price < least:
                     least = price
                     yield Found(self.label, solution, drawn, sampled, device)
-        # the number of samples, if the first of them were the best
+        # the final number of samples, which may have increased since the last improvement
         yield Found(self.label, min(improved, key=improved.__getitem__), drawn, sampled, device)
 
     def _batches(self, network: FmMcvrp, until: float, mapped: Map) -> Iterator[Decoded]:
@@ -240,20 +237,19 @@ class ModelMember:
             size = min(int(fitting), self.spec.samples - done)
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     """Send what the member that is received finds, then None, or the error that ended it."""
-    connection = Connection(int(arguments[0]))
-    last: Exception | None = None
+    connection, last = parent(), None
     try:
-        member, until = pickle.loads(connection.recv_bytes())  # noqa: S301  # our own process is at the other end
+        member, until = receive(connection)
         for found in member.found(until):
-            connection.send_bytes(pickle.dumps(found))
+            send(connection, found)
     except BrokenPipeError:
         return
     except Exception as error:  # reported by the receiver
         last = error
-    connection.send_bytes(pickle.dumps(last))
+    send(connection, last)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

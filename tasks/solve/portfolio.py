@@ -7,14 +7,9 @@ member finds them; the savings routes are there at once.
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
 from mcvrp.model.canonical_form import canonical
@@ -22,8 +17,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibili
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.member import Found, Member
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
-from mcvrp.tasks.support.pool import SINGLE_THREAD
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.child import Child, receive, send
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.text import length_text
 
@@ -65,7 +59,7 @@ class Portfolio:
     solution: Solution | None = None  # the cheapest within the limits
     findings: dict[str, Finding] = field(default_factory=dict)  # by member
     failures: list[str] = field(default_factory=list)  # of members, one sentence each
-    silent: list[str] = field(default_factory=list)  # members that have found no routes so far
+    silent: list[str] = field(default_factory=list)  # members that have found nothing so far
     interrupted: bool = False
     seconds: float = 0.0  # of the search
     _start: float = field(default_factory=time.monotonic)
@@ -85,13 +79,11 @@ class Portfolio:
         if infeasibility(self.instance, solution) or self.limits.broken(self.city, solution):
             return
         price, now, best = cost(self.city, solution), self._elapsed(), self.findings.get(found.by)
-        if best and best.cost <= price:
-            finding = replace(best, samples=found.samples, best_sample=found.sampled, device=found.device)
-        else:
-            finding = Finding(
-                found.by, price, len(solution.routes), now, found.samples, found.sampled, found.device
-            )
-        self.findings[found.by] = finding
+        if best is None or price < best.cost:
+            best = Finding(found.by, price, len(solution.routes), now)
+        self.findings[found.by] = replace(
+            best, samples=found.samples, best_sample=found.sampled, device=found.device
+        )
         if price < self._least:
             self._first = price if self.solution is None else self._first
             self.solution, self._least, self._improved = canonical(self.city, solution), price, now
@@ -104,13 +96,16 @@ class Portfolio:
         span = max(self.time_limit - self.start_up, self.time_limit * _LEAST_SHARE)
         until = time.monotonic() + span
         with contextlib.ExitStack() as stack:
-            running: dict[Connection, Member] = {}
+            running: dict[Connection, tuple[Child, Member]] = {}
             progress = stack.enter_context(Progress(label, max(1, round(span)), "s"))
             try:
-                running |= {stack.enter_context(_process()): member for member in members}
-                for connection, member in running.items():
+                for member in members:
+                    child = Child("mcvrp.tasks.solve.member")
+                    stack.callback(child.stop, grace=0.0)
+                    running[child.connection] = child, member
+                for connection, (_, member) in running.items():
                     with contextlib.suppress(OSError):  # its end is seen below
-                        connection.send_bytes(pickle.dumps((member, until - min(_MARGIN, span / 4))))
+                        send(connection, (member, until - min(_MARGIN, span / 4)))
                 while running and not self._settled(until):
                     self._receive(running, until)
                     progress.update(min(int(self._elapsed()), progress.total), self._note())
@@ -119,26 +114,27 @@ class Portfolio:
                     raise
                 self.interrupted = True
         self.seconds = self._elapsed()
-        self.silent = [member.label for member in running.values() if member.label not in self.findings]
+        self.silent = [member.label for _, member in running.values() if member.label not in self.findings]
         if self.solution is None:
             raise SolverFailed(self._no_routes())
         return self.solution
 
-    def _receive(self, running: dict[Connection, Member], until: float) -> None:
+    def _receive(self, running: dict[Connection, tuple[Child, Member]], until: float) -> None:
         """Take what the ``running`` members send in the next moment; those that have ended are removed."""
         for connection in wait(list(running), min(_LOOK_SECONDS, abs(until - time.monotonic()))):
             assert isinstance(connection, Connection)
+            child, member = running[connection]
             try:
-                message = pickle.loads(connection.recv_bytes())  # noqa: S301  # of our own process
+                message = receive(connection)
             except (EOFError, OSError):
-                message = SolverFailed("its process was killed, possibly because memory ran out")
+                message = SolverFailed(f"its process {child.death()}")
             if isinstance(message, Found):
                 self._answered = self._elapsed() if self._answered is None else self._answered
                 self.take(message)
                 continue
-            label = running.pop(connection).label
+            del running[connection]
             if message is not None:
-                self.failures.append(f"{label}: {message}")
+                self.failures.append(f"{member.label}: {message}")
 
     def _settled(self, until: float) -> bool:
         """Return whether the time is up, or nothing has improved for long.
@@ -173,22 +169,3 @@ class Portfolio:
             )
         waited = f"no routes were found in {self.time_limit:g} s: increase --time-limit"
         return "; ".join(self.failures) or waited
-
-
-@contextlib.contextmanager
-def _process() -> Iterator[Connection]:
-    """Start a process of `tasks.solve.member`, which is killed at the end."""
-    ours, theirs = Pipe()
-    with theirs:
-        process = start_group(
-            [sys.executable, "-m", "mcvrp.tasks.solve.member", str(theirs.fileno())],
-            env={**os.environ, **SINGLE_THREAD},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # errors are sent
-            pass_fds=[theirs.fileno()],
-        )
-    try:
-        with ours:
-            yield ours
-    finally:
-        stop_group(process, grace=0.0)

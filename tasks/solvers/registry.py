@@ -12,9 +12,8 @@ from typing import Any
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
+from mcvrp.tasks.solvers.budgets import Budget
 from mcvrp.tasks.solvers.solver import (
-    NO_LIMITS,
     USE_PYVRP,
     Costs,
     Limits,
@@ -157,11 +156,6 @@ def finishers() -> tuple[str, ...]:
     return tuple(name for name, entry in SOLVERS.items() if entry.starts)
 
 
-def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
-    """Return the best search for ``n`` customers of ``city`` in ``seconds`` of processor time of one core.
-
-    HGS, or PyVRP if costs depend on the direction, with settings for the size and the time. Raises McvrpError
-    if ``seconds`` is not positive.
-    """
-    solver = "hgs" if city.symmetric else "pyvrp"
-    return SOLVERS[solver].search(**tuned_budget(solver, n, seconds).options(), **limits.given)
+def usual_search(city: City) -> str:
+    """Return the name of the default search: HGS if costs are symmetric, otherwise PyVRP."""
+    return "hgs" if city.symmetric else "pyvrp"

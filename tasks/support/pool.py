@@ -10,29 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import pickle
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.child import Child, parent, receive, send
 
 logger = logging.getLogger(__name__)
 
 # Seconds of processor time of the tasks per child. To start a child takes 1.5 to 2 s, mostly to import
 # PyTorch: at most a third of it.
 _WORTH = 6.0
-SINGLE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
 
 C = TypeVar("C", bound=tuple[Any, ...])
 T = TypeVar("T")
@@ -141,19 +133,11 @@ class _Child:
     """Child process, and the thread of this process that sends tasks to it."""
 
     def __init__(self) -> None:
+        self._child = Child(__name__)
         self.seconds = 0.0  # processor time
         self.worked = self.dead = False
         self._held: tuple[Any, ...] = ()  # the context that it has
         self._thread: threading.Thread | None = None
-        self._connection, theirs = Pipe()
-        with theirs:
-            self._process = start_group(
-                [sys.executable, "-m", __name__, str(theirs.fileno())],
-                env={**os.environ, **SINGLE_THREAD},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # errors of a task are in its result
-                pass_fds=[theirs.fileno()],
-            )
 
     def join_in(self, job: _Job) -> None:
         """Do tasks of ``job`` while there are any, unless the process does so already."""
@@ -164,28 +148,28 @@ class _Child:
     def stop(self) -> None:
         """Stop the process; its current task is lost."""
         self.dead = True
-        stop_group(self._process, grace=0.5)
+        self._child.stop(grace=0.5)
 
     def _drive(self, job: _Job) -> None:
-        index = None
+        index, connection = None, self._child.connection
         try:
-            _send(self._connection, (job.work, len(job.context), self._new(job.context)))
+            send(connection, (job.work, len(job.context), self._new(job.context)))
             self._held = job.context
-            _receive(self._connection)  # after its imports, so that they do not delay a task
+            receive(connection)  # after its imports, so that they do not delay a task
             while (index := job.take()) is not None:
-                _send(self._connection, (job.tasks[index],))
-                error, result, seconds = _receive(self._connection)
+                send(connection, (job.tasks[index],))
+                error, result, seconds = receive(connection)
                 self.worked, self.seconds = True, self.seconds + seconds
                 if error:
                     job.fail(error)
                 else:
                     job.results[index] = result
                     job.changes.put(None)
-            _send(self._connection, None)
+            send(connection, None)
         except (EOFError, OSError):
             if not self.dead:
                 self.dead = True
-                logger.warning("a child process %s: the others do its tasks", _death(self._process))
+                logger.warning("a child process %s: the others do its tasks", self._child.death())
             if index is not None:
                 job.waiting.appendleft(index)
                 job.changes.put(None)
@@ -197,40 +181,22 @@ class _Child:
         return {k: part for k, part in enumerate(context) if k >= len(held) or held[k] is not part}
 
 
-# Plain pickle: `Connection.send` would pass tensors as shared files, which only children that were started by
-# `multiprocessing` can open.
-def _send(connection: Connection, message: object) -> None:
-    connection.send_bytes(pickle.dumps(message))
-
-
-def _receive(connection: Connection) -> Any:
-    return pickle.loads(connection.recv_bytes())  # noqa: S301 our own process is at the other end
-
-
-def _death(process: subprocess.Popen[str]) -> str:
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(1.0)
-    if process.returncode == -signal.SIGKILL:
-        return "was killed, possibly because memory ran out"
-    return f"ended with exit code {process.returncode}"
-
-
 def main() -> None:
     """Do tasks until the parent closes the connection."""
-    connection = Connection(int(sys.argv[1]))
+    connection = parent()
     context: tuple[Any, ...] = ()
     while True:
         try:
-            work, length, new = _receive(connection)
+            work, length, new = receive(connection)
             context = tuple(new[k] if k in new else context[k] for k in range(length))
-            _send(connection, None)
-            while (task := _receive(connection)) is not None:
+            send(connection, None)
+            while (task := receive(connection)) is not None:
                 began, error, result = time.process_time(), None, None
                 try:
                     result = work(context, task[0])
                 except Exception as raised:  # raised in the parent
                     error = raised
-                _send(connection, (error, result, time.process_time() - began))
+                send(connection, (error, result, time.process_time() - began))
         except EOFError:
             return
 

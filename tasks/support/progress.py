@@ -182,8 +182,6 @@ class Progress:
         seconds, worked = time.monotonic() - began, left - self._left
         rate = max(0.0, (self.done - done) / seconds) if seconds > 0 else 0.0
         eta = self._left / worked * seconds if worked > 0 else float("inf")
-        if self.unit == "s":  # of a time limit
-            eta = self.total - self.done
         saved = self.done if self.saves else self.saved
         return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note, saved)
 

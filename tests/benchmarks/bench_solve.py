@@ -1,8 +1,8 @@
-"""`mcvrp solve` on CVRPLIB instances: gap to the best known, first routes, and the time limit (FOLDER).
+"""`mcvrp solve` on the CVRPLIB instances of a folder: gap to the best known, first routes, time limit.
 
-Each .vrp with a .sol is solved by the whole command, in --out. Seconds are wall-clock time of the process:
-start-up (then there are savings routes), search, and what the command took beyond its limit. --busy starts
-that many processes that compute.
+Each .vrp with a .sol is solved by the whole command. Seconds are wall-clock time: start-up (then there are
+savings routes), search, and what the command took beyond its limit. --busy starts that many processes that
+compute.
 """
 
 from __future__ import annotations

@@ -183,9 +183,7 @@ LOADERS = re.compile(
 BETWEEN_PROCESSES = {  # of one machine, through a file or a pipe of their own
     "tasks/train/ranks/launch.py",
     "tasks/train/ranks/rank.py",
-    "tasks/support/pool.py",
-    "tasks/solve/member.py",
-    "tasks/solve/portfolio.py",
+    "tasks/support/child.py",
 }
 
 

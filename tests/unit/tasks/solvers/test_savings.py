@@ -15,9 +15,9 @@ from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.registry import tuned_search
+from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
 from mcvrp.tasks.solvers.savings import savings
-from mcvrp.tasks.solvers.solver import Limits
+from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, Search
 
 UNIFORM = City.uniform(1000, seed=3)
 ROADS = np.random.default_rng(2).integers(1, 1000, (61, 61)).astype(float)
@@ -82,6 +82,12 @@ def test_a_thousand_customers_take_milliseconds() -> None:
         return time.thread_time() - began
 
     assert min((seconds(21) - seconds(1)) / 20 for _ in range(3)) < 0.02
+
+
+def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
+    """Return the default search as a day and the benchmark make it."""
+    solver = usual_search(city)
+    return SOLVERS[solver].search(**tuned_budget(solver, n, seconds).options(), **limits.given)
 
 
 @pytest.mark.parametrize("city", [CITIES[name] for name in CITIES if name not in FREE])
