@@ -1,7 +1,7 @@
 """Members of the portfolio that routes a day: programs that search beside each other and send what they find.
 
 A search runs in slices of growing length, each from the best routes so far: what it has found is known early,
-and it can be ended at any time. Slices cost HGS nothing measurable (BENCHMARKS.md). A member begins without
+and it can be ended at any time. Slices cost HGS little (BENCHMARKS.md). A member begins without
 torch unless it decodes a model.
 """
 
