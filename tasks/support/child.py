@@ -1,4 +1,4 @@
-"""Child processes that run a module of ours, and the pipe to each: pickled, and read by our processes only.
+"""Child processes that run our modules, and the pipe to each: pickled, and read by our processes only.
 
 Plain pickle: `Connection.send` would pass tensors as shared files, which only children that were started by
 `multiprocessing` can open.
