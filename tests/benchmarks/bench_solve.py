@@ -2,7 +2,8 @@
 
 Each .vrp with a .sol is solved by the whole command. Seconds are wall-clock time: start-up (then there are
 savings routes), search, and what the command took beyond its limit. --busy starts that many processes that
-compute.
+compute. --early-end DAYS measures instead what days of the paper's city lose as the search ends before the
+limit if nothing has improved for long.
 """
 
 from __future__ import annotations
@@ -14,12 +15,50 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mcvrp.model.problem import gap
-from tests.benchmarks.common import arguments
+from mcvrp.tasks.solve.member import Found, SearchMember
+from mcvrp.tasks.solve.portfolio import SAVINGS, Portfolio
+from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solvers.savings import savings
+from mcvrp.tasks.solvers.solver import NO_LIMITS
+from tests.benchmarks.common import PAPER_CITY, arguments, heading, instances_of, row
+
+EARLY_SIZES = (20, 50, 100, 200, 400)
+
+
+@dataclass
+class Watched(Portfolio):
+    """Portfolio that goes on until the time limit and knows when it would have ended, and with which cost."""
+
+    ended: tuple[float, float] | None = None  # seconds and cost
+
+    def _settled(self, until: float) -> bool:
+        if self.ended is None and super()._settled(until):
+            self.ended = self._elapsed(), self._least
+        return time.monotonic() >= until
+
+
+def early_end(days: int, time_limit: float) -> None:
+    """Print what days lose by the early end, and how much of the time limit it leaves."""
+    heading("customers", "days", "seconds", "ended early", "mean loss (%)", "largest (%)")
+    for n in EARLY_SIZES:
+        spec, rows = SolveSpec(time_limit=time_limit), []
+        for instance in instances_of(PAPER_CITY, n, days, seed=26):
+            search = Watched(PAPER_CITY, instance, NO_LIMITS, time_limit, time.monotonic())
+            (built,) = savings(PAPER_CITY, instance, 1, 1)
+            search.take(Found(SAVINGS, built))
+            members = [SearchMember.of("hgs", PAPER_CITY, instance, spec, 1 + k) for k in range(spec.cores)]
+            search.search(members, f"{n} customers")
+            assert search.ended
+            rows.append((search.ended[0], gap(search.ended[1], search._least)))
+        seconds, losses = np.array(rows).T
+        early = int((seconds < 0.95 * time_limit).sum())
+        row(n, days, f"{seconds.mean():.1f}", early, f"{losses.mean():.3f}", f"{losses.max():.3f}")
 
 
 @contextlib.contextmanager
@@ -59,12 +98,16 @@ def solved(file: Path, options: list[str]) -> list[float]:
 def main() -> None:
     """Solve all instances and print the means."""
     parser = arguments(__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--time-limit", type=float, default=10.0)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--by", default="auto")
+    parser.add_argument("--early-end", type=int, metavar="DAYS")
     options = parser.parse_args()
+    if options.early_end:
+        early_end(options.early_end, options.time_limit)
+        return
     files = [file for file in sorted(options.folder.glob("*.vrp")) if file.with_suffix(".sol").exists()]
     given = ["--time-limit", str(options.time_limit), "--by", options.by]
     with busy(options.busy):
