@@ -7,7 +7,7 @@ import datetime
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, nearest, shown
@@ -239,12 +239,12 @@ def _add_columns(parser: _Parser, text: str) -> None:
 
 
 def _column(value: str) -> tuple[str, str]:
-    from mcvrp.tasks.files.tabular import ColumnField  # slow import
+    from mcvrp.tasks.support.spec import COLUMN_FIELDS  # slow import
 
     field, _, name = value.partition("=")
     field = "id" if field == "customer" else field
-    if field not in get_args(ColumnField) or not name.strip():
-        fields = ", ".join(get_args(ColumnField))
+    if field not in COLUMN_FIELDS or not name.strip():
+        fields = ", ".join(COLUMN_FIELDS)
         raise argparse.ArgumentTypeError(
             f"{shown(value)} is not FIELD=NAME with one of the fields {fields} (a file is named first)"
         )

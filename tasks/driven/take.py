@@ -235,7 +235,7 @@ def _route_table(name: str, data: bytes, addresses: Addresses) -> pd.DataFrame:
     `mcvrp solve` writes them at the begin and the end of each route.
     """
     table = read_tabular(name, data).calling(addresses.columns)
-    own = {table.called.get("id" if column == "customer" else column, column): column for column in COLUMNS}
+    own = {table.called.get(column, column): column for column in COLUMNS}
     missing = [column for column in own if column not in table.frame]
     if missing:
         raise McvrpError(
