@@ -276,7 +276,7 @@ def _add_day(solve: _Parser) -> None:
     add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
     add("--date", "DATE", "date of the day: routes.csv then is a file for incoming/", type=_date)
-    _add_columns(solve, "names of columns in the orders")
+    _add_columns(solve, "names of columns in the files of this day")
     add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
     add(
         "--longest-route",
