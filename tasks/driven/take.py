@@ -117,7 +117,8 @@ def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> 
         more = f" (and {len(others) - 1} other days)" if others[1:] else ""
         raise McvrpError(
             f"{first} was driven in city {city_text(store, others[0].city_id)}{more}, but city "
-            f"{city.name!r} is {city.city.city_id}, which does not extend it: move the days away, or rename this city"
+            f"{city.name!r} is {city.city.city_id}, which does not extend it: move the days away, or rename "
+            "this city"
         )
 
 
