@@ -74,7 +74,7 @@ def test_routes_have_the_columns_of_the_city(tmp_path: Path) -> None:
         result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2, 3, 4))
         assert result.solution == Solution(((4, 3), (1, 2)))
     file.write_text("Jour;Tour;Halt;Code client\nx;a;1;1\ny;a;2;2\n")
-    with pytest.raises(McvrpError, match=r"routes of 2 days \(x, y\)"):
+    with pytest.raises(McvrpError, match=r"routes of 2 days \(x and y\)"):
         read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
 
 
