@@ -53,8 +53,7 @@ with warnings.catch_warnings():
         async def _propose_crashed_state(
             self, flow_run: FlowRun, message: str, client: PrefectClient | None = None
         ) -> None:
-            """Add to Prefect's message on a killed process how to go on."""
-            killed = "non-zero status code -" in message  # by a signal
-            await super()._propose_crashed_state(
-                flow_run, f"{CUT_OFF} ({message})" if killed else message, client
-            )
+            """Add to Prefect's message on a killed process how to resume."""
+            if "non-zero status code -" in message:  # killed by a signal
+                message = f"{CUT_OFF} ({message})"
+            await super()._propose_crashed_state(flow_run, message, client)

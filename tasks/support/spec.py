@@ -83,8 +83,8 @@ COLUMN_FIELDS = (
 
 
 def _by_field(names: Any) -> Any:
-    mapped = isinstance(names, Mapping)
-    return {"id" if field == "customer" else field: names[field] for field in names} if mapped else names
+    customer = isinstance(names, Mapping) and "customer" in names
+    return {"id" if field == "customer" else field: names[field] for field in names} if customer else names
 
 
 ColumnNames = Annotated[

@@ -94,7 +94,7 @@ INTERFACES = [
     Interface(
         "prefect.workers.process:ProcessWorker._propose_crashed_state",
         "flows/server/flow_worker.py",
-        "a killed run says how to go on",
+        "a killed run says how to resume it",
         ("self", "flow_run", "message", "client"),
     ),
     Interface("prefect.workers.process:load_flow_from_flow_run", _PREFECT, "no hook loads code", _LOAD),
