@@ -23,9 +23,7 @@ EXITED = "Flow run infrastructure exited with non-zero status code"
         (f"{EXITED} 1.", f"{EXITED} 1."),
     ],
 )
-def test_a_killed_run_says_how_to_resume(
-    monkeypatch: pytest.MonkeyPatch, message: str, proposed: str
-) -> None:
+def test_a_killed_run_can_be_resumed(monkeypatch: pytest.MonkeyPatch, message: str, proposed: str) -> None:
     messages = list[str]()
 
     async def propose(self: object, run: object, text: str, client: object) -> None:
