@@ -109,7 +109,6 @@ def solve(
     keep: str | Path | None = None,
     unrounded: bool = False,
     date: datetime.date | None = None,
-    columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> RoutedDay:
     """Return the routes of a day's orders, as `mcvrp solve` finds them; no file is written.
@@ -124,8 +123,9 @@ def solve(
         Name in the store; None: search without a model.
     store
         Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own and without a model.
-    capacity, start, keep, unrounded, date, columns, options
-        As the options of the command: ``time_limit=5``, ``fleet=6``, ``drop=True``, … (docs/solve.md).
+    capacity, start, keep, unrounded, date, options
+        As the options of the command: ``time_limit=5``, ``fleet=6``, ``columns={"id": "Code client"}``, …
+        (docs/solve.md).
 
     Raises McvrpError for invalid input, and if no routes within the limits are found.
     """
@@ -150,7 +150,6 @@ def solve(
         unrounded=unrounded,
         start=None if start is None else str(start),
         date=date,
-        columns=columns,
         keep=None if keep is None else str(keep),
     )
     return RoutedDay(solve_day(store, planned, began))

@@ -126,9 +126,10 @@ def decode(
         strategy.
     """
     if not (any_city or model.city_id is None or city.accepts(model.city_id)):
+        own = f"{model.city!r} ({model.city_id})" if model.city else model.city_id
         raise McvrpError(
-            f"the model was trained on city {model.city_id}, not on {city.city_id}: decode with its city, or "
-            "set any_city=True"
+            f"the model was trained on city {own}, not on {city.city_id}: decode with its city, or set "
+            "any_city=True"
         )
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:

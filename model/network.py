@@ -192,10 +192,12 @@ Cache = list[tuple[Tensor, Tensor]]  # keys and values of each decoder layer, (G
 class FmMcvrp(nn.Module):
     """The network of Fig. 1: problem features in, node scores of encoder and decoder out.
 
-    ``city_id`` is the id of the city that it was trained on; None if unknown. `decode` refuses other cities.
+    ``city_id`` is the id of the city that it was trained on, ``city`` its name; None if unknown. `decode`
+    refuses other cities.
     """
 
     city_id: str | None = None
+    city: str | None = None
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()

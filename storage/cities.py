@@ -266,6 +266,12 @@ def find_cities(store: Store, city_id: str) -> Iterator[StoredCity]:
     yield from (stored for stored in extended if city_id in stored.city.ancestors)
 
 
+def city_text(store: Store, city_id: str) -> str:
+    """Return the city with the hash ``city_id`` for messages: its names in the store, and the hash."""
+    names = [repr(name) for name, card in _cards(store) if card.get("city_id") == city_id]
+    return f"{' or '.join(names)} ({city_id})" if names else city_id
+
+
 def _cards(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the names and cards of all cities; unreadable cards are left out."""
     for name in store.folders("cities"):

@@ -7,7 +7,7 @@ import datetime
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, nearest, shown
@@ -239,12 +239,12 @@ def _add_columns(parser: _Parser, text: str) -> None:
 
 
 def _column(value: str) -> tuple[str, str]:
-    from mcvrp.tasks.files.tabular import ColumnField  # slow import
+    from mcvrp.tasks.support.spec import COLUMN_FIELDS  # slow import
 
     field, _, name = value.partition("=")
     field = "id" if field == "customer" else field
-    if field not in get_args(ColumnField) or not name.strip():
-        fields = ", ".join(get_args(ColumnField))
+    if field not in COLUMN_FIELDS or not name.strip():
+        fields = ", ".join(COLUMN_FIELDS)
         raise argparse.ArgumentTypeError(
             f"{shown(value)} is not FIELD=NAME with one of the fields {fields} (a file is named first)"
         )
@@ -276,7 +276,7 @@ def _add_day(solve: _Parser) -> None:
     add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
     add("--date", "DATE", "date of the day: routes.csv then is a file for incoming/", type=_date)
-    _add_columns(solve, "names of columns in the orders")
+    _add_columns(solve, "names of columns in the files of this day")
     add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
     add(
         "--longest-route",

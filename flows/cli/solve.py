@@ -70,7 +70,6 @@ def solve(options: argparse.Namespace) -> Outcome:
         unrounded=options.unrounded,
         start=options.start,
         date=options.date,
-        columns=dict(options.columns or ()),
         keep=options.keep,
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
@@ -104,6 +103,7 @@ def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, 
         fields["version"] = version
     if is_vrp(options.orders) and options.model is None:
         fields.setdefault("samples", 0)  # the preset's model was trained on another city
+    fields["columns"] = preset.solve.columns | dict(options.columns or ())
     data = preset.solve.model_dump() | fields
     try:
         return preset, SolveSpec.model_validate(data)

@@ -11,10 +11,12 @@ import sys
 import warnings
 from typing import Self
 
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun
 from prefect.workers import process
 from pydantic import model_validator
 
-from mcvrp.flows.server.automations import end_tasks_of_dead_runs
+from mcvrp.flows.server.automations import CUT_OFF, end_tasks_of_dead_runs
 from mcvrp.flows.server.deployments import COMMAND
 from mcvrp.model.errors import McvrpError
 
@@ -47,3 +49,11 @@ with warnings.catch_warnings():
             """Do what Prefect does at the start and twice a minute, and end such task runs."""
             await super().sync_with_backend()
             await end_tasks_of_dead_runs(self.client)
+
+        async def _propose_crashed_state(
+            self, flow_run: FlowRun, message: str, client: PrefectClient | None = None
+        ) -> None:
+            """Add to Prefect's message on a killed process how to resume."""
+            if "non-zero status code -" in message:  # killed by a signal
+                message = f"{CUT_OFF} ({message})"
+            await super()._propose_crashed_state(flow_run, message, client)

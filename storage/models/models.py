@@ -205,7 +205,7 @@ def load_model(
         card = folder_card(store)
         weights = read_weights(store, "", card.weights_sha256, hint)
     network = network_of_weights(card.network, weights, store.url(path), hint)
-    network.city_id = card.city_id
+    network.city_id, network.city = card.city_id, card.city
     return network, card
 
 

@@ -43,7 +43,7 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
     table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, spec.depot, columns=spec.names, needed=spec.names)
+    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns)
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
@@ -65,7 +65,7 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
         )
     further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
     lonlat = places if read.degrees else None
-    addresses = Addresses(ids, lonlat, projection, further, spec.names)
+    addresses = Addresses(ids, lonlat, projection, further, spec.columns)
     return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
 
 
@@ -85,7 +85,7 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
     further = {title: tuple(texts[k] for k in new) for title, texts in read.further.items()}
-    addresses = replace(old, columns={**old.columns, **spec.names}).extended(
+    addresses = replace(old, columns={**old.columns, **spec.columns}).extended(
         [read.ids[k] for k in new], read.places[new] if read.degrees else None, further
     )
     spare = city.spare - len(new) if spec.spare is None else spec.spare
@@ -121,8 +121,8 @@ def _read_extension(
         raise McvrpError(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
-    table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.names}
-    read = address_table(table, needs_depot=False, columns=own, needed=spec.names)
+    table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.columns}
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(
@@ -144,7 +144,8 @@ def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
 
 def _ranges(store: Store, spec: AddressFile) -> tuple[Range | None, Range | None, list[str]]:
     """Return the ranges of demand and capacity, and notes."""
-    fits, note = fitted(read_tabular(*file_bytes(store, spec.history))) if spec.history else ({}, "")
+    past = read_tabular(*file_bytes(store, spec.history)).calling(spec.columns) if spec.history else None
+    fits, note = fitted(past) if past else ({}, "")
     demand, capacity = spec.demand or fits.get("demand"), spec.capacity or fits.get("capacity")
     if wrong := misfit(demand, capacity):
         raise McvrpError(wrong)
@@ -158,8 +159,8 @@ def fitted(table: Tabular) -> tuple[dict[str, Range], str]:
     """
     faults, ranges, parts = Faults(table.name), dict[str, Range](), list[str]()
     for name, most in _MOST_IN_HISTORY.items():
-        if name in table.frame:
-            values = table.whole_numbers(name, 1, most, faults)
+        if column := table.column(name):
+            values = table.whole_numbers(column, 1, most, faults)
             ranges[name] = low, high = middle(values)
             parts.append(f"{name} {low} to {high} of {values.min()} to {values.max()}")
     if not ranges:

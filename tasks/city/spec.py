@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.model.problem import City
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.files.tabular import ColumnField
-from mcvrp.tasks.support.spec import MOST_CUSTOMERS, StrictSpec, unset
+from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, StrictSpec
 
 if TYPE_CHECKING:
     from mcvrp.storage.cities import Addresses
@@ -53,12 +52,7 @@ class AddressFile(StrictSpec):
     )
     unrounded: bool = Field(False, description="Do not round the EUC_2D costs of a .vrp to integers")
     extends: str | None = Field(None, pattern=NAME_PATTERN, description="City that these addresses extend")
-    columns: dict[ColumnField, Annotated[str, Field(min_length=1, max_length=100)]] = Field(
-        default_factory=dict,
-        exclude_if=unset,
-        description="Names of columns in the files of this city, by field: id, lat, lon, x, y, depot, "
-        "demand, capacity, date, route, stop",
-    )
+    columns: ColumnNames = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -72,11 +66,6 @@ class AddressFile(StrictSpec):
         if self.extends and (inherited := [field for field in fields if getattr(self, field)]):
             raise ValueError(f"{inherited[0]} is inherited from city {self.extends!r}: leave it out")
         return self
-
-    @property
-    def names(self) -> dict[str, str]:
-        """Names of columns by field."""
-        return dict[str, str](self.columns.items())
 
     def spare_of(self, customers: int) -> int:
         """Return the number of output classes to reserve for ``customers``."""

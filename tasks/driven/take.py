@@ -17,7 +17,7 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses, StoredCity
+from mcvrp.storage.cities import Addresses, StoredCity, city_text
 from mcvrp.storage.driven import (
     IntakeReceipt,
     StoredDay,
@@ -116,8 +116,9 @@ def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> 
         first = store.url(layout.driven_day(city.name, others[0].date.isoformat()))
         more = f" (and {len(others) - 1} other days)" if others[1:] else ""
         raise McvrpError(
-            f"{first} was driven in city {others[0].city_id}{more}, but city {city.name!r} is "
-            f"{city.city.city_id}, which does not extend it: move the days away, or rename this city"
+            f"{first} was driven in city {city_text(store, others[0].city_id)}{more}, but city "
+            f"{city.name!r} is {city.city.city_id}, which does not extend it: move the days away, or rename "
+            "this city"
         )
 
 
@@ -235,7 +236,7 @@ def _route_table(name: str, data: bytes, addresses: Addresses) -> pd.DataFrame:
     `mcvrp solve` writes them at the begin and the end of each route.
     """
     table = read_tabular(name, data).calling(addresses.columns)
-    own = {table.called.get("id" if column == "customer" else column, column): column for column in COLUMNS}
+    own = {table.called.get(column, column): column for column in COLUMNS}
     missing = [column for column in own if column not in table.frame]
     if missing:
         raise McvrpError(

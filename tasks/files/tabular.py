@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,6 @@ _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-# Fields of tables of addresses, orders and routes whose columns a user may call otherwise (--columns).
-ColumnField = Literal["id", "lat", "lon", "x", "y", "depot", "demand", "capacity", "date", "route", "stop"]
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _BATCH = 256  # rows
 _REASON = 120  # characters of another library's message
@@ -71,7 +69,8 @@ class Tabular:
     def calling(self, columns: Mapping[str, str], needed: Collection[str] = ()) -> Tabular:
         """Return this table with each field in the column that ``columns`` names, if there is such a column.
 
-        McvrpError if there is none for a field of ``needed``, or one for two fields.
+        That of ``id`` is of ``customer``, too. McvrpError if there is none for a field of ``needed``, or one
+        for two fields.
         """
         keys = {column_key(column): column for column in self.frame.columns}
         if missing := [name for name in needed if column_key(columns.get(name, name)) not in keys]:
@@ -82,7 +81,7 @@ class Tabular:
         own = {name: keys[key] for name, title in columns.items() if (key := column_key(title)) in keys}
         if twice := [column for column in own.values() if list(own.values()).count(column) > 1]:
             raise McvrpError(f"column {shown(twice[0])} cannot be two fields: correct --columns")
-        return replace(self, called=own)
+        return replace(self, called=own | ({"customer": own["id"]} if "id" in own else {}))
 
     def others(self, used: Iterable[str | None]) -> dict[str, tuple[str, ...]]:
         """Return the text of each column with content that is not among ``used``, by its title."""

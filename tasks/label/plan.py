@@ -39,7 +39,7 @@ class LabelDataset:
         """Return the dataset of ``source``; McvrpError if it was made from another spec or city."""
         name = source.spec.dataset
         document = SpecDocument.read(store, name)
-        document.require_same(source)
+        document.require_same(store, source)
         return cls(Dataset.open(store, name), source, document, Quarantine.load(store, name))
 
     @property

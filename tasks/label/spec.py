@@ -15,6 +15,7 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import city_text
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
@@ -247,13 +248,19 @@ class SpecDocument:
             return cls(corrupt=True)
         return cls(document)
 
-    def require_same(self, source: Source) -> None:
-        """Raise McvrpError if the dataset was made from another spec or city than ``source``."""
+    def require_same(self, store: Store, source: Source) -> None:
+        """Raise McvrpError if the dataset in ``store`` was made from another spec or city than ``source``."""
         name, city, stored_city = source.spec.dataset, source.city, self.fields.get("city_id")
         if stored_city in city.ancestors:
             raise McvrpError(
-                f"dataset {name!r} is of city {stored_city}, which city {city.city_id} extends: it is still "
-                "valid and can be trained on, give the dataset of the new city another name"
+                f"dataset {name!r} is of city {city_text(store, stored_city)}, which city "
+                f"{city_text(store, city.city_id)} extends: it is still valid and can be trained on, give "
+                "the dataset of the new city another name"
+            )
+        if stored_city not in (None, city.city_id):
+            raise McvrpError(
+                f"dataset {name!r} is of city {city_text(store, str(stored_city))}, not of "
+                f"{city_text(store, city.city_id)}: name that city (city.name), or another dataset"
             )
         identity = {"tuned": False, **source.spec.identity(city)}
         stored = {"tuned": False, **self.fields}

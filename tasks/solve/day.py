@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
@@ -126,7 +126,6 @@ def plan_day(
     unrounded: bool = False,
     start: str | None = None,
     date: datetime.date | None = None,
-    columns: Mapping[str, str] | None = None,
     keep: str | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
@@ -144,8 +143,6 @@ def plan_day(
         File of earlier routes to start from, see `read_start`.
     date
         Of the day: routes.csv then has it, as files of driven routes need.
-    columns
-        Names of columns of the orders by field, see `checked_day`.
     keep
         File of decided routes, see `read_kept`.
 
@@ -158,7 +155,8 @@ def plan_day(
     spec = spec.in_unit(problem.unit)
     require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, problem, addresses, name, capacity, columns, spec)
+    day = checked_day(table, problem, addresses, name, capacity, spec)
+    addresses = replace(addresses, columns={**addresses.columns, **spec.columns})
     decided = read_kept(store, keep, addresses, day.instance) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits)

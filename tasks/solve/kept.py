@@ -105,7 +105,7 @@ def read_kept(store: Store, place: str, addresses: Addresses, instance: Instance
 
     Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed.
     """
-    table = read_tabular(*file_bytes(store, place))
+    table = read_tabular(*file_bytes(store, place)).calling(addresses.columns)
     faults = Faults(table.name)
     routes, marks = read_routes(table, addresses, faults), _marks(table, faults)
     whole, begun, free, most = list[Route](), list[Begun](), list[Route](), min(instance.capacity, MOST)
@@ -133,9 +133,9 @@ def read_kept(store: Store, place: str, addresses: Addresses, instance: Instance
 
 def _marks(table: Tabular, faults: Faults) -> list[bool]:
     """Return whether each row is marked as kept; all are without a column."""
-    if _KEPT not in table.frame:
+    if (column := table.column(_KEPT)) is None:
         return [True] * len(table)
-    cells = [cell.casefold() for cell in table.text(_KEPT)]
+    cells = [cell.casefold() for cell in table.text(column)]
     for row, cell in zip(table.rows.tolist(), cells, strict=True):
         if cell not in _YES + _NO:
             faults.at(row, f"{_KEPT} is {shown(cell)}, not yes or no")

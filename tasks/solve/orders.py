@@ -23,6 +23,7 @@ from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
 MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
+_OF_ROUTES = {"date", "route", "stop", "kept"}  # fields of other files of the day
 # Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
     FLEET: {
@@ -88,20 +89,20 @@ def checked_day(
     addresses: Addresses,
     name: str,
     capacity: int | None = None,
-    columns: Mapping[str, str] | None = None,
     spec: SolveSpec | None = None,
 ) -> Day:
     """Return the orders of ``table`` as an instance of the city ``name``.
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Columns
-    have the names that ``columns`` gives to fields, otherwise the city's if there are such columns. Service
+    have the names that ``spec`` gives to fields, otherwise the city's if there are such columns. Service
     times and priorities are read if ``spec`` has a shift, or allows to leave out customers; it may then leave
     out those of a demand above the capacity, unless they are all.
 
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
-    table = table.calling({**addresses.columns, **(columns or {})}, columns or ())
+    own = spec.columns if spec else {}
+    table = table.calling({**addresses.columns, **own}, own.keys() - _OF_ROUTES)
     customer = _customer_column(table)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
@@ -194,7 +195,7 @@ def _renamed(table: Tabular) -> Tabular:
 
 def _customer_column(table: Tabular) -> str:
     """Return the name of the column of customers; McvrpError if columns are missing or not supported."""
-    customer = table.called.get(_ID) or table.column(*_CUSTOMER) or table.column(_ID)
+    customer = table.column(*_CUSTOMER) or table.column(_ID)
     if customer is None or table.column(_DEMAND) is None:
         missing = "customer (or id)" if customer is None else _DEMAND
         columns = listed(table.frame.columns, most=8)

@@ -22,6 +22,7 @@ from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.registry import OneOf
 from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
+    ColumnNames,
     KeptShare,
     PolishTemperature,
     Rotations,
@@ -134,6 +135,7 @@ class SolveSpec(StrictSpec):
         description="Leave out customers for whom there is no room within the limits, those of the lowest "
         "`priority` first",
     )
+    columns: ColumnNames = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod

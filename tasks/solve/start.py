@@ -36,7 +36,7 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     Raises McvrpError if columns are missing, there are several days, or rows have faults, which are all
     listed.
     """
-    table = read_tabular(*file_bytes(store, place))
+    table = read_tabular(*file_bytes(store, place)).calling(addresses.columns)
     faults = Faults(table.name)
     stops = read_routes(table, addresses, faults)
     faults.check()
@@ -63,20 +63,24 @@ def read_routes(table: Tabular, addresses: Addresses, faults: Faults) -> list[li
 
     Raises McvrpError if columns are missing, or there are several days.
     """
-    if missing := [column for column in _COLUMNS if column not in table.frame]:
-        columns = listed(table.frame.columns, most=8)
+    columns = [table.column(field) or "" for field in _COLUMNS]
+    if "" in columns:
+        missing, titles = _COLUMNS[columns.index("")], listed(table.frame.columns, most=8)
         raise McvrpError(
-            f"{table.name} has no column {missing[0]} (columns: {columns}): add route, stop and customer"
+            f"{table.name} has no column {missing} (columns: {titles}): add route, stop and customer, or "
+            "name them in --columns"
         )
-    if "date" in table.frame and len(days := dict.fromkeys(table.text("date").tolist())) > 1:
+    date = table.column("date")
+    if date and len(days := dict.fromkeys(table.text(date).tolist())) > 1:
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
-    stops, names = table.numbers("stop", faults).tolist(), table.text("customer").tolist()
+    route_column, stop_column, customer_column = columns
+    stops, names = table.numbers(stop_column, faults).tolist(), table.text(customer_column).tolist()
     first_rows: dict[object, int] = {}  # by customer, and by route and stop
     routes: dict[str, list[EarlierStop]] = {}
     for position, (row, route, stop, name, node) in enumerate(
         zip(
             table.rows.tolist(),
-            table.text("route").tolist(),
+            table.text(route_column).tolist(),
             stops,
             names,
             addresses.nodes(names).tolist(),

@@ -15,7 +15,7 @@ _DECIMALS = 6  # of a cost
 # Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
 _OWN = (
     *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
-    *("lat", "lon", "x", "y", "id", "customer_id"),
+    *("lat", "lon", "x", "y", "id", "customer_id", "kept"),
     *("kind", "customers", "load", "utilisation", "cost", "stroke", "stroke-width", "marker-color"),
 )
 
@@ -66,7 +66,8 @@ def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
         title: {node: texts[node] for node in nodes if texts[node]}
         for title, texts in planned.addresses.further.items()
     }
-    taken = {column_key(name): dict[int, str]() for name in (*_OWN, *planned.addresses.columns.values())}
+    of_routes = [name for field, name in planned.addresses.columns.items() if field in _OWN]
+    taken = {column_key(name): dict[int, str]() for name in (*_OWN, *of_routes)}
     columns: dict[str, dict[int, str]] = {}
     for file, table in (("address", of_addresses), ("order", planned.day.further)):
         for title, texts in table.items():

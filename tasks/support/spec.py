@@ -6,10 +6,12 @@ their fields.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -21,6 +23,7 @@ from pydantic_core import PydanticKnownError
 
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
+from mcvrp.tasks.support.registry import OneOf
 
 MOST_CUSTOMERS = 1_000_000  # of a city
 MOST_SAMPLES = 100_000  # per instance
@@ -68,6 +71,28 @@ PolishTemperature = Annotated[
         gt=0,
         exclude_if=unset,
         description="Sampling temperature of the samples for local search (default: temperature)",
+    ),
+]
+
+
+# Fields of tables of addresses, orders and routes whose columns a user may call otherwise (--columns).
+COLUMN_FIELDS = (
+    *("id", "lat", "lon", "x", "y", "depot", "demand", "capacity", "service", "priority"),
+    *("date", "route", "stop", "kept"),
+)
+
+
+def _by_field(names: Any) -> Any:
+    customer = isinstance(names, Mapping) and "customer" in names
+    return {"id" if field == "customer" else field: names[field] for field in names} if customer else names
+
+
+ColumnNames = Annotated[
+    dict[Annotated[str, OneOf(lambda: COLUMN_FIELDS)], Annotated[str, Field(min_length=1, max_length=100)]],
+    BeforeValidator(_by_field),
+    Field(
+        exclude_if=unset,
+        description=f"Names of columns in the files of this city, by field: {', '.join(COLUMN_FIELDS)}",
     ),
 ]
 

@@ -72,6 +72,9 @@ def test_a_loaded_model_refuses_another_city(store: Store) -> None:
     orders = [Instance(other.city_id, np.arange(1, 4, dtype=np.uint32), np.ones(3, np.uint16), 5)]
     with pytest.raises(McvrpError, match=f"trained on city {card.city_id}, not on {other.city_id}"):
         decode(network, other, orders, strategy=Greedy())
+    network.city = "lyon"
+    with pytest.raises(McvrpError, match=rf"on city 'lyon' \({card.city_id}\), not on {other.city_id}"):
+        decode(network, other, orders, strategy=Greedy())
     assert decode(network, other, orders, strategy=Greedy(), any_city=True)[0].best.routes
     grown = City(np.concatenate([CITY.xy, CITY.xy[1:2]]), extends=(CITY.customers,))
     with pytest.raises(McvrpError, match="the model knows 41 nodes"):

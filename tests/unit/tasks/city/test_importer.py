@@ -206,6 +206,9 @@ def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> No
         "from 1,000 past orders: demand 3 to 12 of 3 to 9999, capacity 40 to 60 of 40 to 60",
     )
     assert imported(tmp_path, sound(), history=str(past), demand=(1, 2)).city.demand == (1, 2)
+    past.write_text(past.read_text().replace("demand", "Colis"))
+    own = imported(tmp_path, sound(), history=str(past), columns={"demand": "Colis"})
+    assert own.city.demand == made.city.demand
 
 
 def with_costs(tmp_path: Path, data: bytes, **options: Any) -> PlannedCity:

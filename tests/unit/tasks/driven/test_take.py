@@ -20,7 +20,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses, StoredCity
+from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.driven import checksum, driven_days, read_day
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
@@ -314,8 +314,10 @@ def test_days_of_another_city_are_refused(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     store.put("incoming/saturday.csv", MIXED.encode())
-    before, other = everything(store), City.uniform(12, seed=2)
-    cities = rf"2026-02-27.parquet was driven in city {CITY.city_id}.*{other.city_id}"
+    other = City.uniform(12, seed=2)
+    save_city(store, "lyon", CITY)
+    before = everything(store)
+    cities = rf"2026-02-27.parquet was driven in city 'lyon' \({CITY.city_id}\).*{other.city_id}"
     with pytest.raises(McvrpError, match=cities):
         take_routes(store, replace(LYON, city=other), today=TODAY)
     assert everything(store) == before

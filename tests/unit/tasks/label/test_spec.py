@@ -114,14 +114,19 @@ def test_a_dataset_from_before_tuned_settings_keeps_the_solvers_own(store: Store
     store.put(layout.label_spec("d"), json.dumps(fields).encode())
     assert stored_spec(store, "d")[0].tuned is False
     document = SpecDocument.read(store, "d")
-    document.require_same(Source(spec(tuned=False), CITY))
+    document.require_same(store, Source(spec(tuned=False), CITY))
     with pytest.raises(McvrpError, match="tuned is False, requested 'tuned settings 1'"):
-        document.require_same(Source(spec(), CITY))
+        document.require_same(store, Source(spec(), CITY))
     tuned = document.extended(Source(spec(), CITY))
     store.put(layout.label_spec("d"), json.dumps(dict(tuned.fields)).encode())
     assert stored_spec(store, "d")[0].tuned is True
     with pytest.raises(McvrpError, match="tuned is 'tuned settings 1', requested False"):
-        SpecDocument.read(store, "d").require_same(Source(spec(tuned=False), CITY))
+        SpecDocument.read(store, "d").require_same(store, Source(spec(tuned=False), CITY))
+    other = City.uniform(CITY.customers, seed=77)
+    save_city(store, "lyon", CITY)
+    message = rf"dataset 'd' is of city 'lyon' \({CITY.city_id}\), not of {other.city_id}: name that city"
+    with pytest.raises(McvrpError, match=message):
+        SpecDocument.read(store, "d").require_same(store, Source(spec(), other))
 
 
 def test_identity_is_what_decides_the_labels() -> None:

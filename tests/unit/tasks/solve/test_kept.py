@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,16 +120,20 @@ def test_the_dearest_leg_defines_the_scale() -> None:
     assert costs.max() == pytest.approx(1e6)
 
 
-def read(folder: Path, text: str, *, capacity: int = 18) -> Kept:
+def read(folder: Path, text: str, *, capacity: int = 18, **columns: str) -> Kept:
     (folder / "keep.csv").write_text(text)
     instance = Instance(CITY.city_id, np.arange(1, 7), np.full(6, 3), capacity)  # type: ignore[arg-type]
-    return read_kept(Store.open(folder), str(folder / "keep.csv"), NAMES, instance)
+    names = replace(NAMES, columns=columns)
+    return read_kept(Store.open(folder), str(folder / "keep.csv"), names, instance)
 
 
 def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     """All stops of a route, its first ones, or none; all routes without the column."""
     rows = "a,0,0,yes\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,1\nc,1,5,\n"
     assert read(tmp_path, HEADER + rows) == Kept("keep.csv", ((1, 2),), (Begun((3,), (4,)),), ((5,),))
+    own = "Tour,stop,Code,fest,kept\na,1,1,x,?\na,2,2,,\n"
+    marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
+    assert marked == Kept("keep.csv", (), (Begun((1,), (2,)),), ())
     plain = "route,stop,customer\na,1,1\nb,1,2\nb,2,3\n"
     assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ())
 

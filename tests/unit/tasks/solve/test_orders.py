@@ -15,7 +15,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, Merged, checked_day, read_orders
-from mcvrp.tasks.solve.spec import Order
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.malformed import parquet
 from tests.support.workbook import xlsx
 
@@ -36,16 +36,16 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;Service\nC5;3;Shop;x\n")
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
     names = replace(NAMES, columns={"id": "code client"})
-    columns = {"demand": "Colis", "capacity": "Service"}
+    columns = SolveSpec(columns={"customer": "code client", "demand": "Colis", "capacity": "Service"})
     with pytest.raises(McvrpError, match="capacity 'x' is not a whole number"):
         checked_day(table, CITY, names, "town", None, columns)
     (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;id\nC5;3;Shop;7\n")
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
-    result = checked_day(table, CITY, names, "town", 20, {"demand": "colis"})
+    result = checked_day(table, CITY, names, "town", 20, SolveSpec(columns={"demand": "colis"}))
     assert (result.instance.ids.tolist(), result.instance.demands.tolist()) == ([5], [3])
     assert result.further == {"Customer": {5: "Shop"}, "id": {5: "7"}}
     with pytest.raises(McvrpError, match=r"no column 'Menge' \(columns: .*--columns demand=NAME"):
-        checked_day(table, CITY, names, "town", 20, {"demand": "Menge"})
+        checked_day(table, CITY, names, "town", 20, SolveSpec(columns={"demand": "Menge"}))
     with pytest.raises(McvrpError, match="no column demand"):
         checked_day(table, CITY, names, "town", 20)
     assert day(SOUND, tmp_path).instance.ids.tolist() == [1, 2]  # the city's names are no obligation

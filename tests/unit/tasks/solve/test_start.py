@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,23 @@ def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> N
     result = start(tmp_path, text, day(1, 2, 3, 4))
     assert result.solution == Solution(((4, 3), (1, 2)))
     assert result.note.startswith("routes.csv has 3 of 4 customers")
+
+
+def test_routes_have_the_columns_of_the_city(tmp_path: Path) -> None:
+    """Also beside a customer's name, and with our names, as in routes.csv."""
+    names = Addresses.numbered(LINE.customers)
+    names = replace(names, columns={"id": "Code client", "route": "Tour", "stop": "Halt", "date": "Jour"})
+    file = tmp_path / "tours.csv"
+    for text in (
+        "Jour;Tour;Halt;Code-Client;Customer\nx;b;1;3;Shop\nx;a;2;2;\nx;a;1;1;\n",
+        HEADER + "b,1,3\na,2,2\na,1,1\n",
+    ):
+        file.write_text(text)
+        result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2, 3, 4))
+        assert result.solution == Solution(((4, 3), (1, 2)))
+    file.write_text("Jour;Tour;Halt;Code client\nx;a;1;1\ny;a;2;2\n")
+    with pytest.raises(McvrpError, match=r"routes of 2 days \(x and y\)"):
+        read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +265,16 @@ def test_orders_of_a_form_have_service_and_priority(store: Store) -> None:
     spec = SolveSpec(shift=600, service=9, drop=True)
     day = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9, spec=spec)
     assert day.wishes == Wishes({1: 18.0, 2: 40.0}, {1: 2.0, 2: 0.0}, ("service", "priority"))
-    assert checked_day(read_orders(orders, store), CITY, NAMES, "town", 9).further.keys() == {
-        "priority",
-        "service",
-    }
+    without = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9)
+    assert without.further.keys() == {"priority", "service"}
+
+
+def test_service_and_priority_may_have_names_of_the_city(store: Store, tmp_path: Path) -> None:
+    """They are needed if those of the day name them."""
+    (tmp_path / "day.csv").write_text("customer,demand,Durée,Prio,priority\n1,1,20,2,x\n2,1,,,y\n")
+    table = read_orders(str(tmp_path / "day.csv"), store)
+    names = replace(NAMES, columns={"service": "Durée", "priority": "Prio"})
+    day = checked_day(table, CITY, names, "town", 9, spec=SolveSpec(shift=600, service=9, drop=True))
+    assert day.wishes == Wishes({1: 20.0, 2: 9.0}, {1: 2.0, 2: 0.0}, ("durée", "prio"))
+    with pytest.raises(McvrpError, match=r"no column 'Rang' .*--columns priority=NAME"):
+        checked_day(table, CITY, names, "town", 9, spec=SolveSpec(columns={"priority": "Rang", "kept": "x"}))
