@@ -23,7 +23,7 @@ from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import Place, require_free, stop_table, write_day
 from mcvrp.tasks.solve.readme import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.solve.stops import Stop, stops_of
+from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Unserved
 
 _HEIGHT = 560  # pixels of the map
@@ -48,12 +48,12 @@ class RoutedDay:
     @property
     def routes(self) -> list[list[str]]:
         """Ids of the customers of each route, in the order of the stops."""
-        return [[stop.customer for stop in stops[1:-1]] for stops in self._stops()]
+        return [[stop.customer for stop in stops[1:-1]] for stops in stops_of(self.solved)]
 
     @property
     def costs(self) -> list[float]:
         """Cost of each route, in the city's unit."""
-        return [stops[-1].cumulative_cost for stops in self._stops()]
+        return [stops[-1].cumulative_cost for stops in stops_of(self.solved)]
 
     @property
     def cost(self) -> float:
@@ -72,7 +72,7 @@ class RoutedDay:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows of routes.csv: one per stop, the depot included."""
-        return stop_table(self.solved.planned, [stop for stops in self._stops() for stop in stops])
+        return stop_table(self.solved.planned, [stop for stops in stops_of(self.solved) for stop in stops])
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> tuple[str, ...]:
         """Write the files of `mcvrp solve` into ``folder`` and return their addresses.
@@ -83,9 +83,6 @@ class RoutedDay:
         require_free(place, self.solved.planned, overwrite)
         return write_day(place, self.solved)
 
-    def _stops(self) -> list[list[Stop]]:
-        return stops_of(self.solved)
-
     def _repr_html_(self) -> str:
         """Return figures, notes and the map, in a frame of its own."""
         figures = "".join(
@@ -93,7 +90,7 @@ class RoutedDay:
             for name, value in solve_figures(self.summary).items()
         )
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.summary.notes)
-        page = escape(map_page(self.solved, self._stops()), quote=True)
+        page = escape(map_page(self.solved, stops_of(self.solved)), quote=True)
         frame = f'<iframe srcdoc="{page}" style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
         return f"<table>{figures}</table><ul>{notes}</ul>{frame}"
 

@@ -77,8 +77,7 @@ class EncoderLayer(nn.Module):
         return self._normed(1, h + self.ff(h))
 
     def _normed(self, which: int, h: Tensor) -> Tensor:
-        normed: Tensor = self.norms[which](h.flatten(0, 1)).view(h.shape)
-        return normed
+        return self.norms[which](h.flatten(0, 1)).view(h.shape)
 
 
 class AttentionModel(nn.Module):

@@ -255,8 +255,7 @@ def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float
 
 def is_cost(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return a mask of the ``values`` that are valid travel costs: 0 to `MOST_COST`, of any shape."""
-    valid: NDArray[np.bool_] = (values >= 0) & (values <= MOST_COST)  # NaN is neither
-    return valid
+    return (values >= 0) & (values <= MOST_COST)  # NaN is neither
 
 
 def frozen(values: Any, dtype: type) -> NDArray[Any]:

@@ -201,7 +201,6 @@ def _sums(files: Sequence[StoredFile], depth: int) -> dict[str, dict[str, int]]:
 
 
 def _suggestion(store: Store, path: str) -> str:
-    """Return paths that are similar to ``path``, otherwise the existing ones."""
     paths = [f"{kind.folder}/{name}" for kind in KINDS for name in store.folders(kind.folder)]
     close = difflib.get_close_matches(path, paths, _CLOSE)
     name = path.rsplit("/", 1)[-1]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import humanize
 import numpy as np
+from pydantic_core import to_jsonable_python
 
 from mcvrp.flows.config import settings
 from mcvrp.storage.markdown import unescaped
@@ -99,16 +99,8 @@ def size_text(count: float) -> str:
 
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON types: dataclasses as objects, arrays as lists, infinite numbers as null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, str | PurePath):
-        return str(value)
-    if isinstance(value, Sequence):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+    return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null", fallback=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

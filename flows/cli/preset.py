@@ -90,8 +90,7 @@ def _counts(store: Store, file: str) -> list[int]:
     if date is None or customer is None:
         raise McvrpError(f"{table.name} needs the columns date and customer: add them, or give --sizes")
     dated = table.frame.loc[table.frame[date] != "", [date, customer]]
-    counts: list[int] = dated.drop_duplicates().groupby(date).size().tolist()
-    return counts
+    return dated.drop_duplicates().groupby(date).size().tolist()
 
 
 def _possible(size: int, city: City) -> int:

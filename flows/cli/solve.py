@@ -30,26 +30,12 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
 ROUTES = "routes"  # default parent of output folders
-_OPTIONS = (
-    "by",
-    "version",
-    "samples",
-    "time_limit",
-    "seed",
-    "fleet",
-    "longest_route",
-    "shift",
-    "service",
-    "drop",
-)
 
 
 def solve(options: argparse.Namespace) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     if options.time_window:
         raise McvrpError(refusal(f"option {options.time_window}", TIME, "omit it"))
-    if options.replaced:
-        raise McvrpError(options.replaced)
     folder = _exported(options)
     preset, spec = _specs(options, stored=not folder)
     city = options.city or (None if is_vrp(options.orders) else preset.city.name)
@@ -98,7 +84,10 @@ def _exported(options: argparse.Namespace) -> Store | None:
 def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, SolveSpec]:
     stored &= not is_vrp(options.orders) or bool(options.city or options.samples)
     _, preset = preset_of(options, STAGES["solve"].sections, stored=stored)
-    fields = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+    if options.replaced:
+        raise McvrpError(options.replaced)
+    names = SolveSpec.model_fields  # not all of them are options
+    fields = {name: value for name in names if (value := getattr(options, name, None)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:
         fields["version"] = version
     if is_vrp(options.orders) and options.model is None:

@@ -132,7 +132,6 @@ def notify_of_failures(url: str) -> None:
 
 
 def _our_runs() -> dict[str, Any]:
-    """Return the part of a trigger that selects deployed runs of mcvrp and their stages, each by itself."""
     return {
         "match": ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
         "match_related": ResourceSpecification(

@@ -112,7 +112,6 @@ class Records:
         return {id: run for id, run in self.runs.items() if stored.get(id) != run.state}
 
     def _resend(self, kind: str) -> None:
-        """Send the server the final states of runs of ``kind`` that ended during the outage."""
         missing = self._missing()
         with get_client(sync_client=True) as client:
             set_state: Any = client.set_flow_run_state if kind == "flow" else client.set_task_run_state

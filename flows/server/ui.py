@@ -76,7 +76,6 @@ def serve(options: Namespace, store: str) -> NoReturn:
 
 
 def _existing_server(options: Namespace) -> servers.Server | None:
-    """Return the server that runs already, None if one has to be started."""
     server = servers.configured_server()
     if server is None and servers.answers(url := servers.server_at(options.port).url, servers.ANSWER_SECONDS):
         server = servers.running_server(url)

@@ -120,7 +120,6 @@ class Training:
         return self._publish(divergence)
 
     def _step(self, orders: Orders, uniforms: Tensor) -> Tensor:
-        """Train on one batch; return the gradient norm."""
         spec, epoch = self.spec, self.state.step // self.spec.batches(self.n)
         for group in self.optimizer.param_groups:
             group["lr"] = spec.lr * spec.lr_decay**epoch
@@ -185,7 +184,6 @@ class Training:
         return self.costs.unit * np.concatenate(costs)
 
     def _diverged(self) -> str | None:
-        """Return when and how the training diverged, None if it has not."""
         state, spec = self.state, self.spec
         means = [epoch.greedy for epoch in state.epochs]
         if not diverged(means, state.untrained, spec.diverged_factor, spec.diverged_after):

@@ -61,8 +61,6 @@ class Method:
 
 
 def _solver(name: str) -> Method:
-    """Return the method that runs a solver; the spec may set numbers of runs for this solver only."""
-
     def runs(spec: BenchmarkSpec) -> tuple[int, ...]:
         return getattr(spec, f"{name}_samples", None) or spec.heuristic_samples
 

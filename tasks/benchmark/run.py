@@ -70,7 +70,6 @@ def run_benchmark(
 
 
 def _sampler(store: Store, spec: BenchmarkSpec, card: ModelCard) -> FmMcvrpSolver:
-    """Return the solver that samples the model, on the GPU if there is one."""
     import torch
 
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
@@ -115,7 +114,6 @@ def _decode(
 
 
 def _attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Pool) -> AttentionSolver:
-    """Return the attention models of ``sizes`` as one solver; McvrpError if one is missing or corrupt."""
     import torch
 
     from mcvrp.tasks.solvers.attention import AttentionSolver

@@ -143,7 +143,6 @@ def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
 
 
 def _ranges(store: Store, spec: AddressFile) -> tuple[Range | None, Range | None, list[str]]:
-    """Return the ranges of demand and capacity, and notes."""
     past = read_tabular(*file_bytes(store, spec.history)).calling(spec.columns) if spec.history else None
     fits, note = fitted(past) if past else ({}, "")
     demand, capacity = spec.demand or fits.get("demand"), spec.capacity or fits.get("capacity")

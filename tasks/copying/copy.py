@@ -96,7 +96,6 @@ def copy_store(source: Store, target: Store) -> CopySummary:
 
 
 def _resumed(source: Store, target: Store) -> bool:
-    """Return whether ``target`` is an unfinished copy of ``source``; McvrpError if it is one of another."""
     origin = unfinished(target)
     if origin not in (None, source.uri):
         raise McvrpError(

@@ -43,7 +43,11 @@ def stable_files(
 
     If one has changed within ``seconds``, this waits for that long and looks again. With 0, all are stable.
     """
-    before = _files(store, folder, endings)
+
+    def files() -> list[StoredFile]:
+        return [file for file in store.files(folder) if file.path.lower().endswith(endings)]
+
+    before = files()
     if seconds <= 0 or "://" in store.uri:
         return [file.path for file in before], []
     now = store.now()
@@ -52,7 +56,7 @@ def stable_files(
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
     stable, others = list[str](), list[Incomplete]()
-    for file in _files(store, folder, endings):
+    for file in files():
         unchanged = file in before
         if unchanged and (_ends(store, file) or abs(store.now() - file.modified) > CUT_SECONDS):
             stable.append(file.path)
@@ -60,10 +64,6 @@ def stable_files(
             cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
             others.append(Incomplete(file.path, cut if unchanged else "is being written"))
     return stable, others
-
-
-def _files(store: Store, folder: str, endings: tuple[str, ...]) -> list[StoredFile]:
-    return [file for file in store.files(folder) if file.path.lower().endswith(endings)]
 
 
 def _ends(store: Store, file: StoredFile) -> bool:

@@ -198,7 +198,6 @@ def _parquet(name: str, data: bytes) -> Tabular:
 
 
 def _require_size(name: str, columns: int, cells: int, bytes_: int = 0) -> None:
-    """Raise McvrpError if a table is too large, before it is allocated."""
     for what, count, most in (
         ("columns", columns, _MOST_COLUMNS),
         ("cells", cells, _MOST_CELLS),

@@ -64,7 +64,6 @@ def vrp_text(name: str, data: bytes) -> VrpText:
 
 
 def _parts(name: str, data: bytes) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return the specifications by key and the rows by section."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

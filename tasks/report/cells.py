@@ -121,7 +121,6 @@ def _hypothesis(test: PairedTest) -> str:
 
 
 def _both(test: PairedTest, fields: tuple[str, ...]) -> str:
-    """Return one value or an interval, ours and the paper's."""
     ours = asdict(test.statistics) if test.statistics else None
     text = " to ".join(_number(field, ours[field]) for field in fields) if ours else _NOTHING
     if not test.paper:

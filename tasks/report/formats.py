@@ -267,5 +267,4 @@ def latex_escape(text: str) -> str:
 
 
 def _figure(text: str) -> str:
-    """Return numbers with minus signs instead of hyphens."""
     return _MINUS.sub("$-$", latex_escape(text))

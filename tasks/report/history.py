@@ -97,7 +97,6 @@ def _label_spec(store: Store, dataset: str) -> LabelSpec | None:
 
 
 def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[tuple[str, str]]:
-    """Return links to the existing files of the model, its labels and its training."""
     of_labels = (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
     paths = [
         *(f"{card.folder}/{name}" for name in ("README.md", "model.json", "model.safetensors")),

@@ -160,7 +160,6 @@ def make_line(
 
 
 def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
-    """Return the reason why there are no results of ``method`` at ``n`` and ``samples``."""
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
         name = next((name for name, entry in all_methods().items() if entry.label == method), None)
@@ -182,13 +181,8 @@ def run_on(block: pd.DataFrame, seconds: float | None) -> str:
     one.
     """
     device, workers = str(block["device"].mode().iloc[0]), int(block["workers"].max())
-    cores = _cores(device)
+    match = re.fullmatch(r"(\d+) CPU cores?", device)
+    cores = int(match[1]) if match else 1  # a GPU, or the number changed on the way
     if cores > 1 and seconds is not None:
         device += f" (CPU time {format_seconds(cores * seconds)})"
     return f"{device}, {workers} at once" if workers > 1 and seconds is not None else device
-
-
-def _cores(device: str) -> int:
-    """Return the number of cores in "2 CPU cores"; 1 for a GPU, and if it changed on the way."""
-    match = re.fullmatch(r"(\d+) CPU cores?", device)
-    return int(match[1]) if match else 1

@@ -57,14 +57,13 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     store.put_json(f"{folder}/summary.json", asdict(summary))
     for name, data in files.items():
         store.put(f"{folder}/{name}", data)
-    store.put(layout.benchmark_card(spec.run), benchmark_text(summary, page).encode())
+    store.put(layout.benchmark_card(spec.run), _readme(summary, page).encode())
     # last, so that all files that the page links to exist
     store.put(f"{folder}/report.html", render_page(replace(page, links=[*links, *history.links])).encode())
     return summary
 
 
 def _files(page: Page) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of the files beside the page: settings, figures and tables."""
     yield "configuration.json", page.configuration.encode()
     for figure in page.figures:
         yield f"figures/{figure.name}.png", figure.png
@@ -86,7 +85,6 @@ def _lead(summary: BenchmarkSummary) -> str:
 
 
 def _key_figures(summary: BenchmarkSummary) -> Iterator[tuple[str, str, str]]:
-    """Yield value, label and explanation."""
     if summary.gs_mean_gap is not None:
         note = "mean over all held-out instances, greedy decoding"
         yield f"{summary.gs_mean_gap:.2f} %", f"Greedy: gap to {summary.baseline}", note
@@ -102,8 +100,7 @@ def _key_figures(summary: BenchmarkSummary) -> Iterator[tuple[str, str, str]]:
     yield f"{total:,}", "Held-out instances", f"of {span} customers, not in training"
 
 
-def benchmark_text(summary: BenchmarkSummary, page: Page) -> str:
-    """Return the README as Markdown; figures are relative links."""
+def _readme(summary: BenchmarkSummary, page: Page) -> str:
     rows = [[label, value, note] for value, label, note in page.key_figures]
     return markdown.render(
         "mcvrp.tasks.report",

@@ -74,7 +74,6 @@ def run_round(
 
 
 def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> Trial:
-    """Return round ``number`` with its labels, which are written to the store."""
     from mcvrp.tasks.solvers.local_search import Polished  # imports torch
 
     store, city, name = context.store, context.city, context.trial_name(ROUND, [loop, str(number)])
@@ -138,7 +137,6 @@ def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[Label]]]:
 
 
 def _better(city: City, chunk: Sequence[Label], solver: Solver, tries: int, seed: int) -> Iterator[Label]:
-    """Yield a label for each instance of ``chunk`` for which ``solver`` finds a cheaper solution."""
     budget, cpu = f"{tries} samples", processor()
     answers = solver.solve(city, [label.instance for label in chunk], samples=tries, seed=seed)
     for known, answer in zip(chunk, answers, strict=True):

@@ -85,7 +85,6 @@ def _trial(
     learned: Sequence[StoredDay],
     held_out: Sequence[StoredDay],
 ) -> Trial:
-    """Return night ``number`` with its labels, which are written to the store."""
     store, names = context.store, tuple(day.name for day in learned)
     # fields that cannot change the result are left out of the name
     settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})

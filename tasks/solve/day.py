@@ -243,7 +243,6 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
 
 
 def _found(planned: Planned, rest: Rest, portfolio: Portfolio, members: Sequence[Member]) -> Solution:
-    """Return the routes of the ``rest``; McvrpError names those without whom there are some."""
     label = f"solve {planned.day.source}"
     try:
         return portfolio.search(members, label)
@@ -317,7 +316,6 @@ def _summary(
 
 
 def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
-    """Yield caveats of the routes, one sentence each."""
     day, card, n = planned.day, planned.card, planned.day.instance.n
     yield from day.notes
     if planned.start:

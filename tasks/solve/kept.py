@@ -143,7 +143,6 @@ def _marks(table: Tabular, faults: Faults) -> list[bool]:
 
 
 def _decided(table: Tabular, route: list[EarlierStop], marks: list[bool], faults: Faults) -> int:
-    """Return the number of the first stops of ``route`` that are kept."""
     kept = [marks[stop.position] for stop in route]
     count = kept.index(False) if False in kept else len(kept)
     if True in kept[count:]:
@@ -191,7 +190,6 @@ def require_continued(rest: Rest, spec: SolveSpec) -> None:
 
 
 def _late(route: Route, city: City, limits: Limits) -> bool:
-    """Return whether a vehicle would return later than the longest route allows."""
     if limits.longest_route is None:
         return False
     (length,) = route_lengths(city, Solution((route,)), limits.service)
@@ -235,5 +233,4 @@ def _collapsed(day: Rest, free: Instance, begun: list[Begun], others: list[Route
 
 
 def _demand(instance: Instance, nodes: Iterable[int]) -> int:
-    """Return the total demand of those of ``nodes`` that have an order."""
     return int(instance.demands[np.isin(instance.ids, list(nodes))].sum(dtype=np.int64))

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from mcvrp.model.problem import DEPOT, City
+from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
-from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.city.card import coordinate_unit
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shortened
@@ -144,7 +143,6 @@ def _by_place(nodes: Sequence[int], xy: NDArray[np.float64]) -> dict[tuple[float
 
 
 def _label(axis: Axes, solved: Solved) -> None:
-    """Label each route at its farthest customer from the depot, and customers with their demand."""
     city, instance, names = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
     boxed: dict[str, Any] = {"boxstyle": "round,pad=0.2", "linewidth": 0}
     crowded: set[int] = set()  # customers with the route's number on their right
@@ -185,6 +183,7 @@ def map_page(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
     planned, summary = solved.planned, solved.summary
     city, instance = planned.city, planned.day.instance
     points = _to_page(city.xy)
+    factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(city.xy))
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
     further = dict(list(further_columns(planned).items())[:_FURTHER])
     return markdown.render(
@@ -200,7 +199,7 @@ def map_page(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
         rest="".join(map(_dot, points[rest])),
         routes=[_drawn(stops, points, city.unit, instance.capacity, further) for stops in routes],
         side=_SIDE + 2 * _MARGIN,
-        scale=_scale(city, planned.addresses),
+        scale={"length": _spread(city.xy) / _SIDE * factor, "unit": f" {unit_text(name)}"},
     )
 
 
@@ -211,7 +210,6 @@ def _drawn(
     capacity: int,
     further: Mapping[str, Mapping[int, str]],
 ) -> dict[str, object]:
-    """Return what the page shows of a route."""
     path = points[[stop.node for stop in stops]]
     middle, (east, south) = _arrow(path) or (None, (0.0, 0.0))
     return {
@@ -236,13 +234,6 @@ def _drawn(
             for stop in stops[1:-1]
         ],
     }
-
-
-def _scale(city: City, addresses: Addresses) -> dict[str, object]:
-    """Return the length of one unit of the page, and its unit ("" without one)."""
-    unit = coordinate_unit(city, addresses)
-    factor, name = readable_unit(unit, _spread(city.xy))
-    return {"length": _spread(city.xy) / _SIDE * factor, "unit": f" {unit_text(name)}"}
 
 
 def _to_page(xy: NDArray[np.float64]) -> NDArray[np.float64]:

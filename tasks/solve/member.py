@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
@@ -116,7 +116,9 @@ class SearchMember:
             starts = sorted(archive, key=archive.__getitem__)
             before, failure = min(archive.values(), default=_NOTHING), None
             try:
-                solution = self._slice(self.options | {"time_limit": max(span, _LEAST_SECONDS)}, k, starts)
+                search = self.entry.search(**self.options | {"time_limit": max(span, _LEAST_SECONDS)})
+                some = starts[: self.entry.starts]
+                solution = search.search(self.city, self.instance, _SEEDS * self.seed + k, some).in_order
                 archive[solution] = self._rank(solution)
             except SolverFailed as error:
                 failure = error
@@ -131,10 +133,6 @@ class SearchMember:
                 return
             share = min(1.0, (time.thread_time() - processor) / spent)  # others may have had a part of it
             seconds *= 2
-
-    def _slice(self, options: dict[str, Any], k: int, starts: Sequence[Solution]) -> Solution:
-        search, seed = self.entry.search(**options), _SEEDS * self.seed + k
-        return search.search(self.city, self.instance, seed, starts[: self.entry.starts]).in_order
 
     def _rank(self, solution: Solution) -> tuple[bool, float]:
         """Return the order of solutions: those within the limits first, then by cost."""

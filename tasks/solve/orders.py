@@ -148,7 +148,6 @@ def _further(table: Tabular, used: Collection[str | None], addresses: Addresses)
 def _demands(
     table: Tabular, customers: list[str], addresses: Addresses, city: str, faults: Faults
 ) -> dict[int, list[int]]:
-    """Return the demands of the valid rows by node."""
     demands: dict[int, list[int]] = {}
     nodes, column = addresses.nodes(customers).tolist(), table.column(_DEMAND)
     assert column  # checked by `_customer_column`
@@ -232,7 +231,6 @@ def _capacity(table: Tabular, city: City, option: int | None) -> int:
 
 
 def _capacity_column(table: Tabular) -> int | None:
-    """Return the one capacity that the table defines, None if it defines none."""
     if (column := table.column(_CAPACITY)) is None:
         return None
     faults, rows = Faults(table.name), dict[int, int]()  # first row by capacity

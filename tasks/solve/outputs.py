@@ -92,6 +92,9 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "date": planned.date.isoformat() if planned.date else None,
         "solve": planned.spec.model_dump(mode="json"),
     }
+    # those of the highest priority first
+    rows = sorted(map(asdict, solved.summary.unserved), key=lambda row: -(row["priority"] or 0.0))
+    unserved = pd.DataFrame(rows, columns=[each.name for each in fields(Unserved)])
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved).encode(),
         "routes.csv": csv_bytes(stop_table(planned, [stop for route in stops for stop in route]), dialect),
@@ -101,7 +104,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "map.png": route_map(solved),
         "map.html": map_page(solved, stops).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
-        **({UNSERVED: csv_bytes(_unserved(solved), dialect)} if planned.spec.drop else {}),
+        **({UNSERVED: csv_bytes(unserved, dialect)} if planned.spec.drop else {}),
         "spec.json": _json(spec, indent=2),
         SUMMARY: _json(asdict(solved.summary), indent=2),
     }
@@ -110,12 +113,6 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     for name, data in files.items():
         place.store.put(place.path(name), data)
     return tuple(place.store.url(place.path(name)) for name in files)
-
-
-def _unserved(solved: Solved) -> pd.DataFrame:
-    """Return the customers who were left out, those of the highest priority first."""
-    rows = sorted(map(asdict, solved.summary.unserved), key=lambda row: -(row["priority"] or 0.0))
-    return pd.DataFrame(rows, columns=[each.name for each in fields(Unserved)])
 
 
 def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:

@@ -79,7 +79,6 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
 
 
 def _finding_text(finding: Finding, summary: SolveSummary) -> str:
-    """Return what one of those who searched has found, and when."""
     behind = gap(finding.cost, summary.cost) if summary.cost else 0.0
     text = f"{length_text(finding.cost, summary.unit)} ({behind:+.2f} %) after {duration(finding.seconds)}"
     if finding.best_sample is None:

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.solvers.registry import finishers
@@ -29,7 +22,6 @@ from mcvrp.tasks.support.spec import (
     StrictSpec,
     Temperature,
     TopK,
-    require_number,
     unset,
 )
 from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, unit_text
@@ -43,19 +35,11 @@ def seekers() -> tuple[str, ...]:
     return (AUTO, MODEL, *finishers())
 
 
-class Order(BaseModel):
+class Order(StrictSpec, extra="allow", coerce_numbers_to_str=True):
     """One order of a form; other fields are treated like columns of a file."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, coerce_numbers_to_str=True)
 
     customer: str = Field(description="Id of the customer in the city", min_length=1)
     demand: int = Field(ge=1, description="Demand, in the unit of the capacity")
-
-    @field_validator("demand", mode="wrap")
-    @classmethod
-    def _number(cls, raw: object, validate: ValidatorFunctionWrapHandler) -> object:
-        require_number(raw, value := validate(raw))
-        return value
 
 
 class SolveSpec(StrictSpec):
@@ -78,7 +62,6 @@ class SolveSpec(StrictSpec):
         10.0,
         gt=0,
         le=86_400,
-        allow_inf_nan=False,
         description="Wall-clock time limit in seconds, start-up included; the search ends before if nothing "
         "has improved for long",
     )
@@ -97,16 +80,10 @@ class SolveSpec(StrictSpec):
         description="Decoding strategy; ns: nucleus sampling",
     )
     fleet: int | None = Field(
-        None,
-        ge=1,
-        le=MOST_CUSTOMERS,
-        exclude_if=unset,
-        description="Maximum number of vehicles",
+        None, ge=1, le=MOST_CUSTOMERS, exclude_if=unset, description="Maximum number of vehicles"
     )
     longest_route: (
-        Annotated[float, Field(ge=1e-6, le=1e15, allow_inf_nan=False)]
-        | Annotated[str, Field(pattern=LENGTH_PATTERN)]
-        | None
+        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=LENGTH_PATTERN)] | None
     ) = Field(
         None,
         exclude_if=unset,
@@ -116,7 +93,6 @@ class SolveSpec(StrictSpec):
         None,
         gt=0,
         le=MOST_SECONDS,
-        allow_inf_nan=False,
         exclude_if=unset,
         description="Maximum duration of a route with its stops, in seconds; requires a city whose costs are "
         "in seconds",
@@ -125,13 +101,12 @@ class SolveSpec(StrictSpec):
         None,
         ge=0,
         le=MOST_SECONDS,
-        allow_inf_nan=False,
         exclude_if=unset,
         description="Service time of an order in seconds, if its column `service` is empty; requires a shift",
     )
     drop: bool = Field(
         False,
-        exclude_if=lambda drop: not drop,
+        exclude_if=unset,
         description="Leave out customers for whom there is no room within the limits, those of the lowest "
         "`priority` first",
     )

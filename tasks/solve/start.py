@@ -140,7 +140,6 @@ def fitted_routes(city: City, instance: Instance, earlier: Iterable[Iterable[int
 
 
 def _cheapest_insertion(city: City, route: list[int], node: int) -> tuple[float, int]:
-    """Return the cost and the position of the cheapest insertion of ``node`` into ``route``."""
     path = np.array([DEPOT, *route, DEPOT])
     detours = np.full(2 * len(path) - 1, node)  # from each stop to the node and on to the next stop
     detours[::2] = path

@@ -175,7 +175,6 @@ def infeasible(rest: Rest, served: Served, addresses: Addresses, limits: str) ->
 
 
 def _cause(rest: Rest) -> str:
-    """Return the bound that rules out routes within the limits."""
     city, instance, limits = rest.city, rest.instance, rest.limits
     assert instance is not None
     trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)

@@ -108,8 +108,7 @@ def _order(instance: Instance, seed: int, count: int) -> list[int]:
     """Return the instance's customers in the random order of round ``count``."""
     names = [str(seed), instance.city_id, *map(str, instance.ids), *map(str, instance.demands)]
     key = philox_key("re-construction", *names, str(instance.capacity))
-    customers: list[int] = instance.ids[philox_order(key, (count, 0), instance.n)].tolist()
-    return customers
+    return instance.ids[philox_order(key, (count, 0), instance.n)].tolist()
 
 
 def _part_instance(instance: Instance, part: Solution) -> Instance:

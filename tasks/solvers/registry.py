@@ -13,14 +13,7 @@ from typing import Any
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.budgets import Budget
-from mcvrp.tasks.solvers.solver import (
-    USE_PYVRP,
-    Costs,
-    Limits,
-    Search,
-    Solver,
-    require_costs,
-)
+from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Limits, Search, Solver, require_costs
 from mcvrp.tasks.support.registry import Registry
 
 # overhead per answer: generating the instance, writing
@@ -81,8 +74,7 @@ class SolverEntry:
                 f"the solver {self.label} is not at {self.where} ({error}): correct its entry, or remove it"
             ) from error
         supported = {key: value for key, value in options.items() if key in takes and value is not None}
-        solver: Solver = kind(**supported)
-        return solver
+        return kind(**supported)
 
     def estimate(self, budget: Budget, n: int) -> float:
         """Return the estimated seconds of one core for an instance of ``n`` customers, overhead included."""

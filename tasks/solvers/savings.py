@@ -128,9 +128,7 @@ class _Routes:
 
 
 def _oriented(city: City, route: NDArray[np.int64]) -> list[int]:
-    """Return ``route`` in its cheaper direction."""
     path = np.concatenate([[0], route, [0]])
     if not city.symmetric and city.legs(path[::-1]).sum() < city.legs(path).sum():
         route = route[::-1]
-    nodes: list[int] = route.tolist()
-    return nodes
+    return route.tolist()

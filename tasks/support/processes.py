@@ -10,8 +10,8 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from typing import IO
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import psutil
 
@@ -33,32 +33,19 @@ def adopt_orphans() -> None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def start_group(
-    command: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
-    stdout: int | IO[str] | None = None,
-    stderr: int | IO[str] | None = None,
-    pass_fds: Sequence[int] = (),
-    umask: int = -1,
-) -> subprocess.Popen[str]:
+def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
     """Start ``command`` in its own process group, which Ctrl-C in the terminal does not reach.
 
     The kernel kills the process when the calling thread ends: call it from the thread that waits for it.
+    ``options`` are those of `subprocess.Popen`, such as its environment and output.
     """
     return subprocess.Popen(
         command,
-        env=dict(env) if env is not None else None,
-        cwd=cwd,
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
         text=True,
-        pass_fds=pass_fds,
-        umask=umask,
         start_new_session=True,  # its id is also the id of its group: see `stop_group`
         preexec_fn=die_with_parent,
+        **options,
     )
 
 

@@ -169,7 +169,6 @@ class Progress:
         return float(self.total - self.done) if self.left is None else self.left
 
     def _count(self, now: float) -> None:
-        """Add a count to the window, and drop those that are too old."""
         last, done, _ = self._window[-1]
         if self.done != done and now - last >= _COUNT_SECONDS:
             self._window.append((now, self.done, self._left))

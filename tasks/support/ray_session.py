@@ -161,7 +161,6 @@ def _started(workers: int | None, shared_bytes: int) -> Iterator[int]:
 
 
 def _start(cores: int, store_bytes: int) -> list[psutil.Process]:
-    """Start Ray on this machine and return its processes."""
     before = descendants(os.getpid())
     # several times: a busy machine may take longer than the 30 s that Ray allows
     for pause in (*_PAUSES, None):

@@ -157,6 +157,5 @@ def _shuffled(
 
 
 def _by_size(sizes: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield each size and the positions that have it."""
     for size in np.unique(sizes).tolist():
         yield size, np.flatnonzero(sizes == size)

@@ -189,7 +189,6 @@ class Engine:
         raise McvrpError(advice(part, largest_that_fits(part, self._attempt)))
 
     def _loaded(self, part: MicroBatch) -> Batch | Sampled:
-        """Return ``part`` on the device; for instances, paths are sampled."""
         if isinstance(part, Batch):
             return part.to(self._engine.device)
         assert self._costs is not None

@@ -99,7 +99,6 @@ class HeldOut:
 
 
 def _opened(store: Store, city: City, dataset: str) -> Dataset:
-    """Return the held-out set; McvrpError if it is of another city."""
     labels = Dataset.open(store, dataset)
     for shard in labels.shards():
         require_city(store, shard, city)

@@ -164,7 +164,6 @@ def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
 
 
 def _restart_ranks(job: RankJob, launch: Launcher) -> None:
-    """Run ``job`` with ``launch``; if ranks die, restart them from the last checkpoint."""
     run, phase, restarts = job.spec.run, job.phase, job.spec.restarts
     steps = job.spec.steps(phase, job.counts)
     deaths = 0  # in a row, without a new checkpoint

@@ -11,7 +11,7 @@ from mcvrp.memory import available_memory
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.train.resume import network_of
-from mcvrp.tasks.train.spec import NetworkSpec, TrainSpec
+from mcvrp.tasks.train.spec import TrainSpec
 
 _SHARE = 32  # minimum samples per rank and step, if the number of ranks is not given
 _BYTES = 4  # per number
@@ -67,7 +67,9 @@ def require_memory(city: City, spec: TrainSpec, ranks: int) -> None:
     on_gpus = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(_gpus()))
     free = (on_gpus or available_memory()) / ranks
     for phase, policy in phases:
-        path_bytes = _bytes_per_path(spec.network, phase.last)
+        layer = _OF_WIDTH * spec.network.dim + _OF_FF * spec.network.ff
+        per_node = spec.network.decoder_layers * layer + _OF_NODE * (phase.last + 1)
+        path_bytes = _BYTES * phase.last * per_node
         needed, fit = weights + policy.samples * path_bytes, int((free - weights) // path_bytes)
         if fit < policy.samples:
             remedy = f"{fit:,} would fit" if fit > 1 else "not even two would fit: train a smaller network"
@@ -83,8 +85,3 @@ def _gpus() -> int:
     import torch
 
     return torch.cuda.device_count()
-
-
-def _bytes_per_path(network: NetworkSpec, n: int) -> int:
-    layer = _OF_WIDTH * network.dim + _OF_FF * network.ff
-    return _BYTES * n * (network.decoder_layers * layer + _OF_NODE * (n + 1))

@@ -32,7 +32,6 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
     save_checkpoint,
 )
-from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import JobClock, distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
@@ -213,8 +212,10 @@ class Trainer:
         # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
         # not restore missing ones.
         self.retry.call(self._write_metrics)
+        # None instead of NaN, which JSON does not have
+        metrics = {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
         state = CheckpointState(
-            job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step, job.origin, _for_json(row)
+            job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step, job.origin, metrics
         )
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
@@ -242,7 +243,6 @@ class Trainer:
         return replace(state, metrics=metrics), weights
 
     def _load_engine(self) -> Engine:
-        """Return the engine with the weights and moments that the job starts from."""
         spec, resumed = self.spec, self.job.resumed
         options = EngineOptions(
             train_decoder=self.phase.trains != "encoder",
@@ -283,11 +283,6 @@ class Trainer:
 
 def _store_retry(job: RankJob, report: Report) -> StoreRetry:
     return StoreRetry(job.store, lambda text: report(Warned(text)))
-
-
-def _for_json(row: StepMetrics) -> dict[str, float | None]:
-    """Return ``row`` with None instead of NaN, which JSON does not have."""
-    return {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
 
 
 def _seed(*parts: str) -> int:

@@ -48,7 +48,7 @@ NIGHT = (
     *("nightly.samples=4", "nightly.instances=16"),
 )
 ROUND = ("improve.ranks=1", "improve.rounds=1", "improve.old=hasty", "improve.tries=4")
-DAY = ("--samples", "32", "--seed", "1", "--polish", "local-search", "--time-limit", "3600", "--no-hgs")
+DAY = ("--samples", "32", "--seed", "1", "--by", "model", "--time-limit", "3600")
 CUSTOMERS = 50  # of the smoke preset's city, called 1 to 50
 
 # Kind of a file: the first whose columns or keys it has. Files of no kind are derived from others, or specs.
