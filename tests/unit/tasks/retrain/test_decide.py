@@ -161,6 +161,6 @@ def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
     ],
 )
 def test_challengers_that_are_no_better_are_promoted_as_rarely_as_the_level_allows(kind: str) -> None:
-    trials = 1000
+    trials = 2000
     promoted = sum(decide(pairs, alpha=0.05, worst=0.5).promote for pairs in nulls(kind, trials))
     assert promoted <= binom.ppf(0.99, trials, 0.05)
