@@ -44,10 +44,9 @@ def paired_t_test(x: NDArray[np.float64], y: NDArray[np.float64]) -> Statistics:
     else:  # by special functions: each call of SciPy's tests takes a millisecond
         error = float(difference.std(ddof=1)) / np.sqrt(degrees + 1)
         t = mean / error
-        p, half = special.stdtr(degrees, t), special.stdtrit(degrees, (1 + CONFIDENCE) / 2) * error
+        p, half = special.stdtr(degrees, t), float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2) * error)
     x_mean, y_mean, x_std, y_std = map(float, (x.mean(), y.mean(), x.std(ddof=1), y.std(ddof=1)))
-    interval = float(mean - half), float(mean + half)
-    return Statistics(x_mean, y_mean, x_std, y_std, float(t), float(p), degrees, *interval)
+    return Statistics(x_mean, y_mean, x_std, y_std, float(t), float(p), degrees, mean - half, mean + half)
 
 
 def skewed_t_test(change: NDArray[np.float64]) -> float:

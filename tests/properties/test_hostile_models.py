@@ -98,10 +98,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 def check(folder: Path, store: Store) -> tuple[str, str]:
-    """Import the folder and solve with it, or leave the store as it was.
-
-    Return the error messages of the import and of solving with the folder alone, "" if there is none.
-    """
+    """Return the error messages, if any, of the import, which else changes nothing, and of solving alone."""
     before, cards = content(store), list[ModelCard]()
 
     def solve_alone() -> None:
