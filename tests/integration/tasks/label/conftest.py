@@ -11,7 +11,7 @@ from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.faults import Site, site_at
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
     """Ray for what the tests do themselves; the commands have their own."""
     with ray_session(2):
