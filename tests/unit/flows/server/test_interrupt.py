@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 
 from mcvrp.tasks.support.processes import below
@@ -50,11 +49,10 @@ def test_a_signal_ends_the_process_and_all_its_descendants(work: str) -> None:
     program = [sys.executable, "-c", PROGRAM.format(work=work)]
     signals = (signal.SIGINT, signal.SIGTERM)  # to a process each, at once: a stubborn one takes seconds
     processes = [subprocess.Popen(program, stderr=subprocess.PIPE, text=True) for _ in signals]
-    families = list[psutil.Process]()
     for process in processes:
         assert process.stderr.readline() == "ready\n"
-        until("its family", 30, lambda of=process.pid: len(below(of)) == 2, 0.05)
-        families += below(process.pid)
+    until("their families", 30, lambda: all(len(below(each.pid)) == 2 for each in processes), 0.05)
+    families = [member for process in processes for member in below(process.pid)]
     for process, number in zip(processes, signals, strict=True):
         process.send_signal(number)
     deadline = time.monotonic() + 5
