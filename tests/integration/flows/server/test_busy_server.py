@@ -95,7 +95,11 @@ def test_events_of_many_runs_meet_no_locked_database(served: Served) -> None:
             of_runs = "select count(*) from automation_bucket where bucketing_key like '%flow-run%'"
             return int(database.execute(of_runs).fetchone()[0])
 
-        until("that the server has loaded them", 60, lambda: run(-1) or rows(), 1.0)
+        def counted() -> int:
+            run(-1)
+            return rows()
+
+        until("that the server has loaded them", 60, counted, 1.0)
         expected = 2 * RUNS + rows()
         with ThreadPoolExecutor(RUNS) as pool:
             list(pool.map(run, range(2 * RUNS)))
