@@ -33,22 +33,23 @@ help:
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
 
-# Three processes on two cores, each with whole files: a fifth of the tests' time is waiting.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Each process with whole files. On two cores four, as much of the tests' time is waiting; three for the
+# slow ones, which start many processes themselves.
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -n
 
 test: $(STAMP)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) 4 -m "not slow"
 
 # Tests without server, Ray or browser, e.g. on another Python.
 test-unit: $(STAMP)
-	$(PYTEST) -m "not slow" tests/unit
+	$(PYTEST) 4 -m "not slow" tests/unit
 
 test-full: $(STAMP)
-	$(PYTEST)
+	$(PYTEST) 3
 
 # The tests that `make test` leaves out.
 test-slow: $(STAMP)
-	$(PYTEST) -m slow
+	$(PYTEST) 3 -m slow
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -171,15 +171,23 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
             assert part in pages[key], f"{key} has no {part}"
 
 
-def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> None:
+@pytest.fixture(scope="module")
+def printed(place: Workplace) -> str:
+    """Output of the example of docs/python.md, beside the store."""
     done = place.python("-c", examples(DOCS / "python.md", "python")[1])
     assert done.returncode == 0, done.stderr
-    costs, routes = done.stdout.splitlines()
+    return done.stdout
+
+
+def test_the_example_of_docs_python_runs_beside_the_store(printed: str) -> None:
+    costs, routes = printed.splitlines()
     assert re.fullmatch(r"\d+\.\d{3} by the model, \d+\.\d{3} by HGS", costs)
     assert sorted(node for route in ast.literal_eval(routes) for node in route)
 
 
-def test_the_example_reads_a_copy_in_a_bucket(place: Workplace, s3: S3Server, s3_uri: str) -> None:
+def test_the_example_reads_a_copy_in_a_bucket(
+    place: Workplace, printed: str, s3: S3Server, s3_uri: str
+) -> None:
     """The same cost and routes from the city, labels and model that `mcvrp store copy` put there."""
     copied = place.mcvrp("store", "copy", str(place.store), s3_uri, **s3.environment())
     assert copied.returncode == 0, copied.stderr
@@ -188,7 +196,7 @@ def test_the_example_reads_a_copy_in_a_bucket(place: Workplace, s3: S3Server, s3
     assert in_bucket != example
     done = place.python("-c", in_bucket, **s3.environment())
     assert done.returncode == 0, done.stderr
-    assert done.stdout == place.python("-c", example).stdout
+    assert done.stdout == printed
 
 
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:

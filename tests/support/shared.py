@@ -24,7 +24,7 @@ def unavailable(reason: str) -> NoReturn:
     (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 
-def until(what: str, seconds: float, look: Callable[[], T | None], pause: float = 0.5) -> T:
+def until(what: str, seconds: float, look: Callable[[], T | None], pause: float = 0.2) -> T:
     """Return what ``look`` returns as soon as it is true; fail after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not (result := look()):

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,28 +31,24 @@ class Served(NamedTuple):
     home: Path
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    server = server_at(free_port())
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home, server = tmp_path_factory.mktemp("served"), server_at(free_port())
     assert server.password
     user, _, password = server.password.partition(":")
     # without telemetry as for users, see `settings.prepare`: it reads and then writes, too
-    changes = {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    changes = {"PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     with (
-        (tmp_path / "log").open("w+") as log,
+        (home / "log").open("w+") as log,
         server_keeper(server, log, changes),
         httpx.Client(base_url=server.url, auth=(user, password), timeout=120) as client,
     ):
-        yield Served(server, client, tmp_path)
+        yield Served(server, client, home)
 
 
-@pytest.fixture
-def client(served: Served) -> httpx.Client:
-    return served.client
-
-
-def test_many_runs_at_once_get_an_answer_each(client: httpx.Client) -> None:
+def test_many_runs_at_once_get_an_answer_each(served: Served) -> None:
     """Runs are created, change state and log concurrently: no 503, and nothing is written twice."""
+    client = served.client
     flow = client.post("/flows/", json={"name": "flow"}).json()["id"]
 
     def run(number: int) -> list[int]:
@@ -84,7 +79,6 @@ def test_events_of_many_runs_meet_no_locked_database(served: Served) -> None:
     """
     with served.server.in_use(), get_client(sync_client=True) as prefect:
         end_dead_runs(prefect)
-    time.sleep(10)  # until the server has loaded them
     flow = served.client.post("/flows/", json={"name": "flow"}).json()["id"]
     states = ("PENDING", "RUNNING", "CANCELLING", "CANCELLED")
 
@@ -95,11 +89,21 @@ def test_events_of_many_runs_meet_no_locked_database(served: Served) -> None:
             body = {"state": {"type": state}, "force": True}
             served.client.post(path, json=body).raise_for_status()
 
-    with ThreadPoolExecutor(RUNS) as pool:
-        list(pool.map(run, range(2 * RUNS)))
     with sqlite3.connect(served.home / "prefect.db") as database:
-        rows = "select count(*) from automation_bucket where bucketing_key like '%flow-run%'"
-        until("all events", 60, lambda: database.execute(rows).fetchone()[0] >= 2 * RUNS)
+
+        def rows() -> int:
+            of_runs = "select count(*) from automation_bucket where bucketing_key like '%flow-run%'"
+            return int(database.execute(of_runs).fetchone()[0])
+
+        def counted() -> int:
+            run(-1)
+            return rows()
+
+        until("that the server has loaded them", 60, counted, 1.0)
+        expected = 2 * RUNS + rows()
+        with ThreadPoolExecutor(RUNS) as pool:
+            list(pool.map(run, range(2 * RUNS)))
+        until("all events", 60, lambda: rows() >= expected)
     assert "database is locked" not in (served.home / "log").read_text()
 
 

@@ -12,14 +12,16 @@ import pytest
 from tests.support.address_files import CITY as EXAMPLE
 from tests.support.command import Workplace
 
-# More task runs at once than the ephemeral server of Prefect records.
+# More task runs at once than the ephemeral server of Prefect records, and a stage that lacks something.
 MANY = """
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import task
+from mcvrp.flows.config.logs import terminal
 from mcvrp.flows.server.server import prefect_server
 from mcvrp.flows.server.records import Records
 from mcvrp.flows.server.stage import TASK_OPTIONS, stage
+from mcvrp.tasks.label.stage import LabelSummary
 
 @task(name="step", task_run_name="step {k}", **TASK_OPTIONS)
 def step(k):
@@ -32,20 +34,29 @@ def steps():
         step(k, return_state=True)
     return 1
 
-with prefect_server(records := Records()) as server:
+@stage("label", "label", timeout=60)
+def label():
+    return LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
+
+with terminal(), prefect_server(records := Records()) as server:
     assert server.ours
     steps.recorded_in(records)()
-    assert len(records.runs) == 61
+    label.recorded_in(records)()
+    assert len(records.runs) == 62
     records.verify()
 """
 
 
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
+    """What is missing is a warning of its run, and not of the terminal: the command itself prints it last."""
     done = place.python("-c", MANY)
     assert done.returncode == 0, done.stderr
     expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
     assert place.recorded("task_run") == Counter(expected)
-    assert place.recorded("flow_run") == Counter({("steps", "COMPLETED"): 1})
+    assert place.recorded("flow_run") == Counter({("steps", "COMPLETED"): 1, ("label", "COMPLETED"): 1})
+    assert "lacks" not in done.stderr
+    warnings = [text for _, level, text in place.logged() if level == logging.WARNING]
+    assert warnings == ["dataset 'd' lacks 1 of 4 labels"]
     assert place.processes() == []
 
 
@@ -69,34 +80,6 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     assert result.endswith(f"\nfolder: {folder}")
     assert end == "Finished in state Completed()"
     assert place.processes() == []
-
-
-LACKS = """
-from mcvrp.flows.config import settings
-settings.prepare(verbose=False)
-from mcvrp.flows.config.logs import terminal
-from mcvrp.flows.server.server import prefect_server
-from mcvrp.flows.server.records import Records
-from mcvrp.flows.server.stage import stage
-from mcvrp.tasks.label.stage import LabelSummary
-
-@stage("label", "label", timeout=60)
-def label():
-    return LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-
-with terminal(), prefect_server(records := Records()):
-    label.recorded_in(records)()
-    records.verify()
-"""
-
-
-def test_what_is_missing_is_a_warning_of_the_run_and_not_of_the_terminal(place: Workplace) -> None:
-    """The command itself prints it last."""
-    done = place.python("-c", LACKS)
-    assert done.returncode == 0, done.stderr
-    assert "lacks" not in done.stderr
-    warnings = [text for _, level, text in place.logged() if level == logging.WARNING]
-    assert warnings == ["dataset 'd' lacks 1 of 4 labels"]
 
 
 @pytest.mark.slow

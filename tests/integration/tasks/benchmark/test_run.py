@@ -229,7 +229,7 @@ def test_invalid_input_is_refused_before_any_work(store: Store, finished: Store)
     finished.put(path, data)
 
 
-@pytest.mark.parametrize("most", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_benchmark_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int) -> None:
     store = Store.open(tmp_path / "store")
     put_model(store, "m", CITY, alias=False)

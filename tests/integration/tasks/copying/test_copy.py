@@ -16,7 +16,7 @@ from mcvrp.tasks.label.verify import verify_dataset
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.shared import until
 
-FILES = 1500  # small ones: the copy takes seconds
+FILES = 800  # small ones: the copy takes seconds
 
 
 def bytes_of(store: Store) -> dict[str, bytes]:
@@ -53,7 +53,7 @@ def test_a_killed_copy_is_continued_by_the_same_command(tmp_path: Path, s3_uri: 
     bucket = Store.open(s3_uri)
     command = [sys.executable, "-m", "mcvrp.flows.cli.main", "store", "copy", store.uri, s3_uri]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until("part of the files are there", 60, lambda: len(bucket.list("")) > 100)
+    until("part of the files are there", 60, lambda: len(bucket.list("")) > 100, 0.05)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     present = bucket.list("")

@@ -82,15 +82,15 @@ def test_progress_counts_labels_inside_units(store: Store, monkeypatch: pytest.M
     """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(driver, "unit_seconds", lambda work, workers: 60.0)
-    for before, count in ((0, 60), (60, 80)):
+    for before, count in ((0, 30), (30, 60)):
         reports: list[ProgressReport] = []
-        wanted = spec(smallest=20, largest=20, count=count, shard_rows=40, iterations=1200, dataset="counted")
+        wanted = spec(smallest=20, largest=20, count=count, shard_rows=60, iterations=700, dataset="counted")
         with listening(reports.append):
             label_missing(store, CITY, wanted)
         labels = [report for report in reports if report.unit == "labels"]
         assert all(before <= (report.saved or before) <= report.done <= count for report in labels)
         assert (labels[0].done, labels[-1].done, labels[-1].saved) == (before, count, count)
-        assert {report.done for report in labels} - {0, 40, 60, 80}  # within a unit
+        assert {report.done for report in labels} - {0, 30, 60}  # within a unit
 
 
 def test_presence_means_done(store: Store) -> None:

@@ -286,7 +286,7 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
         list(windowed(_refused, range(8), 2, 0, NOWHERE, refusals=True))
 
 
-@pytest.mark.parametrize("most", [10, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [5, pytest.param(None, marks=pytest.mark.slow)])
 def test_verification_outlasts_a_silent_store(
     store: Store, scratch: Path, outage: Outage, most: int | None
 ) -> None:

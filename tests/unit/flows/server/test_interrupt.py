@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -44,16 +45,18 @@ IGNORES = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 @pytest.mark.parametrize("work", [WAITS, IGNORES], ids=["orderly", "stubborn"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_process_and_all_its_descendants(number: signal.Signals, work: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(work=work)], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "ready\n"
-    until("its family", 30, lambda: len(below(process.pid)) == 2)
-    family = below(process.pid)
-    process.send_signal(number)
-    assert process.wait(timeout=5) == 130
-    process.stderr.close()
-    until("the end of its family", 30, lambda: not any(map(is_alive, family)))
+def test_a_signal_ends_the_process_and_all_its_descendants(work: str) -> None:
+    program = [sys.executable, "-c", PROGRAM.format(work=work)]
+    signals = (signal.SIGINT, signal.SIGTERM)  # to a process each, at once: a stubborn one takes seconds
+    processes = [subprocess.Popen(program, stderr=subprocess.PIPE, text=True) for _ in signals]
+    for process in processes:
+        assert process.stderr.readline() == "ready\n"
+    until("their families", 30, lambda: all(len(below(each.pid)) == 2 for each in processes), 0.05)
+    families = [member for process in processes for member in below(process.pid)]
+    for process, number in zip(processes, signals, strict=True):
+        process.send_signal(number)
+    deadline = time.monotonic() + 5
+    for process in processes:
+        assert process.wait(max(0.0, deadline - time.monotonic())) == 130
+        process.stderr.close()
+    until("the end of their families", 30, lambda: not any(map(is_alive, families)), 0.05)

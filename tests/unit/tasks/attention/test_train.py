@@ -260,7 +260,7 @@ def test_an_interrupted_training_is_the_undisturbed_one(
     assert store.list(card.folder) == Store.open(tmp_path / "whole").list(card.folder)
 
 
-@pytest.mark.parametrize("most", [8, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
 def test_training_outlasts_a_silent_store(
     store: Store, tmp_path: Path, outage: Outage, most: int | None
 ) -> None:

@@ -405,7 +405,7 @@ def test_cleaning_that_is_killed_is_ended_by_the_next(full: Store, tmp_path: Pat
     assert stays.items() < before.items()
 
 
-@pytest.mark.parametrize("most", [12, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_cleaning_outlasts_a_silent_store(full: Store, tmp_path: Path, outage: Outage, most: int) -> None:
     check_outlasted(full, tmp_path / "silent", outage, cleaned, at_least=60, most=most)
 

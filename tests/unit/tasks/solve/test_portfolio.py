@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,28 +21,11 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.support.machine import local_cores
+from tests.support.scripted import Scripted
 from tests.support.solving import CITY, one_way_city, put_day, solved_day
 
 RNG = np.random.default_rng(0)
 DAY = Instance(CITY.city_id, np.arange(1, 21), RNG.integers(1, 9, 20), 20)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Scripted:
-    """A member whose answers are given: each after some seconds, or the error that ends it."""
-
-    label: str
-    script: tuple[tuple[float, Solution | Exception | int], ...]
-
-    def found(self, until: float) -> Iterator[Found]:
-        for seconds, answer in self.script:
-            time.sleep(seconds)
-            if isinstance(answer, Solution):
-                yield Found(self.label, answer)
-            elif isinstance(answer, int):
-                os.kill(os.getpid(), answer)
-            else:
-                raise answer
 
 
 def portfolio(seconds: float = 30.0, limits: Limits = NO_LIMITS, **options: Any) -> Portfolio:
@@ -108,14 +88,14 @@ def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
     assert cost(CITY, solution) == cost(CITY, later)
     assert search.seconds < 25
     assert search.silent == ["silent"]
-    patient = portfolio(4.0, patient=True)
+    patient = portfolio(2.5, patient=True)
     patient.search([Scripted("one", ((0.0, first), (60.0, first)))], "a day")
-    assert patient.seconds >= 3.5
+    assert patient.seconds >= 2.4
     late = portfolio(1.0)
-    late.search([Scripted("one", ((3.0, first), (60.0, first)))], "a day")
-    assert late.seconds >= 3.0
+    late.search([Scripted("one", ((1.5, first), (60.0, first)))], "a day")
+    assert late.seconds >= 1.5
     with pytest.raises(SolverFailed, match=r"no routes within --fleet 9 were found in 1 s: increase"):
-        portfolio(1.0, Limits(fleet=9)).search([Scripted("one", ((1.0, SolverFailed("gave up")),))], "a day")
+        portfolio(1.0, Limits(fleet=9)).search([Scripted("one", ((0.0, SolverFailed("gave up")),))], "a day")
 
 
 def test_ctrl_c_leaves_the_best_so_far() -> None:
@@ -182,7 +162,7 @@ def test_a_model_sends_its_samples_after_local_search(store: Store) -> None:
 
 
 def test_the_time_ends_decoding(store: Store) -> None:
-    last = list(model_member(store, samples=100_000).found(time.monotonic() + 6.0))[-1]
+    last = list(model_member(store, samples=100_000).found(time.monotonic() + 2.0))[-1]
     assert 4 <= last.samples < 100_000
 
 

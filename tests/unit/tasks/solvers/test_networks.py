@@ -184,7 +184,7 @@ def test_samples_do_not_depend_on_the_number_of_processes(
     network: FmMcvrp, pools: dict[int, Pool], strategy: Strategy, samples: int, rotations: int
 ) -> None:
     rotations = rotations if strategy.width == 1 else min(rotations, 2)
-    instances = INSTANCES[: 600 // samples]
+    instances = INSTANCES[: max(2, 200 // samples)]
     alone = FmMcvrpSolver(network, strategy, rotations).decoded(CITY, instances, samples, 3)
     for pool in pools.values():
         solver = FmMcvrpSolver(network, strategy, rotations, pool=pool)

@@ -1,0 +1,29 @@
+"""Member of a portfolio with given answers, in a module of its own: its process imports no torch."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mcvrp.model.problem import Solution
+from mcvrp.tasks.solve.member import Found
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A member whose answers are given: each after some seconds, or the error that ends it."""
+
+    label: str
+    script: tuple[tuple[float, Solution | Exception | int], ...]
+
+    def found(self, until: float) -> Iterator[Found]:
+        for seconds, answer in self.script:
+            time.sleep(seconds)
+            if isinstance(answer, Solution):
+                yield Found(self.label, answer)
+            elif isinstance(answer, int):
+                os.kill(os.getpid(), answer)
+            else:
+                raise answer
