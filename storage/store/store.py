@@ -118,10 +118,15 @@ class Store:
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
+        found = self.find_tagged(path)
+        return None if found is None else found[0]
 
-        def read(files: Files) -> bytes | None:
+    def find_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """Return the bytes at ``path`` and their tag, for `swap`; None if there is no such file."""
+
+        def read(files: Files) -> tuple[bytes, str] | None:
             with contextlib.suppress(FileNotFoundError):
-                return files.read(path)
+                return files.read_tagged(path)
             return None
 
         return self._ask("read", path, read)
@@ -202,6 +207,12 @@ class Store:
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``, if it exists."""
         self._ask("delete", path, lambda files: files.delete(path))
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Remove the files at ``paths``, if they exist: in an object store one request per 1,000."""
+        for path in paths:
+            _require_sound(path)
+        self._ask("delete", paths[0] if paths else "", lambda files: files.delete_files(paths))
 
     def put_json(self, path: str, value: object) -> None:
         """Write ``value`` as an indented JSON document."""

@@ -21,7 +21,7 @@ from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import LabelFile, read_table, write_labels, write_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import driver
+from mcvrp.tasks.label import plan
 from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing, labels_missing
 from mcvrp.tasks.label.work import Unit
@@ -81,7 +81,7 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
 def test_progress_counts_labels_inside_units(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    monkeypatch.setattr(driver, "unit_seconds", lambda work, workers: 60.0)
+    monkeypatch.setattr(plan, "_SHORTEST_UNIT", 60.0)
     for before, count in ((0, 60), (60, 80)):
         reports: list[ProgressReport] = []
         wanted = spec(smallest=20, largest=20, count=count, shard_rows=40, iterations=1200, dataset="counted")

@@ -38,6 +38,7 @@ METHODS: dict[str, Callable[[Store], object]] = {
     "move": lambda store: store.move("a", "d/b"),
     "move over another": lambda store: store.move("a", "c/file"),
     "delete": lambda store: store.delete("a"),
+    "delete files": lambda store: store.delete_files(["a", "none", "c/file"]),
     "delete a folder": lambda store: store.delete("c"),
     "read a stream": lambda store: store.open_input("a").read(),
 }

@@ -40,7 +40,7 @@ def test_while_the_driver_waited_nobody_hung(looked_ago: float, monkeypatch: pyt
     nothing: Any = None
     dataset: Any = SimpleNamespace(store=nothing)
     driver = Driver(dataset, nothing)
-    task = _Task([ShardJob(20, 0, 0, 5, [], [], frozenset())], sent=time.monotonic() - 4_000)
+    task = _Task([ShardJob(20, 0, 0, 5, [], [], frozenset())], heard=time.monotonic() - 4_000)
     reference: Any = object()
     driver._in_flight[reference] = task
     driver._looked = time.monotonic() - looked_ago
