@@ -118,18 +118,11 @@ class Store:
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
-        found = self.find_tagged(path)
-        return None if found is None else found[0]
+        return self._ask("read", path, lambda files: _if_present(files.read, path))
 
     def find_tagged(self, path: str) -> tuple[bytes, str] | None:
         """Return the bytes at ``path`` and their tag, for `swap`; None if there is no such file."""
-
-        def read(files: Files) -> tuple[bytes, str] | None:
-            with contextlib.suppress(FileNotFoundError):
-                return files.read_tagged(path)
-            return None
-
-        return self._ask("read", path, read)
+        return self._ask("read", path, lambda files: _if_present(files.read_tagged, path))
 
     def get_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes at ``path`` and their tag, for `swap`; McvrpError if there is no such file."""
@@ -259,6 +252,12 @@ class Store:
             return files.root, infos
 
         return self._ask("list", folder, listed)
+
+
+def _if_present(read: Callable[[str], T], path: str) -> T | None:
+    with contextlib.suppress(FileNotFoundError):
+        return read(path)
+    return None
 
 
 def _require_sound(path: str) -> None:

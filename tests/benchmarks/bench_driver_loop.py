@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import random
 import tempfile
@@ -49,9 +50,15 @@ class Ended(Exception):
 class Workers:
     """Workers that sleep; an actor runs as many coroutines at once as it has workers."""
 
-    async def unit(self, unit: Unit, pace: float, phase: float) -> AsyncIterator[int | UnitReceipt]:
+    async def work(
+        self, unit: Unit | None, pace: float, phase: float
+    ) -> AsyncIterator[int | UnitReceipt | None]:
+        """Yield what `label_unit` does, or, without a unit, what `merge_shard` does."""
         yield 0
-        step = max(1, round(unit.count_seconds / pace))
+        if unit is None:
+            yield None
+            return
+        step = math.ceil(unit.count_seconds / pace)
         made = int(unit.rows * phase)
         while made < unit.rows:
             rows = min(step, unit.rows - made)
@@ -77,11 +84,10 @@ class Sender:
         return self
 
     def remote(self, _limit: float, _work: object, *arguments: Any) -> Any:
-        unit = arguments[-1]
-        assert isinstance(unit, Unit), "a merge: the measurement is too long for it"
+        unit = arguments[-1] if isinstance(arguments[-1], Unit) else None
         phase = self._rng.random() if self._sent < self._workers else 0.0
         self._sent += 1
-        method = cast(Any, self._actors[self._sent % ACTORS]).unit
+        method = cast(Any, self._actors[self._sent % ACTORS]).work
         return method.options(num_returns="streaming").remote(unit, self._pace, phase)
 
 

@@ -142,6 +142,7 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
     for use in (
         store.get,
         store.get_tagged,
+        store.find_tagged,
         store.open_input,
         store.exists,
         store.size,

@@ -22,6 +22,7 @@ from tests.support.silent_store import Outage
 METHODS: dict[str, Callable[[Store], object]] = {
     "get": lambda store: store.get("a"),
     "find": lambda store: store.find("a"),
+    "find_tagged": lambda store: store.find_tagged("a"),
     "get_tagged": lambda store: store.get_tagged("a"),
     "get_json": lambda store: store.get_json("a"),
     "exists": lambda store: store.exists("a"),
