@@ -58,10 +58,6 @@ class _Task:
     def limit(self) -> float:
         return self.unit.limit if self.unit else _MERGE_LIMIT
 
-    @property
-    def longest(self) -> float:
-        return self.unit.longest if self.unit else _MERGE_LIMIT
-
     def __str__(self) -> str:
         job = self.jobs[0]
         rows = self.unit or job
@@ -74,7 +70,7 @@ class Driver:
 
     ``labelled`` labels were made in ``solving`` solver seconds. ``retried`` units were repeated, ``failures``
     of them because their worker was lost. ``lost`` are the units and merges that the last run gave up, with
-    the reason, and ``unmerged`` the files of the shards whose merge was given up: one may be corrupt.
+    the reason, and ``unmerged`` the files of their shards: one may be corrupt.
     """
 
     dataset: LabelDataset
@@ -125,13 +121,7 @@ class Driver:
                     self._in_flight[send.remote(*self._call(task, city))] = task
                 if not self._in_flight:
                     return
-                results = max(1, int(len(self._in_flight) * _RESULTS_PER_WAIT))
-                done, _ = ray.wait(list(self._in_flight), num_returns=results, timeout=WAIT_SECONDS)
-                for stream in done:
-                    made = self._handle_result(self._in_flight[stream], next(stream))
-                    if made is not None:
-                        del self._in_flight[stream]
-                        progress.saved += made
+                progress.saved += self._collect()
                 self._show(progress)
                 if time.monotonic() - self._looked > _LOOK_SECONDS:
                     self._cancel_hanging()
@@ -188,6 +178,18 @@ class Driver:
             self._running += labels - task.counted
         task.counted = labels
 
+    def _collect(self) -> int:
+        """Wait for some results and handle them; return the number of labels of units that have ended."""
+        results = max(1, int(len(self._in_flight) * _RESULTS_PER_WAIT))
+        done, _ = ray.wait(list(self._in_flight), num_returns=results, timeout=WAIT_SECONDS)
+        labels = 0
+        for stream in done:
+            made = self._handle_result(self._in_flight[stream], next(stream))
+            if made is not None:
+                del self._in_flight[stream]
+                labels += made
+        return labels
+
     def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int | None:
         """Handle a result of ``task``; return the number of labels it made, None if it is still running."""
         task.heard, task.started = time.monotonic(), True
@@ -200,7 +202,7 @@ class Driver:
             elif isinstance(error.cause, StoreError):
                 raise error.cause from None
             elif not task.unit or isinstance(error.cause, CorruptFile):  # repeated, it would fail again
-                self._give_up(task, f"{error.cause}", corrupt=True)
+                self._give_up(task, f"{error.cause}")
             else:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
             return 0
@@ -249,12 +251,11 @@ class Driver:
             return
         self._give_up(task, reason)
 
-    def _give_up(self, task: _Task, reason: str, *, corrupt: bool = False) -> None:
+    def _give_up(self, task: _Task, reason: str) -> None:
         self.lost.append(f"{task}: {reason}")
         logger.warning("%s: %s; given up", task, reason)
         self._count(task, 0)
-        if corrupt or not task.unit:
-            self.unmerged.update(source.path for source in task.jobs[0].sources)
+        self.unmerged.update(source.path for source in task.jobs[0].sources)
         if not task.unit:
             return
         self._empty_units += 1
@@ -263,13 +264,13 @@ class Driver:
 
     def _cancel_hanging(self) -> None:
         """Cancel units whose worker hangs beyond the alarm of `_within`, such as in a stopped process."""
-        # A unit that has not started may have been queued behind another for as long as that one takes.
-        longest = max((task.longest for task in self._in_flight.values()), default=0.0)
-        now = time.monotonic()
+        running, now = any(task.started for task in self._in_flight.values()), time.monotonic()
         paused, self._looked = max(0.0, now - self._looked - _PAUSE_SECONDS), now
         for reference, task in self._in_flight.items():
             task.heard += paused  # while this process waited for the store, no result was handled
-            if now - task.heard > 2 * (task.limit if task.started else longest):
+            if running and not task.started:
+                task.heard = now  # it is queued behind others
+            elif now - task.heard > 2 * (task.limit if task.started else _MERGE_LIMIT):
                 ray.cancel(reference, force=True)
 
     def _note(self) -> str:

@@ -119,19 +119,14 @@ def survey(dataset: LabelDataset, n: int) -> Iterator[ShardJob]:
     store, spec, quarantined = dataset.store, dataset.spec, dataset.quarantine.rows(n)
     staged = store.files(layout.staged_dir(spec.dataset, n))
     staged = [file for file in staged if layout.staged_rows(file.path)]
-    chunks = _own(dataset, dataset.labels.label_files(n, staged, skip_corrupt=True))
-    waiting = sorted(chunks, key=lambda chunk: chunk.footer.row_start, reverse=True)
+    chunks: dict[int, list[LabelFile]] = {}  # by shard: no chunk has rows of two
+    for chunk in _own(dataset, dataset.labels.label_files(n, staged, skip_corrupt=True)):
+        chunks.setdefault(chunk.footer.row_start // spec.shard_rows, []).append(chunk)
     shards = _own(dataset, dataset.labels.shards(n, skip_corrupt=True))
     shard = next(shards, None)
-    near: list[LabelFile] = []  # staged chunks with rows of the current shard
     for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
         stop = min(spec.count, start + spec.shard_rows)
-        # Chunks and shards are both in row order, so one pass over each finds the overlaps. A chunk of an
-        # earlier run may overlap several shards: it stays near until the last of them.
-        while waiting and waiting[-1].footer.row_start < stop:
-            near.append(waiting.pop())
-        near = [chunk for chunk in near if chunk.footer.row_stop > start]
-        sources = list(near)
+        sources = [chunk for chunk in chunks.get(k, []) if chunk.footer.row_start < stop]
         if shard and layout.shard_number(shard.path) == k:
             _check_rows(store, shard, start, start + spec.shard_rows)
             existing, shard = shard, next(shards, None)
@@ -187,14 +182,10 @@ def sweep(dataset: LabelDataset) -> None:
     staged = (layout.size_of(name) for name in store.folders(layout.staging_dir(spec.dataset)))
     for n in sorted(n for n in staged if n is not None and n in spec.sizes):
         needed = {source.path for job in survey(dataset, n) for source in job.sources}
-        done, kept = list[str](), list[str]()
-        for path in store.list(layout.staged_dir(spec.dataset, n)):
-            rows = layout.staged_rows(path)
-            # Rows beyond the count of this run belong to a larger one, which may still merge them.
-            (done if rows and rows[1] <= spec.count and path not in needed else kept).append(path)
-        store.delete_files(done)
-        if not kept:
-            store.delete(layout.staged_dir(spec.dataset, n))
+        paths = store.list(layout.staged_dir(spec.dataset, n))
+        # Rows beyond the count of this run belong to a larger one, which may still merge them.
+        ours = [path for path in paths if (rows := layout.staged_rows(path)) and rows[1] <= spec.count]
+        store.delete_files([path for path in ours if path not in needed])
     if not store.list(layout.staging_dir(spec.dataset)):
         store.delete(layout.staging_dir(spec.dataset))
 

@@ -18,8 +18,7 @@ ATTEMPTS = 3  # runs of the solver before an instance is quarantined
 LONGEST_INSTANCE = 60.0  # seconds: minimum time limit of an instance, on a machine that is busy
 UNIT_GRACE = 300.0  # seconds: added to the limit of a unit, for the store
 _SLOWEST = 20.0  # time limit as a multiple of the estimate
-_SHORTEST_COUNT, _LONGEST_COUNT = 2.0, 60.0  # seconds between two signs of life
-_COUNTS_PER_UNIT = 50
+_COUNTS = 50  # signs of life per unit, as thousands of workers have one driver
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,9 @@ class Unit:
         return UNIT_GRACE + ATTEMPTS * self.instance_seconds
 
     @property
-    def longest(self) -> float:
-        """Time limit of the whole unit in seconds, for those that are queued behind it."""
-        return UNIT_GRACE + self.rows * self.instance_seconds * (ATTEMPTS if self.isolated else 1)
-
-    @property
     def count_seconds(self) -> float:
-        """Seconds between two signs of life: few per unit, as thousands of workers have one driver."""
-        return min(max(_SHORTEST_COUNT, self.seconds / _COUNTS_PER_UNIT), _LONGEST_COUNT)
+        """Seconds between two signs of life."""
+        return min(max(2.0, self.seconds / _COUNTS), 60.0)
 
     def files(self, dataset: str) -> Iterator[tuple[str, int, int, int]]:
         """Yield the path of each file, its first row, and the rows to be labelled, start and stop."""

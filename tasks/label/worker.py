@@ -54,7 +54,9 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
                     failures.append(outcome)
                 now = time.monotonic()
                 if row == rows[-1] or (not unit.shard_rows and now - published > PUBLISH_SECONDS):
-                    pieces = [LabelPiece.of(waiting)]
+                    absent = tuple(failure.i for failure in waiting if isinstance(failure, Failure))
+                    labels = label_table([label for label in waiting if isinstance(label, Label)])
+                    pieces = [LabelPiece(labels, absent)]
                     chunk = publish(store, city, recipe.spec_hash, path, unit.n, first, row + 1, pieces)
                     waiting, published = [], now
                 if now - counted > unit.count_seconds:
@@ -81,18 +83,6 @@ class LabelPiece:
     table: pa.Table
     absent: tuple[int, ...] = ()
 
-    @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> LabelPiece:
-        """Return the piece of ``outcomes``, in the order of their rows."""
-        labels = [outcome for outcome in outcomes if isinstance(outcome, Label)]
-        absent = tuple(outcome.i for outcome in outcomes if not isinstance(outcome, Label))
-        return cls(label_table(labels), absent)
-
-    @classmethod
-    def read(cls, data: bytes, where: str) -> LabelPiece:
-        """Return the piece in ``data``, the label file at ``where``; CorruptFile if it is corrupt."""
-        return cls(parse_table(data, where), parse_footer(data, where).absent)
-
 
 def merge_shard(
     store: Store,
@@ -111,8 +101,10 @@ def merge_shard(
     """
 
     def read(source: LabelFile) -> LabelPiece | None:
-        data = store.find(source.path)
-        return None if data is None else LabelPiece.read(data, store.url(source.path))
+        data, where = store.find(source.path), store.url(source.path)
+        return (
+            None if data is None else LabelPiece(parse_table(data, where), parse_footer(data, where).absent)
+        )
 
     staged = [source for source in sources if source.path != path]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
@@ -144,7 +136,8 @@ def publish(
         existing, tag = None, ""  # of each try: the file may be moved away in between
         if found := store.find_tagged(path):
             data, tag = found
-            existing, footer = LabelPiece.read(data, store.url(path)), parse_footer(data, store.url(path))
+            footer = parse_footer(data, store.url(path))
+            existing = LabelPiece(parse_table(data, store.url(path)), footer.absent)
             stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
         table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
         if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
