@@ -161,9 +161,8 @@ class S3Objects:
 
     def delete_files(self, paths: Sequence[str]) -> None:
         """Delete the objects at ``paths``, if they exist, in requests of many."""
-        names = [self._at(path)["Key"] for path in paths]
-        for first in range(0, len(names), _BATCH):
-            self._delete_batch(names[first : first + _BATCH])
+        for first in range(0, len(paths), _BATCH):
+            self._delete_batch([self._at(path)["Key"] for path in paths[first : first + _BATCH]])
 
     def _delete_batch(self, names: Sequence[str]) -> None:
         answer = self._client.delete_objects(

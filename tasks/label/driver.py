@@ -108,7 +108,7 @@ class Driver:
         city = ray.put(self.dataset.source.city)
         send = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_within)
         self._left, self._running, progress.saved = self._seconds(missing), 0, progress.done
-        self._looked = time.monotonic()
+        self._looked, before = time.monotonic(), progress.done - self.labelled
         self._show(progress)
         progress.begin()
         try:
@@ -121,7 +121,8 @@ class Driver:
                     self._in_flight[send.remote(*self._call(task, city))] = task
                 if not self._in_flight:
                     return
-                progress.saved += self._collect()
+                self._collect()
+                progress.saved = before + self.labelled
                 self._show(progress)
                 if time.monotonic() - self._looked > _LOOK_SECONDS:
                     self._cancel_hanging()
@@ -178,20 +179,16 @@ class Driver:
             self._running += labels - task.counted
         task.counted = labels
 
-    def _collect(self) -> int:
-        """Wait for some results and handle them; return the number of labels of units that have ended."""
+    def _collect(self) -> None:
+        """Wait for some results and handle them."""
         results = max(1, int(len(self._in_flight) * _RESULTS_PER_WAIT))
         done, _ = ray.wait(list(self._in_flight), num_returns=results, timeout=WAIT_SECONDS)
-        labels = 0
         for stream in done:
-            made = self._handle_result(self._in_flight[stream], next(stream))
-            if made is not None:
+            if self._handle_result(self._in_flight[stream], next(stream)):
                 del self._in_flight[stream]
-                labels += made
-        return labels
 
-    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int | None:
-        """Handle a result of ``task``; return the number of labels it made, None if it is still running."""
+    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> bool:
+        """Handle a result of ``task``; return whether it has ended."""
         task.heard, task.started = time.monotonic(), True
         try:
             receipt: UnitReceipt | int | None = ray.get(reference)
@@ -205,16 +202,16 @@ class Driver:
                 self._give_up(task, f"{error.cause}")
             else:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
-            return 0
+            return True
         except ray.exceptions.RayError as error:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
-            return 0
+            return True
         self._retry.answered()
         if isinstance(receipt, int):
             self._count(task, receipt)
-            return None
+            return False
         if not task.unit or not receipt:
-            return 0
+            return True
         self._count(task, 0)
         self._left -= task.unit.seconds
         self.dataset.quarantine.note(task.unit, receipt.failures)
@@ -223,7 +220,7 @@ class Driver:
         self.solving += receipt.solving
         if receipt.chunk:
             self._end_unit(task.jobs[0], receipt.chunk)
-        return receipt.rows
+        return True
 
     def _end_unit(self, job: ShardJob, chunk: LabelFile | None) -> None:
         """Count a unit of ``job`` as finished; the last one queues the merge, if all have staged a chunk."""

@@ -247,10 +247,8 @@ def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int | None, int, int, bool
 
     Each has the first row of that chunk, if there is one, and whether its rows are suspects.
     """
-    begun = {}
-    for source in job.sources:
-        if (named := layout.staged_rows(source.path)) and source.footer.row_stop < named[1]:
-            begun[source.footer.row_stop] = named
+    staged = [(layout.staged_rows(source.path), source.footer.row_stop) for source in job.sources]
+    begun = {stop: named for named, stop in staged if named and stop < named[1]}
     for start, stop in job.gaps:
         first = start
         for row in range(start + 1, stop + 1):

@@ -70,9 +70,9 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
 def _unlabelled(store: Store, path: str, start: int, stop: int) -> Sequence[int]:
     """Return the rows from ``start`` to ``stop`` (excluded) of which the file at ``path`` has no label."""
     data = store.find(path)
-    if data is None:
-        return range(start, stop)
-    labelled = set(parse_table(data, store.url(path))["index"].to_pylist())
+    labelled: set[int] = (
+        set() if data is None else set(parse_table(data, store.url(path))["index"].to_pylist())
+    )
     return [row for row in range(start, stop) if row not in labelled]
 
 
@@ -101,10 +101,10 @@ def merge_shard(
     """
 
     def read(source: LabelFile) -> LabelPiece | None:
-        data, where = store.find(source.path), store.url(source.path)
-        return (
-            None if data is None else LabelPiece(parse_table(data, where), parse_footer(data, where).absent)
-        )
+        if (data := store.find(source.path)) is None:
+            return None
+        where = store.url(source.path)
+        return LabelPiece(parse_table(data, where), parse_footer(data, where).absent)
 
     staged = [source for source in sources if source.path != path]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))

@@ -54,12 +54,12 @@ class Workers:
         self, unit: Unit | None, pace: float, phase: float
     ) -> AsyncIterator[int | UnitReceipt | None]:
         """Yield what `label_unit` does, or, without a unit, what `merge_shard` does."""
-        yield 0
+        made = int(unit.rows * phase) if unit else 0
+        yield made
         if unit is None:
             yield None
             return
         step = math.ceil(unit.count_seconds / pace)
-        made = int(unit.rows * phase)
         while made < unit.rows:
             rows = min(step, unit.rows - made)
             await asyncio.sleep(rows * pace)
