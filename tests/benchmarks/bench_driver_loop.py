@@ -59,7 +59,7 @@ class Workers:
         if unit is None:
             yield None
             return
-        step = math.ceil(unit.count_seconds / pace)
+        step = math.ceil(getattr(unit, "count_seconds", 2.0) / pace)
         while made < unit.rows:
             rows = min(step, unit.rows - made)
             await asyncio.sleep(rows * pace)
