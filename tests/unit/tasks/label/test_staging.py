@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -116,7 +115,7 @@ def test_a_chunk_grows_while_its_unit_works(store: Store, solved: Counter[int], 
 
 
 def test_who_repeats_a_unit_goes_on_with_its_chunk(
-    store: Store, solved: Counter[int], tmp_path: Path
+    store: Store, solved: Counter[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """After a kill at any write, no row that was stored is solved again, and the bytes are the same."""
 
@@ -124,8 +123,9 @@ def test_who_repeats_a_unit_goes_on_with_its_chunk(
         solved.clear()
         unit_receipt(copy, CITY, RECIPE, UNIT)
 
+    folder = tmp_path_factory.mktemp("killed")
     whole = label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS[:12]))[0]
-    for copy, done in killed_at_each_write(store, tmp_path / "killed", work, at_least=12):
+    for copy, done in killed_at_each_write(store, folder, work, at_least=12):
         receipt = unit_receipt(copy, CITY, RECIPE, UNIT)
         assert (receipt.rows, receipt.failures) == (12, ())
         assert sum(solved.values()) == 12 + (not done)  # one row was solved and not yet stored
