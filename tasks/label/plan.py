@@ -249,13 +249,15 @@ def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int | None, int, int, bool
     """
     staged = [(layout.staged_rows(source.path), source.footer.row_stop) for source in job.sources]
     begun = {stop: named for named, stop in staged if named and stop < named[1]}
-    for start, stop in job.gaps:
-        first = start
-        for row in range(start + 1, stop + 1):
+    for first, stop in job.gaps:
+        while first < stop:
             isolated = first in job.suspects
             chunk, end = begun.get(first, (None, first + rows))
             if isolated:
                 chunk, end = None, first + min(rows, _SUSPECTS_PER_UNIT)
-            if row in (stop, end) or (row in job.suspects) != isolated:
-                yield chunk if row == end else None, first, row, isolated
-                first = row
+            row = min(end, stop)
+            if job.suspects:
+                others = (i for i in range(first + 1, row) if (i in job.suspects) != isolated)
+                row = next(others, row)
+            yield chunk if row == end else None, first, row, isolated
+            first = row
