@@ -14,7 +14,7 @@ from ray.exceptions import WorkerCrashedError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import read_table
+from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store
@@ -108,6 +108,17 @@ def test_a_shard_that_grows_and_is_corrupt_is_made_again(store: Store, undisturb
     store.put(FIRST, flipped(store.get(FIRST)))
     label_missing(store, CITY, label_spec())
     check(store, undisturbed, [FIRST])
+
+
+def test_a_chunk_that_has_begun_and_is_corrupt_is_made_again(store: Store, undisturbed: Rows) -> None:
+    """A worker that would append to it cannot read it: it is taken out, and its rows are labelled again."""
+    path = stage(store, 0, 6)
+    begun, spec_hash = read_table(store, path).slice(0, 3), label_spec().recipe(CITY).spec_hash
+    write_table(store, path, CITY, spec_hash, 20, begun)
+    assert verify_dataset(store, "d").faults == ()
+    store.put(path, flipped(store.get(path)))
+    label_missing(store, CITY, label_spec())
+    check(store, undisturbed, [path])
 
 
 def test_verify_sees_what_is_staged(store: Store, undisturbed: Rows) -> None:

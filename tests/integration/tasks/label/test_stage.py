@@ -135,6 +135,18 @@ def test_staged_rows_are_used(store: Store) -> None:
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
 
 
+def test_a_chunk_that_has_begun_is_continued(store: Store) -> None:
+    """Its rows are kept, and the file of a killed worker is no more than a start: nothing is left of it."""
+    wanted = spec(largest=20, count=6)
+    path = stage(store, wanted, 20, 0, 6).path
+    begun = read_table(store, path).slice(0, 4)
+    store.delete(path)
+    write_table(store, path, CITY, wanted.recipe(CITY).spec_hash, 20, begun)
+    assert label_missing(store, CITY, wanted).new == 2
+    assert read_table(store, layout.label_shard("d", 20, 0)).slice(0, 4).equals(begun)
+    assert store.list(layout.staging_dir("d")) == []
+
+
 def test_rows_staged_for_later_are_kept(store: Store) -> None:
     """A smaller run leaves what a larger, interrupted one has staged, and takes away what is done."""
     later = stage(store, spec(), 21, 0, 3)
