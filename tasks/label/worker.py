@@ -69,10 +69,9 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
 
 def _unlabelled(store: Store, path: str, start: int, stop: int) -> Sequence[int]:
     """Return the rows from ``start`` to ``stop`` (excluded) of which the file at ``path`` has no label."""
-    data = store.find(path)
-    labelled: set[int] = (
-        set() if data is None else set(parse_table(data, store.url(path))["index"].to_pylist())
-    )
+    if (data := store.find(path)) is None:
+        return range(start, stop)
+    labelled = set(parse_table(data, store.url(path))["index"].to_pylist())
     return [row for row in range(start, stop) if row not in labelled]
 
 
