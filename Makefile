@@ -85,6 +85,7 @@ bench-tuning: $(STAMP)
 
 bench-driver: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_label_driver
+	$(BIN)/python -m tests.benchmarks.bench_driver_loop
 
 # A cluster of up to 64 sleeping cores; 15 GB of memory.
 bench-scaling: $(STAMP)

@@ -65,7 +65,7 @@ size_dir = Path[str, int]("labels/{dataset}/data/n={n:03d}")
 label_shard = Path[str, int, int]("labels/{dataset}/data/n={n:03d}/part-{k:05d}.parquet")
 staging_dir = Path[str]("labels/{dataset}/_staging")  # chunks of labels before they are merged into shards
 staged_dir = Path[str, int]("labels/{dataset}/_staging/n={n:03d}")
-staged_chunk = Path[str, int, int, int](  # stop excluded
+staged_chunk = Path[str, int, int, int](  # stop excluded; it grows up to there
     "labels/{dataset}/_staging/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
 )
 label_spec = Path[str]("labels/{dataset}/spec.json")

@@ -21,7 +21,7 @@ from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read, or lost to corruption, together
-_READERS = 8  # threads that read footers: they wait for the store, not for the processor
+READERS = 16  # threads that read files: they wait for the store, not for the processor
 _AHEAD = 256  # footers that are requested at once
 _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
@@ -176,7 +176,7 @@ def read_footers(store: Store, paths: Iterable[str]) -> Iterator[Footer | Corrup
 
     waiting = iter(paths)
     while batch := list(islice(waiting, _AHEAD)):  # not all at once: there may be very many
-        with ThreadPoolExecutor(_READERS) as readers:
+        with ThreadPoolExecutor(READERS) as readers:
             footers = list(readers.map(read, batch))
         # Yield after the threads have ended: an abandoned generator is closed wherever the garbage collector
         # runs, possibly inside the start of another thread, where joining threads would deadlock.

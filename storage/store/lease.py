@@ -160,13 +160,11 @@ class Lease:
         """Write the next heartbeat and read the holder back; return whether it was written."""
         following = replace(self._holder, beats=self._holder.beats + 1)
         written = self._store.swap(self._path, following.encode(), self._tag)
-        try:
-            data, tag = self._store.get_tagged(self._path)
-        except StoreError:
-            raise
-        except McvrpError:
+        found = self._store.find_tagged(self._path)
+        if found is None:
             self._loss = "has been removed"
             return False
+        data, tag = found
         holder = Holder.decode(data)
         if holder.token != self._holder.token:
             self._loss = f"now names {holder}"
@@ -223,13 +221,11 @@ def _acquire(store: Store, path: str, mine: Holder, what: str, ttl: float) -> st
     while True:
         if not watched:
             store.put_new(path, mine.encode())
-        try:
-            data, tag = store.get_tagged(path)
-        except StoreError:
-            raise
-        except McvrpError:  # just removed
+        found = store.find_tagged(path)
+        if found is None:  # just removed
             watched = ""
             continue
+        data, tag = found
         other = Holder.decode(data)
         if other.token == mine.token:
             return tag

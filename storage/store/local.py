@@ -11,7 +11,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -175,6 +175,11 @@ class LocalFiles:
                 shutil.rmtree(target)
             else:
                 target.unlink()
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Remove the files at ``paths``, if they exist."""
+        for path in paths:
+            self.delete(path)
 
     def now(self) -> float:
         """Return the time of this machine in seconds since 1970."""

@@ -13,7 +13,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -157,11 +157,19 @@ class S3Objects:
         """Delete the object at ``path`` and all objects below it, if they exist."""
         self._client.delete_object(**self._at(path))
         for names in self._below(path):
-            answer = self._client.delete_objects(
-                Bucket=self.bucket, Delete={"Objects": [{"Key": name} for name in names], "Quiet": True}
-            )
-            for failed in answer.get("Errors", [])[:1]:
-                raise ClientError({"Error": failed}, "DeleteObjects")
+            self._delete_batch(names)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete the objects at ``paths``, if they exist, in requests of many."""
+        for first in range(0, len(paths), _BATCH):
+            self._delete_batch([self._at(path)["Key"] for path in paths[first : first + _BATCH]])
+
+    def _delete_batch(self, names: Sequence[str]) -> None:
+        answer = self._client.delete_objects(
+            Bucket=self.bucket, Delete={"Objects": [{"Key": name} for name in names], "Quiet": True}
+        )
+        for failed in answer.get("Errors", [])[:1]:
+            raise ClientError({"Error": failed}, "DeleteObjects")
 
     def now(self) -> float:
         """Return the server's time in seconds since 1970."""

@@ -118,13 +118,11 @@ class Store:
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
+        return self._ask("read", path, lambda files: _if_present(files.read, path))
 
-        def read(files: Files) -> bytes | None:
-            with contextlib.suppress(FileNotFoundError):
-                return files.read(path)
-            return None
-
-        return self._ask("read", path, read)
+    def find_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """Return the bytes at ``path`` and their tag, for `swap`; None if there is no such file."""
+        return self._ask("read", path, lambda files: _if_present(files.read_tagged, path))
 
     def get_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes at ``path`` and their tag, for `swap`; McvrpError if there is no such file."""
@@ -203,6 +201,12 @@ class Store:
         """Remove the file or the whole folder at ``path``, if it exists."""
         self._ask("delete", path, lambda files: files.delete(path))
 
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Remove the files at ``paths``, if they exist: in an object store one request per 1,000."""
+        for path in paths:
+            _require_sound(path)
+        self._ask("delete", paths[0] if paths else "", lambda files: files.delete_files(paths))
+
     def put_json(self, path: str, value: object) -> None:
         """Write ``value`` as an indented JSON document."""
         self.put(path, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
@@ -248,6 +252,12 @@ class Store:
             return files.root, infos
 
         return self._ask("list", folder, listed)
+
+
+def _if_present(read: Callable[[str], T], path: str) -> T | None:
+    with contextlib.suppress(FileNotFoundError):
+        return read(path)
+    return None
 
 
 def _require_sound(path: str) -> None:

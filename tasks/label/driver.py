@@ -19,11 +19,11 @@ import ray
 
 from mcvrp.model.errors import reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import LabelFile
+from mcvrp.storage.labels.label_files import CorruptFile, LabelFile
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
-from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey, unit_seconds
+from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit, merge_shard
@@ -33,7 +33,9 @@ from mcvrp.tasks.support.ray_window import WAIT_SECONDS, WINDOW
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_SECONDS = 5.0  # between two checks for hanging units; anything longer was a pause of this process
+_LOOK_SECONDS = 1.0  # between two checks for hanging units
+_PAUSE_SECONDS = 5.0  # between two of them; anything longer was a pause of this process
+_RESULTS_PER_WAIT = 1 / 64  # of the units in flight: a wait for many costs as much as for one
 _COUNT_SECONDS = 10.0  # between two counts of the cluster's cores
 _LOSSES = 5  # lost workers per unit, before it is left to the next run
 _TRIES = 50  # per unit, if the store answers the others but not this one
@@ -48,7 +50,8 @@ class _Task:
     unit: Unit | None = None
     losses: int = 0
     tries: int = 0
-    sent: float = 0.0
+    heard: float = 0.0  # when the last result came, or it was sent
+    started: bool = False
     counted: int = 0  # labels of the unit while it is in flight, stored or not
 
     @property
@@ -67,7 +70,7 @@ class Driver:
 
     ``labelled`` labels were made in ``solving`` solver seconds. ``retried`` units were repeated, ``failures``
     of them because their worker was lost. ``lost`` are the units and merges that the last run gave up, with
-    the reason, and ``unmerged`` the files of the shards whose merge was given up: one may be corrupt.
+    the reason, and ``unmerged`` the files of their shards: one may be corrupt.
     """
 
     dataset: LabelDataset
@@ -79,7 +82,8 @@ class Driver:
     failures: int = 0
     lost: list[str] = field(default_factory=list)
     unmerged: set[str] = field(default_factory=set)
-    _left: float = 0.0  # seconds of one core: units that have not come back
+    _left: float = 0.0  # seconds of one core: labels that have not been counted
+    _running: int = 0  # labels counted of the units in flight
     _counted: float = 0.0
     _looked: float = math.inf
     _cores: CoreCount = field(default_factory=CoreCount)
@@ -103,7 +107,8 @@ class Driver:
         # Ray does not retry: a lost worker is this driver's evidence that an instance kills its solver.
         city = ray.put(self.dataset.source.city)
         send = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_within)
-        self._left, progress.saved = self._seconds(missing), progress.done
+        self._left, self._running, progress.saved = self._seconds(missing), 0, progress.done
+        self._looked, before = time.monotonic(), progress.done - self.labelled
         self._show(progress)
         progress.begin()
         try:
@@ -112,18 +117,15 @@ class Driver:
                 require_cluster()
                 self._count_workers()
                 while len(self._in_flight) < WINDOW * self.workers and (task := self._next(tasks)):
-                    task.sent, task.counted = time.monotonic(), 0
+                    task.heard, task.started = time.monotonic(), False
                     self._in_flight[send.remote(*self._call(task, city))] = task
                 if not self._in_flight:
                     return
-                done, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=WAIT_SECONDS)
-                for stream in done:
-                    made = self._handle_result(self._in_flight[stream], next(stream))
-                    if made is not None:
-                        del self._in_flight[stream]
-                        progress.saved += made
+                self._collect()
+                progress.saved = before + self.labelled
                 self._show(progress)
-                self._cancel_hanging()
+                if time.monotonic() - self._looked > _LOOK_SECONDS:
+                    self._cancel_hanging()
                 if not self.labelled and self._empty_units >= WINDOW * self.workers:
                     return  # nothing succeeds: a missing library, not a hard instance
         except ClusterLost:
@@ -142,9 +144,9 @@ class Driver:
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         spec = self.dataset.spec
-        seconds = unit_seconds(self._seconds(missing), self.workers)
+        share = self._seconds(missing) / self.workers
         for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
-            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), seconds):
+            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), share):
                 yield _Task(jobs, unit)
 
     def _next(self, tasks: Iterator[_Task]) -> _Task | None:
@@ -167,12 +169,27 @@ class Driver:
 
     def _show(self, progress: Progress) -> None:
         """Report the labels that are stored, and those of units in flight."""
-        running = [(task.counted, task.unit) for task in self._in_flight.values() if task.unit]
-        progress.left = self._left - sum(count * unit.seconds / unit.rows for count, unit in running)
-        progress.update((progress.saved or 0) + sum(count for count, _ in running), self._note())
+        progress.left = self._left
+        progress.update((progress.saved or 0) + self._running, self._note())
 
-    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> int | None:
-        """Handle a result of ``task``; return the number of labels it made, None if it is still running."""
+    def _count(self, task: _Task, labels: int) -> None:
+        """Note that the unit of ``task`` has made so many labels so far."""
+        if task.unit:
+            self._left -= (labels - task.counted) * task.unit.seconds / task.unit.rows
+            self._running += labels - task.counted
+        task.counted = labels
+
+    def _collect(self) -> None:
+        """Wait for some results and handle them."""
+        results = max(1, int(len(self._in_flight) * _RESULTS_PER_WAIT))
+        done, _ = ray.wait(list(self._in_flight), num_returns=results, timeout=WAIT_SECONDS)
+        for stream in done:
+            if self._handle_result(self._in_flight[stream], next(stream)):
+                del self._in_flight[stream]
+
+    def _handle_result(self, task: _Task, reference: ray.ObjectRef) -> bool:
+        """Handle a result of ``task``; return whether it has ended."""
+        task.heard, task.started = time.monotonic(), True
         try:
             receipt: UnitReceipt | int | None = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
@@ -181,20 +198,21 @@ class Driver:
                 self._once_more(task, f"{error.cause}")
             elif isinstance(error.cause, StoreError):
                 raise error.cause from None
-            elif not task.unit:  # its source files are at fault: a merge that is repeated fails again
+            elif not task.unit or isinstance(error.cause, CorruptFile):  # repeated, it would fail again
                 self._give_up(task, f"{error.cause}")
             else:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
-            return 0
+            return True
         except ray.exceptions.RayError as error:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
-            return 0
+            return True
         self._retry.answered()
         if isinstance(receipt, int):
-            task.counted = receipt
-            return None
+            self._count(task, receipt)
+            return False
         if not task.unit or not receipt:
-            return 0
+            return True
+        self._count(task, 0)
         self._left -= task.unit.seconds
         self.dataset.quarantine.note(task.unit, receipt.failures)
         self._empty_units += not (receipt.rows or task.unit.isolated)
@@ -202,13 +220,13 @@ class Driver:
         self.solving += receipt.solving
         if receipt.chunk:
             self._end_unit(task.jobs[0], receipt.chunk)
-        return receipt.rows
+        return True
 
     def _end_unit(self, job: ShardJob, chunk: LabelFile | None) -> None:
         """Count a unit of ``job`` as finished; the last one queues the merge, if all have staged a chunk."""
         job.units -= 1
         if chunk:
-            job.sources.append(chunk)
+            job.sources = [source for source in job.sources if source.path != chunk.path] + [chunk]
         else:
             job.failed = True
         if not job.units and not job.failed:
@@ -217,7 +235,8 @@ class Driver:
     def _once_more(self, task: _Task, reason: str, *, lost: bool = False) -> None:
         """Queue ``task`` again, isolated if its worker was ``lost``; give it up after too many tries."""
         task.tries += 1
-        task.losses += lost
+        task.losses = (0 if task.counted else task.losses) + lost  # what it has labelled is not lost
+        self._count(task, 0)
         self.failures += lost
         if task.losses < _LOSSES and task.tries < _TRIES:
             self.retried += 1
@@ -232,8 +251,9 @@ class Driver:
     def _give_up(self, task: _Task, reason: str) -> None:
         self.lost.append(f"{task}: {reason}")
         logger.warning("%s: %s; given up", task, reason)
+        self._count(task, 0)
+        self.unmerged.update(source.path for source in task.jobs[0].sources)
         if not task.unit:
-            self.unmerged.update(source.path for source in task.jobs[0].sources)
             return
         self._empty_units += 1
         if not task.unit.shard_rows:
@@ -241,13 +261,13 @@ class Driver:
 
     def _cancel_hanging(self) -> None:
         """Cancel units whose worker hangs beyond the alarm of `_within`, such as in a stopped process."""
-        # Twice the longest limit: a unit may have been queued behind another for as long as that one's limit.
-        longest = 2 * max((task.limit for task in self._in_flight.values()), default=0.0)
-        now = time.monotonic()
+        running, now = any(task.started for task in self._in_flight.values()), time.monotonic()
         paused, self._looked = max(0.0, now - self._looked - _PAUSE_SECONDS), now
         for reference, task in self._in_flight.items():
-            task.sent += paused  # while this process waited for the store, no result was handled
-            if now - task.sent > longest:
+            task.heard += paused  # while this process waited for the store, no result was handled
+            if running and not task.started:
+                task.heard = now  # it is queued behind others
+            elif now - task.heard > 2 * (task.limit if task.started else _MERGE_LIMIT):
                 ray.cancel(reference, force=True)
 
     def _note(self) -> str:
@@ -260,14 +280,17 @@ class Driver:
 
 
 def _within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-    """Yield what ``work(*arguments)`` yields or returns; after ``seconds`` the kernel ends this process."""
+    """Yield 0, then what ``work(*arguments)`` yields or returns; the kernel ends it ``seconds`` after one."""
+    yield 0  # it has started: from now on the driver expects a result within ``seconds``
     # The default action instead of a Python handler, which would wait for a solver to return from C++.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         result = work(*arguments)
         if isinstance(result, Iterator):
-            yield from result
+            for answer in result:
+                yield answer
+                signal.setitimer(signal.ITIMER_REAL, seconds)
         else:
             yield result
     finally:

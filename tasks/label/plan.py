@@ -6,6 +6,7 @@ Everything is processed by size and shard: nothing here holds a list of all of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,9 +20,11 @@ from mcvrp.tasks.label.quarantine import Quarantine
 from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance
 from mcvrp.tasks.label.work import Unit
 
-_LONGEST_UNIT = 60.0  # seconds: the cost of a lost worker
+CHUNKS_PER_SHARD = 64  # each a file that is read and deleted; more only if workers would otherwise be idle
+_LONGEST_UNIT = 60.0  # seconds: beyond, units grow only for fewer chunks per shard
 _SHORTEST_UNIT = 1.0  # seconds: shorter units spend more than a few per cent on their start
 _UNITS_PER_WORKER = 16  # if there is little work, so that all workers finish at about the same time
+_FEWEST_PER_WORKER = 2  # units, however few chunks these make per shard
 _SUSPECTS_PER_UNIT = 16  # instances that may each take their time limit
 
 
@@ -116,19 +119,14 @@ def survey(dataset: LabelDataset, n: int) -> Iterator[ShardJob]:
     store, spec, quarantined = dataset.store, dataset.spec, dataset.quarantine.rows(n)
     staged = store.files(layout.staged_dir(spec.dataset, n))
     staged = [file for file in staged if layout.staged_rows(file.path)]
-    chunks = _own(dataset, dataset.labels.label_files(n, staged, skip_corrupt=True))
-    waiting = sorted(chunks, key=lambda chunk: chunk.footer.row_start, reverse=True)
+    chunks: dict[int, list[LabelFile]] = {}  # by shard: no chunk has rows of two
+    for chunk in _own(dataset, dataset.labels.label_files(n, staged, skip_corrupt=True)):
+        chunks.setdefault(chunk.footer.row_start // spec.shard_rows, []).append(chunk)
     shards = _own(dataset, dataset.labels.shards(n, skip_corrupt=True))
     shard = next(shards, None)
-    near: list[LabelFile] = []  # staged chunks with rows of the current shard
     for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
         stop = min(spec.count, start + spec.shard_rows)
-        # Chunks and shards are both in row order, so one pass over each finds the overlaps. A chunk of an
-        # earlier run may overlap several shards: it stays near until the last of them.
-        while waiting and waiting[-1].footer.row_start < stop:
-            near.append(waiting.pop())
-        near = [chunk for chunk in near if chunk.footer.row_stop > start]
-        sources = list(near)
+        sources = [chunk for chunk in chunks.get(k, []) if chunk.footer.row_start < stop]
         if shard and layout.shard_number(shard.path) == k:
             _check_rows(store, shard, start, start + spec.shard_rows)
             existing, shard = shard, next(shards, None)
@@ -184,38 +182,37 @@ def sweep(dataset: LabelDataset) -> None:
     staged = (layout.size_of(name) for name in store.folders(layout.staging_dir(spec.dataset)))
     for n in sorted(n for n in staged if n is not None and n in spec.sizes):
         needed = {source.path for job in survey(dataset, n) for source in job.sources}
-        kept = 0
-        for path in store.list(layout.staged_dir(spec.dataset, n)):
-            rows = layout.staged_rows(path)
-            # Rows beyond the count of this run belong to a larger one, which may still merge them.
-            if rows and rows[1] <= spec.count and path not in needed:
-                store.delete(path)
-            else:
-                kept += 1
-        if not kept:
-            store.delete(layout.staged_dir(spec.dataset, n))
+        paths = store.list(layout.staged_dir(spec.dataset, n))
+        # Rows beyond the count of this run belong to a larger one, which may still merge them.
+        ours = [path for path in paths if (rows := layout.staged_rows(path)) and rows[1] <= spec.count]
+        store.delete_files([path for path in ours if path not in needed])
     if not store.list(layout.staging_dir(spec.dataset)):
         store.delete(layout.staging_dir(spec.dataset))
 
 
-def unit_seconds(total: float, workers: int) -> float:
-    """Return the target duration of a unit if ``total`` seconds of work are to be done."""
-    return min(max(total / (workers * _UNITS_PER_WORKER), _SHORTEST_UNIT), _LONGEST_UNIT)
+def unit_rows(shard_rows: int, estimate: float, share: float) -> int:
+    """Return the rows of a unit of a shard with ``shard_rows`` rows of about ``estimate`` seconds each.
+
+    ``share`` is the work in seconds per worker.
+    """
+    seconds = min(max(share / _UNITS_PER_WORKER, _SHORTEST_UNIT), _LONGEST_UNIT)
+    few_chunks = min(math.ceil(shard_rows / CHUNKS_PER_SHARD), int(share / _FEWEST_PER_WORKER / estimate))
+    return max(1, round(seconds / estimate), few_chunks)
 
 
 def cut_into_units(
-    spec: LabelSpec, jobs: Iterable[ShardJob], seconds: float
+    spec: LabelSpec, jobs: Iterable[ShardJob], share: float
 ) -> Iterator[tuple[list[ShardJob], Unit | None]]:
-    """Yield units of about ``seconds`` with the shards that each is for, and count the units per shard.
+    """Yield units of `unit_rows` with the shards that each is for, and count the units per shard.
 
     A unit is either one or several whole shards, which its worker publishes, or a range of missing rows of
-    one shard, which is staged; None if all rows of the shard are staged. Suspects are in units of their
-    own, to be solved isolated.
+    one shard, which is staged, in the chunk that an earlier run has begun if there is one; None if all rows
+    of the shard are staged. Suspects are in units of their own, to be solved isolated.
     """
     whole: list[ShardJob] = []
     for job in jobs:
         estimate = seconds_per_instance(spec, job.n)
-        rows = max(1, round(seconds / estimate))
+        rows = unit_rows(job.stop - job.start, estimate, share)
         if whole and not (
             job.fresh
             and (job.n, job.start) == (whole[-1].n, whole[-1].stop)
@@ -229,8 +226,8 @@ def cut_into_units(
         if not job.gaps:
             yield [job], None
         units = [
-            Unit(job.n, a, b, isolated=isolated, seconds=(b - a) * estimate)
-            for a, b, isolated in _runs(job, rows)
+            Unit(job.n, a, b, chunk=chunk, isolated=isolated, seconds=(b - a) * estimate)
+            for chunk, a, b, isolated in _runs(job, rows)
         ]
         # Set before the first unit is sent: the shard is merged once as many have come back.
         job.units = len(units)
@@ -245,13 +242,22 @@ def _whole_shards(spec: LabelSpec, jobs: list[ShardJob]) -> tuple[list[ShardJob]
     return jobs, Unit(n, start, stop, shard_rows=spec.shard_rows, seconds=seconds)
 
 
-def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the gaps of ``job`` in ranges of at most ``rows``, each with whether its rows are suspects."""
-    for start, stop in job.gaps:
-        first = start
-        for row in range(start + 1, stop + 1):
+def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int | None, int, int, bool]]:
+    """Yield the gaps of ``job`` in ranges of at most ``rows``, or up to the end of a chunk that has begun.
+
+    Each has the first row of that chunk, if there is one, and whether its rows are suspects.
+    """
+    staged = [(layout.staged_rows(source.path), source.footer.row_stop) for source in job.sources]
+    begun = {stop: named for named, stop in staged if named and stop < named[1]}
+    for first, stop in job.gaps:
+        while first < stop:
             isolated = first in job.suspects
-            limit = min(rows, _SUSPECTS_PER_UNIT) if isolated else rows
-            if row == stop or (row in job.suspects) != isolated or row - first == limit:
-                yield first, row, isolated
-                first = row
+            chunk, end = begun.get(first, (None, first + rows))
+            if isolated:
+                chunk, end = None, first + min(rows, _SUSPECTS_PER_UNIT)
+            row = min(end, stop)
+            if job.suspects:
+                others = (i for i in range(first + 1, row) if (i in job.suspects) != isolated)
+                row = next(others, row)
+            yield chunk if row == end else None, first, row, isolated
+            first = row

@@ -142,7 +142,8 @@ def misplaced(path: str, footer: Footer, source: Source) -> Iterator[str]:
         yield f"made from spec {footer.spec_hash}, the dataset from {recipe.spec_hash}"
     k, rows = layout.shard_number(path), spec.shard_rows
     if in_staging(path, spec.dataset):
-        if path != layout.staged_chunk(spec.dataset, footer.n, footer.row_start, footer.row_stop):
+        stop = max(footer.row_stop, (layout.staged_rows(path) or (0, 0))[1])  # the chunk may not be whole yet
+        if path != layout.staged_chunk(spec.dataset, footer.n, footer.row_start, stop):
             yield f"not the path of rows {footer.row_start} to {footer.row_stop} of n={footer.n}"
     elif k is None or path != layout.label_shard(spec.dataset, footer.n, k):
         yield f"not the path of a shard of n={footer.n}"

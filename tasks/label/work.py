@@ -8,6 +8,7 @@ from typing import Literal
 
 from mcvrp.model.instances import InstanceStream, Rules, Split
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Label
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
@@ -17,6 +18,7 @@ ATTEMPTS = 3  # runs of the solver before an instance is quarantined
 LONGEST_INSTANCE = 60.0  # seconds: minimum time limit of an instance, on a machine that is busy
 UNIT_GRACE = 300.0  # seconds: added to the limit of a unit, for the store
 _SLOWEST = 20.0  # time limit as a multiple of the estimate
+_COUNTS = 50  # signs of life per unit, as thousands of workers have one driver
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class Unit:
     """Rows ``start`` to ``stop`` (excluded) of size ``n``, for one worker.
 
     ``shard_rows`` is the number of labels per shard if the rows are whole shards, which the worker publishes;
-    None if they are part of one shard, and are staged. An ``isolated`` unit is solved in a separate process,
-    so that a crash or a hang costs one instance only. ``seconds`` is the estimated duration, ``seeds`` are
+    None if they are part of one shard, and are staged: appended to the chunk that begins at row ``chunk``, by
+    default ``start``, and ends with them. An ``isolated`` unit is solved in a separate process, so that a
+    crash or a hang costs one instance only. ``seconds`` is the estimated duration, ``seeds`` are
     the first seeds of the solver, by i, of instances that earlier runs have not solved.
     """
 
@@ -61,6 +64,7 @@ class Unit:
     start: int
     stop: int
     shard_rows: int | None = None
+    chunk: int | None = None
     isolated: bool = False
     seconds: float = 0.0
     seeds: Mapping[int, int] = field(default_factory=dict)
@@ -76,16 +80,23 @@ class Unit:
 
     @property
     def limit(self) -> float:
-        """Time limit of the unit in seconds: after it, its worker is killed."""
-        # An isolated unit enforces the limit of each instance itself; this one is for its supervisor.
-        if self.isolated:
-            return UNIT_GRACE + ATTEMPTS * self.rows * self.instance_seconds
-        return UNIT_GRACE + _SLOWEST * self.seconds
+        """Time limit between two signs of life in seconds: after it, the worker is killed."""
+        return UNIT_GRACE + ATTEMPTS * self.instance_seconds
 
-    def shards(self, shard_rows: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the number, first row and last row (excluded) of each shard."""
-        for start in range(self.start, self.stop, shard_rows):
-            yield start // shard_rows, start, min(start + shard_rows, self.stop)
+    @property
+    def count_seconds(self) -> float:
+        """Seconds between two signs of life."""
+        return min(max(2.0, self.seconds / _COUNTS), 60.0)
+
+    def files(self, dataset: str) -> Iterator[tuple[str, int, int, int]]:
+        """Yield the path of each file, its first row, and the rows to be labelled, start and stop."""
+        if self.shard_rows is None:
+            first = self.start if self.chunk is None else self.chunk
+            yield layout.staged_chunk(dataset, self.n, first, self.stop), first, self.start, self.stop
+            return
+        for start in range(self.start, self.stop, self.shard_rows):
+            path = layout.label_shard(dataset, self.n, start // self.shard_rows)
+            yield path, start, start, min(start + self.shard_rows, self.stop)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,71 +15,64 @@ import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import (
+    READERS,
     LabelFile,
     label_file,
     parse_footer,
     parse_table,
     read_footer,
-    read_table,
-    write_table,
 )
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
-from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
+from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
 
-_COUNT_SECONDS = 2.0  # between two counts of a unit
+PUBLISH_SECONDS = 240.0  # between two writes of a growing chunk: with an instance, what a kill may cost
 
 
 def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[int | UnitReceipt]:
-    """Label the rows of ``unit`` and publish them as shards, or stage them as one file.
+    """Label the rows of ``unit`` and publish them as shards, or in a staged chunk that grows meanwhile.
 
     Yields how many labels there are so far, stored or not, now and then, and at the end the receipt. Raises
     McvrpError if the store refuses them, or a label is wrong.
     """
-    made, seconds, chunk, counted = 0, 0.0, None, time.monotonic()
+    made, seconds, counted = 0, 0.0, time.monotonic()
     failures: list[Failure] = []
-    parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
+    chunk: LabelFile | None = None
     with solving(city, recipe, unit) as solve:
-        for k, start, stop in parts:
-            shard = None if k is None else layout.label_shard(recipe.dataset, unit.n, k)
-            # The unit of a lost worker is repeated: shards that the worker has published are complete.
-            if shard and (published := _published(store, shard, stop)):
-                made += published
-                continue
-            labels: list[Label] = []
-            failed: list[Failure] = []
-            for outcome in map(solve, range(start, stop)):
+        for path, first, start, stop in unit.files(recipe.dataset):
+            # The unit of a lost worker is repeated: labels that the worker has published are kept.
+            rows, published = _unlabelled(store, path, start, stop), time.monotonic()
+            waiting: list[Outcome] = []
+            made += stop - start - len(rows)
+            for row in rows:
+                waiting.append(outcome := solve(row))
                 if isinstance(outcome, Label):
-                    labels.append(outcome)
+                    made, seconds = made + 1, seconds + outcome.runtime
                 else:
-                    failed.append(outcome)
-                if time.monotonic() - counted > _COUNT_SECONDS:
-                    counted = time.monotonic()
-                    yield made + len(labels)
-            table, absent = label_table(labels), tuple(failure.i for failure in failed)
-            if shard:
-                pieces = [LabelPiece(table, absent)]
-                publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, pieces)
-            else:
-                # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
-                path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
-                chunk = write_table(store, path, city, recipe.spec_hash, unit.n, table, absent)
-            made += len(labels)
-            failures += failed
-            seconds += sum(label.runtime for label in labels)
-    yield UnitReceipt(made, tuple(failures), seconds, chunk)
+                    failures.append(outcome)
+                now = time.monotonic()
+                if row == rows[-1] or (not unit.shard_rows and now - published > PUBLISH_SECONDS):
+                    absent = tuple(failure.i for failure in waiting if isinstance(failure, Failure))
+                    labels = label_table([label for label in waiting if isinstance(label, Label)])
+                    pieces = [LabelPiece(labels, absent)]
+                    chunk = publish(store, city, recipe.spec_hash, path, unit.n, first, row + 1, pieces)
+                    waiting, published = [], now
+                if now - counted > unit.count_seconds:
+                    counted = now
+                    yield made
+            if not rows:
+                chunk = LabelFile(path, read_footer(store, path))
+    yield UnitReceipt(made, tuple(failures), seconds, None if unit.shard_rows else chunk)
 
 
-def _published(store: Store, shard: str, stop: int) -> int:
-    """Return the number of rows of the shard if it is complete up to row ``stop``, otherwise 0."""
-    if not store.exists(shard):
-        return 0
-    footer = read_footer(store, shard)
-    # With absent rows it is not complete: this unit may solve them.
-    return footer.rows if footer.row_stop >= stop and not footer.absent else 0
+def _unlabelled(store: Store, path: str, start: int, stop: int) -> Sequence[int]:
+    """Return the rows from ``start`` to ``stop`` (excluded) of which the file at ``path`` has no label."""
+    if (data := store.find(path)) is None:
+        return range(start, stop)
+    labelled = set(parse_table(data, store.url(path))["index"].to_pylist())
+    return [row for row in range(start, stop) if row not in labelled]
 
 
 @dataclass(frozen=True)
@@ -104,14 +98,21 @@ def merge_shard(
     The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
     once the shard is published. Raises McvrpError if rows are missing.
     """
-    # Sources that are gone were merged by an earlier try whose answer was lost: their rows are in the shard.
-    staged = [source for source in sources if source.path != path and store.exists(source.path)]
+
+    def read(source: LabelFile) -> LabelPiece | None:
+        if (data := store.find(source.path)) is None:
+            return None
+        where = store.url(source.path)
+        return LabelPiece(parse_table(data, where), parse_footer(data, where).absent)
+
+    staged = [source for source in sources if source.path != path]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
-    pieces = [LabelPiece(read_table(store, source.path), source.footer.absent) for source in staged]
+    with ThreadPoolExecutor(READERS) as readers:
+        # Sources that are gone were merged by an earlier try whose answer was lost: the shard has their rows.
+        pieces = [piece for piece in readers.map(read, staged) if piece]
     publish(store, city, spec_hash, path, n, start, stop, pieces)
     # After the shard: a kill in between leaves files that `sweep` removes, and no row is ever in neither.
-    for source in staged:
-        store.delete(source.path)
+    store.delete_files([source.path for source in staged])
 
 
 def publish(
@@ -123,29 +124,29 @@ def publish(
     start: int,
     stop: int,
     pieces: Sequence[LabelPiece],
-) -> None:
-    """Write a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``.
+) -> LabelFile:
+    """Write a file with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``, and return it.
 
-    Of several labels of a row the first counts, and the one in the existing shard before all others. No
+    Of several labels of a row the first counts, and the one in the existing file before all others. No
     existing label is lost, whatever other writers do at the same time. Raises McvrpError if rows are neither
     in a piece nor known to have no label.
     """
     while True:
-        existing, tag = None, ""  # of each try: the shard may be moved away in between
-        if store.exists(path):
-            data, tag = store.get_tagged(path)
+        existing, tag = None, ""  # of each try: the file may be moved away in between
+        if found := store.find_tagged(path):
+            data, tag = found
             footer = parse_footer(data, store.url(path))
             existing = LabelPiece(parse_table(data, store.url(path)), footer.absent)
             stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
         table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
         if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
-            return
-        new, _ = label_file(city, spec_hash, n, table, absent)
+            return LabelFile(path, footer)
+        new, footer = label_file(city, spec_hash, n, table, absent)
         # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
         # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
         # changed, and it is merged again.
         if store.swap(path, new, tag) if existing else store.put_new(path, new):
-            return
+            return LabelFile(path, footer)
 
 
 def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:

@@ -142,6 +142,7 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
     for use in (
         store.get,
         store.get_tagged,
+        store.find_tagged,
         store.open_input,
         store.exists,
         store.size,
@@ -149,6 +150,7 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
         store.list,
         store.files,
         store.delete,
+        lambda p: store.delete_files(["a", p]),
         lambda p: store.put(p, b""),
         lambda p: store.put_new(p, b""),
         lambda p: store.swap(p, b"", "tag"),

@@ -18,7 +18,8 @@ from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import everything
 
-_REQUESTS = {"read", "read_tagged", "write", "write_new", "swap", "move", "delete", "now", "open", "probe"}
+_READS = {"read", "read_tagged", "now", "open", "probe"}
+_REQUESTS = {*_READS, "write", "write_new", "swap", "move", "delete", "delete_files"}
 
 
 @dataclass

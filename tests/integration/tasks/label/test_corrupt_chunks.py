@@ -14,7 +14,7 @@ from ray.exceptions import WorkerCrashedError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import read_table
+from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store
@@ -110,6 +110,16 @@ def test_a_shard_that_grows_and_is_corrupt_is_made_again(store: Store, undisturb
     check(store, undisturbed, [FIRST])
 
 
+def test_a_chunk_that_has_begun_and_is_corrupt_is_made_again(store: Store, undisturbed: Rows) -> None:
+    """A worker that would append to it cannot read it: it is taken out, and its rows are labelled again."""
+    path = stage(store, 0, 6)
+    begun, spec_hash = read_table(store, path).slice(0, 3), label_spec().recipe(CITY).spec_hash
+    write_table(store, path, CITY, spec_hash, 20, begun)
+    store.put(path, flipped(store.get(path)))
+    label_missing(store, CITY, label_spec())
+    check(store, undisturbed, [path])
+
+
 def test_verify_sees_what_is_staged(store: Store, undisturbed: Rows) -> None:
     """A chunk that is right has no fault, one that is not is named, and the next run makes its rows again."""
     label_missing(store, CITY, label_spec())
@@ -118,7 +128,10 @@ def test_verify_sees_what_is_staged(store: Store, undisturbed: Rows) -> None:
     stage(store, 0, 1)
     report = verify_dataset(store, "d")
     assert (report.faults, report.missing, report.rows) == ((), ((20, 0, 6),), len(undisturbed) - 6)
-    path = stage(store, 1, 5, flipped)
+    path, spec_hash = stage(store, 1, 5), label_spec().recipe(CITY).spec_hash
+    write_table(store, path, CITY, spec_hash, 20, read_table(store, path).slice(0, 2))
+    assert verify_dataset(store, "d").faults == ()  # it has only begun
+    assert stage(store, 1, 5, flipped) == path
     elsewhere = layout.staged_chunk("d", 20, 7, 8)
     store.put(elsewhere, store.get(layout.staged_chunk("d", 20, 0, 1)))
     report = verify_dataset(store, "d")

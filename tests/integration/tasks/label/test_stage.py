@@ -21,7 +21,7 @@ from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import LabelFile, read_table, write_labels, write_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import driver
+from mcvrp.tasks.label import plan
 from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import LabelSpec, label_missing, labels_missing
 from mcvrp.tasks.label.work import Unit
@@ -81,7 +81,7 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
 def test_progress_counts_labels_inside_units(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    monkeypatch.setattr(driver, "unit_seconds", lambda work, workers: 60.0)
+    monkeypatch.setattr(plan, "_SHORTEST_UNIT", 60.0)
     for before, count in ((0, 30), (30, 60)):
         reports: list[ProgressReport] = []
         wanted = spec(smallest=20, largest=20, count=count, shard_rows=60, iterations=700, dataset="counted")
@@ -133,6 +133,18 @@ def test_staged_rows_are_used(store: Store) -> None:
     assert store.list(layout.staging_dir("d")) == []
     label_missing(store, CITY, spec(dataset="fresh", largest=20, count=6))
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
+
+
+def test_a_chunk_that_has_begun_is_continued(store: Store) -> None:
+    """Its rows are kept, and the file of a killed worker is no more than a start: nothing is left of it."""
+    wanted = spec(largest=20, count=6)
+    path = stage(store, wanted, 20, 0, 6).path
+    begun = read_table(store, path).slice(0, 4)
+    store.delete(path)
+    write_table(store, path, CITY, wanted.recipe(CITY).spec_hash, 20, begun)
+    assert label_missing(store, CITY, wanted).new == 2
+    assert read_table(store, layout.label_shard("d", 20, 0)).slice(0, 4).equals(begun)
+    assert store.list(layout.staging_dir("d")) == []
 
 
 def test_rows_staged_for_later_are_kept(store: Store) -> None:

@@ -178,7 +178,7 @@ def test_a_lost_lease_is_not_confirmed(store: Store, copied: bool, successor: by
 def test_a_silent_store_confirms_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with holding(store, PATH, WHAT) as lease:
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "get_tagged", Mock(side_effect=StoreUnavailable("no answer")))
+            patch.setattr(Store, "find_tagged", Mock(side_effect=StoreUnavailable("no answer")))
             with pytest.raises(StoreUnavailable):
                 lease.confirm()
         lease.confirm()

@@ -122,6 +122,7 @@ WRITES: list[Callable[[Store, str], object]] = [
     lambda store, path: store.put(path, b"mine"),
     lambda store, path: store.put_new(path + "-new", b"mine"),
     lambda store, path: store.delete(path),
+    lambda store, path: store.delete_files([path]),
     lambda store, path: store.move(path, "elsewhere"),
     lambda store, path: store.move("ours", path),
     lambda store, path: store.files("cities"),

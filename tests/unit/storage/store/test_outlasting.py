@@ -22,6 +22,7 @@ from tests.support.silent_store import Outage
 METHODS: dict[str, Callable[[Store], object]] = {
     "get": lambda store: store.get("a"),
     "find": lambda store: store.find("a"),
+    "find_tagged": lambda store: store.find_tagged("a"),
     "get_tagged": lambda store: store.get_tagged("a"),
     "get_json": lambda store: store.get_json("a"),
     "exists": lambda store: store.exists("a"),
@@ -38,6 +39,7 @@ METHODS: dict[str, Callable[[Store], object]] = {
     "move": lambda store: store.move("a", "d/b"),
     "move over another": lambda store: store.move("a", "c/file"),
     "delete": lambda store: store.delete("a"),
+    "delete files": lambda store: store.delete_files(["a", "none", "c/file"]),
     "delete a folder": lambda store: store.delete("c"),
     "read a stream": lambda store: store.open_input("a").read(),
 }

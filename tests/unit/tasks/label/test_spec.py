@@ -20,7 +20,7 @@ from mcvrp.storage.cities import find_city, save_city
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer, Label
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows, unit_seconds
+from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows
 from mcvrp.tasks.label.solving import attempting, make_solver, solver_seed
 from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance, stored_spec
 from mcvrp.tasks.solvers.budgets import BudgetName, budget_for, tuned_budget
@@ -224,7 +224,7 @@ def test_units_are_the_missing_rows_whatever_their_size(
         suspected = frozenset(row for a, b in gaps for row in range(a, b) if row - start in suspects)
         jobs.append(ShardJob(20, k, start, stop, sources, gaps, suspected))
     total = sum(job.missing for job in jobs) * seconds_per_instance(wanted, 20)
-    cut = list(cut_into_units(wanted, iter(jobs), unit_seconds(total, workers)))
+    cut = list(cut_into_units(wanted, iter(jobs), total / workers))
     units = [(owners, unit) for owners, unit in cut if unit]
     assert [owners for owners, unit in cut if not unit] == [[job] for job in jobs if not job.gaps]
     made = [row for _, unit in units for row in range(unit.start, unit.stop)]
@@ -238,7 +238,8 @@ def test_units_are_the_missing_rows_whatever_their_size(
         assert (rows <= suspects) if unit.isolated else not rows & suspects
         if unit.shard_rows:
             assert all(job.fresh for job in owners)
-            assert [*unit.shards(shard_rows)] == [(job.k, job.start, job.stop) for job in owners]
+            shards = [(layout.label_shard("d", 20, job.k), job.start, job.start, job.stop) for job in owners]
+            assert [*unit.files("d")] == shards
         else:
             assert [job.start <= unit.start < unit.stop <= job.stop for job in owners] == [True]
     for job in jobs:
@@ -248,8 +249,8 @@ def test_units_are_the_missing_rows_whatever_their_size(
 def test_there_is_work_for_every_worker() -> None:
     wanted = spec(iterations=30)
     job = ShardJob(20, 0, 0, 4000, [], [(0, 4000)])
-    seconds = unit_seconds(4000 * seconds_per_instance(wanted, 20), 8)
-    assert len(list(cut_into_units(wanted, [job], seconds))) >= 2 * 8
+    share = 4000 * seconds_per_instance(wanted, 20) / 8
+    assert len(list(cut_into_units(wanted, [job], share))) >= 2 * 8
 
 
 def test_a_solver_worker_imports_nothing_heavy() -> None:

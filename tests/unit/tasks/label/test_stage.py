@@ -13,6 +13,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.driver import Driver, _Task
 from mcvrp.tasks.label.plan import ShardJob
 from mcvrp.tasks.label.stage import label_missing, labels_missing
+from mcvrp.tasks.label.work import Unit
 from tests.support.datasets import CITY, age, count_footers, everything, label_spec, make_dataset
 
 
@@ -40,9 +41,27 @@ def test_while_the_driver_waited_nobody_hung(looked_ago: float, monkeypatch: pyt
     nothing: Any = None
     dataset: Any = SimpleNamespace(store=nothing)
     driver = Driver(dataset, nothing)
-    task = _Task([ShardJob(20, 0, 0, 5, [], [], frozenset())], sent=time.monotonic() - 4_000)
+    task = _Task([ShardJob(20, 0, 0, 5, [], [], frozenset())], heard=time.monotonic() - 4_000)
     reference: Any = object()
     driver._in_flight[reference] = task
     driver._looked = time.monotonic() - looked_ago
     driver._cancel_hanging()
     assert cancelled == ([] if looked_ago else [reference])
+
+
+def test_what_is_queued_behind_others_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit may wait for hours for another to end; the other has to give a sign of life now and then."""
+    cancelled: list[Any] = []
+    monkeypatch.setattr(ray, "cancel", lambda reference, force: cancelled.append(reference))
+    dataset: Any = SimpleNamespace(store=None)
+    running, queued, lease = object(), object(), dataset
+    driver = Driver(dataset, lease)
+    now, unit = time.monotonic(), Unit(20, 0, 400, seconds=2_000.0)
+    started = _Task([], unit, heard=now - 1.9 * unit.limit, started=True)
+    in_flight: Any = {running: started, queued: _Task([], unit, heard=now - 40_000)}
+    driver._in_flight = in_flight
+    driver._cancel_hanging()
+    assert cancelled == []
+    started.heard -= 0.2 * unit.limit
+    driver._cancel_hanging()
+    assert cancelled == [running]
