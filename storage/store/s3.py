@@ -1,8 +1,9 @@
 """Store below a prefix of an S3 bucket, of Amazon or any compatible server.
 
-Writes use boto3, a single request per object, so that an object is whole or absent; pyarrow would publish a
-partial object if a writer fails, and leave folder markers behind. Listings and partial reads of large objects
-use pyarrow. Both read endpoint, region and credentials from the standard environment and profiles.
+Writes use boto3, so that an object is whole or absent: a single request, or a multipart upload of a large
+object, which appears when it is completed. pyarrow would publish a partial object if a writer fails, and
+leave folder markers behind. Listings and partial reads of large objects use pyarrow. Both read endpoint,
+region and credentials from the standard environment and profiles.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import io
+import math
 import os
 import secrets
 import time
@@ -26,10 +29,10 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from pyarrow import fs
 
 from mcvrp.model.errors import without_logins
-from mcvrp.storage.store import contract, credentials, s3_errors as s3_answers
+from mcvrp.storage.store import contract, credentials, parts as in_parts, s3_errors as s3_answers
 from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.parts import Parts
 
-LARGEST = 5 * 2**30  # bytes per PUT request
 _BATCH = 1000  # keys per DELETE request
 
 
@@ -111,33 +114,64 @@ class S3Objects:
         """Open the object at ``path`` for random access; FileNotFoundError if there is none."""
         return self.filesystem.open_input_file(f"{self.root}/{path}")
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of the object at ``path``; FileNotFoundError if there is none."""
-        return self.read_tagged(path)[0]
+    def read(self, path: str, parts: Parts) -> bytes:
+        """Return the bytes of the object at ``path``; FileNotFoundError if there is none.
+
+        A large one is read in ``parts``, in parallel, by calls that are repeated until one succeeds.
+        """
+        data, tag, size = self._get(path, most=in_parts.LARGE)
+        if data is not None:
+            return data
+        if parts.name != tag:
+            parts.name, parts.done = tag, {}
+
+        def fetch(offset: int) -> bytes:
+            span = f"bytes={offset}-{offset + in_parts.PART - 1}"
+            return self._get(path, Range=span, IfMatch=tag)[0] or b""
+
+        parts.transfer(size, fetch)
+        whole = io.BytesIO()  # unlike a join, it does not need the memory twice
+        for offset in sorted(parts.done):
+            whole.write(parts.done.pop(offset))
+        return whole.getvalue()
 
     def read_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes of the object at ``path``, and the tag of this content."""
-        attempts = self._timeouts.attempts
-        while True:
-            with _absence(path):
-                answer = self._client.get_object(**self._at(path))
-            try:
-                return answer["Body"].read(), answer["ETag"].strip('"')
-            except (HTTPClientError, IncompleteReadError):  # botocore does not retry the body
-                attempts -= 1
-                if not attempts:
-                    raise
-            time.sleep(1.0)
+        data, tag, _ = self._get(path)
+        return data or b"", tag
 
-    def write(self, path: str, data: bytes, **more: Any) -> None:
-        """Write ``data`` to ``path``, replacing an existing object; ``more`` arguments of the request."""
-        if len(data) > LARGEST:
-            raise StoreError(
-                f"s3://{self.root}/{path} would have {len(data):,} bytes, the limit of an object store is "
-                f"{LARGEST:,}: use a local folder for this"
+    def write(self, path: str, data: bytes, parts: Parts) -> None:
+        """Write ``data`` to ``path``, replacing an existing object.
+
+        A large one is written in ``parts``, in parallel, by calls that are repeated until one succeeds.
+        """
+        if len(data) <= in_parts.LARGE:
+            return self._put(path, data)
+        at, view = self._at(path), memoryview(data)
+        if not parts.name:
+            parts.mark = secrets.token_hex(8)
+            begun = self._client.create_multipart_upload(**at, Metadata={"put": parts.mark})
+            parts.name = begun["UploadId"]
+
+        def send(offset: int) -> dict[str, Any]:
+            piece, number = bytes(view[offset : offset + in_parts.PART]), offset // in_parts.PART + 1
+            sent = self._client.upload_part(
+                **at, UploadId=parts.name, PartNumber=number, Body=piece, ContentMD5=_md5(piece)
             )
-        digest = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
-        self._client.put_object(**self._at(path), Body=data, ContentMD5=digest, **more)
+            return {"PartNumber": number, "ETag": sent["ETag"]}
+
+        sent = parts.transfer(len(data), send)
+        try:
+            self._client.complete_multipart_upload(**at, UploadId=parts.name, MultipartUpload={"Parts": sent})
+        except ClientError as error:  # the response to an attempt that succeeded may have been lost
+            if s3_answers.code(error) != "nosuchupload" or self._mark(path) != parts.mark:
+                raise
+        return None
+
+    def abandon(self, path: str, parts: Parts) -> None:
+        """Remove the parts of an unfinished write, if the server answers."""
+        with contextlib.suppress(*self.errors):
+            self._client.abort_multipart_upload(**self._at(path), UploadId=parts.name)
 
     def write_new(self, path: str, data: bytes) -> bool:
         """Write ``data`` to ``path`` and return True, or False if an object exists there."""
@@ -184,10 +218,31 @@ class S3Objects:
     def _at(self, path: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": f"{self._prefix}/{path}".lstrip("/")}
 
+    def _get(self, path: str, most: float = math.inf, **more: str) -> tuple[bytes | None, str, int]:
+        """Return bytes, tag and size of an object or a range of it; no bytes if it has more than ``most``."""
+        attempts = self._timeouts.attempts
+        while True:
+            with _absence(path):
+                answer = self._client.get_object(**self._at(path), **more)
+            tag, size = answer["ETag"].strip('"'), int(answer["ContentLength"])
+            try:
+                if size <= most:
+                    return answer["Body"].read(), tag, size
+                answer["Body"].close()
+                return None, tag, size
+            except (HTTPClientError, IncompleteReadError):  # botocore does not retry the body
+                attempts -= 1
+                if not attempts:
+                    raise
+            time.sleep(1.0)
+
+    def _put(self, path: str, data: bytes, **more: Any) -> None:
+        self._client.put_object(**self._at(path), Body=data, ContentMD5=_md5(data), **more)
+
     def _put_if(self, path: str, data: bytes, **condition: str) -> bool:
         mark = secrets.token_hex(8)
         try:
-            self.write(path, data, Metadata={"put": mark}, **condition)
+            self._put(path, data, Metadata={"put": mark}, **condition)
         except ClientError as error:
             word = s3_answers.code(error)
             if not (
@@ -212,6 +267,10 @@ class S3Objects:
         for page in pages:
             if "Contents" in page:
                 yield [entry["Key"] for entry in page["Contents"]]
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
 def _client_config(timeouts: Timeouts) -> Config:

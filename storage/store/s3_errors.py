@@ -45,6 +45,7 @@ _HINTS = {
     "invalidbucketname": "check the bucket's name",
     "quotaexceeded": "free space there, or request a larger quota",
     "entitytoolarge": "use a local folder for this",
+    "preconditionfailed": "run the same command again",
     "permanentredirect": _REGION,
     "authorizationheadermalformed": _REGION,
     "illegallocationconstraintexception": _REGION,
@@ -55,6 +56,7 @@ _MESSAGES = {
     "accessdenied": "permission denied",
     "403": "permission denied",
     "nosuchbucket": "there is no bucket {bucket}",
+    "preconditionfailed": "it was replaced while it was read",
 }
 RACED = {"conditionalrequestconflict", "concurrentmodification"}
 # In the error codes of a server that gets too many requests, Amazon's or another.

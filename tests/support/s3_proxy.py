@@ -38,7 +38,8 @@ class Conditions:
     reads: float = math.inf
 
 
-AMAZON = Conditions(latency=0.03, writes=3500, reads=5500)  # rates as documented for S3
+# With the rates that Amazon documents for S3.
+DISTANT = Conditions(latency=0.1, refused=0.02, cut=0.005, writes=3500, reads=5500)
 
 
 def kind_of(method: str, path: str) -> str:
