@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,23 +15,21 @@ _CONNECTIONS = 8
 
 @dataclass
 class Parts:
-    """Parts transferred so far: the content that they belong to, and what is kept of each by its offset."""
+    """Parts transferred so far of a file that is read or written by several calls until one succeeds."""
 
     name: str = ""  # of the upload, or tag of the file that is read
-    mark: str = ""  # by which the uploaded file is recognized
+    mark: str = field(default_factory=lambda: secrets.token_hex(8))  # identifies the uploaded file
     done: dict[int, Any] = field(default_factory=dict)
 
     def transfer(self, size: int, work: Callable[[int], Any]) -> list[Any]:
         """Return the results of ``work`` for the offset of every part of ``size`` bytes, in order.
 
-        Several parts are transferred at once. After an error of ``work`` no other is begun, those in transfer
-        are completed.
+        After an error of ``work`` no other part is begun; those in transfer are completed and kept.
         """
 
         def one(offset: int) -> None:
             self.done[offset] = work(offset)
 
         with ThreadPoolExecutor(_CONNECTIONS) as pool:
-            for _ in pool.map(one, [offset for offset in range(0, size, PART) if offset not in self.done]):
-                pass
+            list(pool.map(one, [offset for offset in range(0, size, PART) if offset not in self.done]))
         return [self.done[offset] for offset in range(0, size, PART)]

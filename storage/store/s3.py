@@ -115,10 +115,7 @@ class S3Objects:
         return self.filesystem.open_input_file(f"{self.root}/{path}")
 
     def read(self, path: str, parts: Parts) -> bytes:
-        """Return the bytes of the object at ``path``; FileNotFoundError if there is none.
-
-        A large one is read in ``parts``, in parallel, by calls that are repeated until one succeeds.
-        """
+        """Return the bytes of the object at ``path``, a large one in `Parts`, or FileNotFoundError."""
         data, tag, size = self._get(path, most=in_parts.LARGE)
         if data is not None:
             return data
@@ -141,32 +138,27 @@ class S3Objects:
         return data or b"", tag
 
     def write(self, path: str, data: bytes, parts: Parts) -> None:
-        """Write ``data`` to ``path``, replacing an existing object.
-
-        A large one is written in ``parts``, in parallel, by calls that are repeated until one succeeds.
-        """
+        """Write ``data`` to ``path``, replacing an existing object, a large one in `Parts`."""
         if len(data) <= in_parts.LARGE:
-            return self._put(path, data)
+            self._put(path, data)
+            return
         at, view = self._at(path), memoryview(data)
         if not parts.name:
-            parts.mark = secrets.token_hex(8)
             begun = self._client.create_multipart_upload(**at, Metadata={"put": parts.mark})
             parts.name = begun["UploadId"]
+        upload = {**at, "UploadId": parts.name}
 
         def send(offset: int) -> dict[str, Any]:
             piece, number = bytes(view[offset : offset + in_parts.PART]), offset // in_parts.PART + 1
-            sent = self._client.upload_part(
-                **at, UploadId=parts.name, PartNumber=number, Body=piece, ContentMD5=_md5(piece)
-            )
-            return {"PartNumber": number, "ETag": sent["ETag"]}
+            answer = self._client.upload_part(**upload, PartNumber=number, Body=piece, ContentMD5=_md5(piece))
+            return {"PartNumber": number, "ETag": answer["ETag"]}
 
         sent = parts.transfer(len(data), send)
         try:
-            self._client.complete_multipart_upload(**at, UploadId=parts.name, MultipartUpload={"Parts": sent})
+            self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})
         except ClientError as error:  # the response to an attempt that succeeded may have been lost
             if s3_answers.code(error) != "nosuchupload" or self._mark(path) != parts.mark:
                 raise
-        return None
 
     def abandon(self, path: str, parts: Parts) -> None:
         """Remove the parts of an unfinished write, if the server answers."""
@@ -226,10 +218,8 @@ class S3Objects:
                 answer = self._client.get_object(**self._at(path), **more)
             tag, size = answer["ETag"].strip('"'), int(answer["ContentLength"])
             try:
-                if size <= most:
-                    return answer["Body"].read(), tag, size
-                answer["Body"].close()
-                return None, tag, size
+                with contextlib.closing(answer["Body"]) as body:
+                    return body.read() if size <= most else None, tag, size
             except (HTTPClientError, IncompleteReadError):  # botocore does not retry the body
                 attempts -= 1
                 if not attempts:

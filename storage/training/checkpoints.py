@@ -28,7 +28,7 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import CHECKPOINT, TooNew
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
-_PIECE = 2**24  # bytes read at once to verify a file, which may not fit into memory beside the arrays
+_PIECE = 2**26  # bytes read at once to verify a file, which may not fit into memory beside the arrays
 _STEP = re.compile(r"step-(\d+)")
 
 Arrays = dict[str, NDArray[np.float32]]

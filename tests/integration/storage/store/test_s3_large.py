@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def uploads(s3: S3Server, s3_bucket: str) -> Callable[[], int]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_objects, "WORKING", Timeouts(1.0, 1.0, 1))
+    monkeypatch.setattr(s3_objects, "WORKING", Timeouts(2.0, 4.0, 1))
     monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.05)
 
 
@@ -80,12 +80,10 @@ def test_most_of_a_slow_link_is_used(distant: Store, proxy: Proxy) -> None:
     written = time.monotonic() - began
     assert distant.get("a") == DATA
     read = time.monotonic() - began - written
-    assert (written, read) < (ideal / 0.7, ideal / 0.7)
+    assert max(written, read) < ideal / 0.7
 
 
-def test_refusals_and_cut_bodies_cost_their_part_only(
-    distant: Store, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals_and_cut_bodies_cost_their_part_only(distant: Store, proxy: Proxy) -> None:
     proxy.conditions = Conditions(refused=0.05, cut=0.1)
     with proxy.counted() as counts:
         for name in "abc":
@@ -137,10 +135,17 @@ def test_a_write_that_fails_leaves_neither_object_nor_parts(
 
 
 def test_a_completion_whose_answer_was_lost_is_recognized(distant: Store, proxy: Proxy) -> None:
-    proxy.fail("lose answer", methods=("POST",), times=2)  # the beginning's, too: one upload is left over
+    proxy.conditions = Conditions(bandwidth=20e6)
+
+    def lose_last() -> None:
+        until("a part", 10, lambda: proxy.counts["MULTIPART"] > 1, pause=0.01)
+        proxy.fail("lose answer", methods=("POST",), times=1)
+
+    loser = threading.Thread(target=lose_last)
+    loser.start()
     distant.put("a", DATA)
-    assert proxy.failed == 2
-    proxy.repair()
+    loser.join()
+    assert proxy.failed == 1
     assert distant.get("a") == DATA
 
 
@@ -179,9 +184,3 @@ def test_a_large_checkpoint_survives_a_bad_link(distant: Store, proxy: Proxy) ->
         assert read.keys() == expected.keys()
         for name, array in expected.items():
             np.testing.assert_array_equal(read[name], array)
-
-
-@pytest.fixture(autouse=True)
-def _perfect_again(proxy: Proxy) -> Iterator[None]:
-    yield
-    proxy.conditions = Conditions()
