@@ -71,6 +71,7 @@ def test_objects_around_the_limits_are_whole(distant: Store, size: int) -> None:
     assert distant.get("a") == distant.find("a") == DATA[:size]
 
 
+@pytest.mark.slow
 def test_most_of_a_slow_link_is_used(distant: Store, proxy: Proxy) -> None:
     """At least 70 % here, where two cores are shared; BENCHMARKS.md has the figures of a quiet machine."""
     proxy.conditions = Conditions(latency=0.03, bandwidth=20e6)
@@ -83,6 +84,7 @@ def test_most_of_a_slow_link_is_used(distant: Store, proxy: Proxy) -> None:
     assert max(written, read) < ideal / 0.7
 
 
+@pytest.mark.slow
 def test_refusals_and_cut_bodies_cost_their_part_only(distant: Store, proxy: Proxy) -> None:
     proxy.conditions = Conditions(refused=0.05, cut=0.1)
     with proxy.counted() as counts:
@@ -93,6 +95,7 @@ def test_refusals_and_cut_bodies_cost_their_part_only(distant: Store, proxy: Pro
     assert counts.total() <= 3 * (2 * COUNT + 3) + proxy.refused + 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("fault", ["503 SlowDown", "reset", "cut upload"])
 def test_an_outage_in_the_middle_costs_the_parts_in_transfer(
