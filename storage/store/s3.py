@@ -117,14 +117,14 @@ class S3Objects:
     def read(self, path: str, parts: Parts) -> bytes:
         """Return the bytes of the object at ``path``, a large one in `Parts`, or FileNotFoundError."""
         data, tag, size = self._get(path, most=in_parts.LARGE)
-        if data is not None:
+        if size <= in_parts.LARGE:
             return data
         if parts.name != tag:
             parts.name, parts.done = tag, {}
 
         def fetch(offset: int) -> bytes:
             span = f"bytes={offset}-{offset + in_parts.PART - 1}"
-            return self._get(path, Range=span, IfMatch=tag)[0] or b""
+            return self._get(path, Range=span, IfMatch=tag)[0]
 
         parts.transfer(size, fetch)
         whole = io.BytesIO()  # unlike a join, it does not need the memory twice
@@ -134,13 +134,12 @@ class S3Objects:
 
     def read_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes of the object at ``path``, and the tag of this content."""
-        data, tag, _ = self._get(path)
-        return data or b"", tag
+        return self._get(path)[:2]
 
     def write(self, path: str, data: bytes, parts: Parts) -> None:
         """Write ``data`` to ``path``, replacing an existing object, a large one in `Parts`."""
         if len(data) <= in_parts.LARGE:
-            self._put(path, data)
+            self._client.put_object(**self._at(path), Body=data, ContentMD5=_md5(data))
             return
         at, view = self._at(path), memoryview(data)
         if not parts.name:
@@ -210,7 +209,7 @@ class S3Objects:
     def _at(self, path: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": f"{self._prefix}/{path}".lstrip("/")}
 
-    def _get(self, path: str, most: float = math.inf, **more: str) -> tuple[bytes | None, str, int]:
+    def _get(self, path: str, most: float = math.inf, **more: str) -> tuple[bytes, str, int]:
         """Return bytes, tag and size of an object or a range of it; no bytes if it has more than ``most``."""
         attempts = self._timeouts.attempts
         while True:
@@ -219,20 +218,18 @@ class S3Objects:
             tag, size = answer["ETag"].strip('"'), int(answer["ContentLength"])
             try:
                 with contextlib.closing(answer["Body"]) as body:
-                    return body.read() if size <= most else None, tag, size
+                    return body.read() if size <= most else b"", tag, size
             except (HTTPClientError, IncompleteReadError):  # botocore does not retry the body
                 attempts -= 1
                 if not attempts:
                     raise
             time.sleep(1.0)
 
-    def _put(self, path: str, data: bytes, **more: Any) -> None:
-        self._client.put_object(**self._at(path), Body=data, ContentMD5=_md5(data), **more)
-
     def _put_if(self, path: str, data: bytes, **condition: str) -> bool:
         mark = secrets.token_hex(8)
         try:
-            self._put(path, data, Metadata={"put": mark}, **condition)
+            request = {**self._at(path), "Body": data, "ContentMD5": _md5(data), **condition}
+            self._client.put_object(**request, Metadata={"put": mark})
         except ClientError as error:
             word = s3_answers.code(error)
             if not (
