@@ -25,8 +25,15 @@ from urllib.parse import urlsplit
 import boto3
 import pyarrow as pa
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    ResponseStreamingError,
+)
 from pyarrow import fs
+from urllib3.exceptions import ProtocolError
 
 from mcvrp.model.errors import without_logins
 from mcvrp.storage.store import contract, credentials, parts as in_parts, s3_errors as s3_answers
@@ -290,3 +297,5 @@ def _absence(path: str) -> Iterator[None]:
         if s3_answers.code(error) in s3_answers.ABSENT:
             raise FileNotFoundError(path) from error
         raise
+    except ProtocolError as error:  # botocore does not translate it if the body of an error message is cut
+        raise ResponseStreamingError(error=error) from error

@@ -47,7 +47,7 @@ def test_results_on_a_slow_store_are_those_on_a_folder(
     """Every command from the city to a night, with 100 ms per request, 2 % of them refused and some cut."""
     place, proxy.conditions = Workplace.new(tmp_path), DISTANT
     folder, slow = Store.at(place.store), Store.at(s3_uri)
-    methods = ("--set", 'benchmark.methods=["hgs", "fm-gs", "fm-ns"]')
+    methods = ("--set", 'benchmark.methods=["hgs", "fm-ns"]')
     for store in (folder, slow):
         for command in (("run", *methods), ("verify",), ("nightly",)):
             if command == ("nightly",):
