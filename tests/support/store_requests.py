@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.instances import InstanceStream
+from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.models.models import export_model
@@ -84,7 +85,8 @@ class StoreRequests:
 
     def _checkpoints(self) -> Iterator[tuple[str, Counter[str]]]:
         weights = {"w": np.zeros((10, 10), np.float32)}
-        origin = Origin(CITY.city_id, "f", {"dim": 16}, {}, "")
+        network = NetworkConfig(CITY.classes, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=16)
+        origin = Origin(CITY.city_id, "f", asdict(network), {}, "")
         for step in (1, 2, 3, 4):  # the last removes one
             state = CheckpointState("by-hand", "I", step, 4, step, origin, {})
             with self.proxy.counted() as counts:
