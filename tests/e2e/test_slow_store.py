@@ -22,8 +22,14 @@ from tests.support.store_requests import StoreRequests
 
 pytestmark = pytest.mark.slow
 
-# Most requests of each work, in total; measured figures are in BENCHMARKS.md. Lower them with the figures.
-MOST_REQUESTS: dict[str, int] = {}
+# Most requests of each work, a tenth above the figures in BENCHMARKS.md: lower them with the figures.
+MOST_REQUESTS = {
+    "label, one shard": 280,
+    "label, each more": 230,
+    "verify, one shard": 19,
+    "verify, each more": 3,
+    "checkpoint": 31,
+}
 
 
 @pytest.mark.timeout(600)
@@ -35,9 +41,11 @@ def test_no_work_takes_more_requests_than_it_did(
         requests = StoreRequests(Store.open(s3_uri), proxy, tmp_path)
         counts = {}
         for work, each in requests.all():
-            counts[work] = each
+            counts[work] = each.total()
             print(work, each.total(), dict(each), flush=True)
-    assert {work: each.total() for work, each in counts.items() if each.total() > MOST_REQUESTS[work]} == {}
+            if counts.keys() >= MOST_REQUESTS.keys():
+                break
+    assert {work: count for work, count in counts.items() if count > MOST_REQUESTS[work]} == {}
 
 
 @pytest.mark.timeout(3000)
