@@ -119,7 +119,7 @@ bench-network: $(STAMP)
 bench-solve: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_solve X
 
-# A slow object store; 15 minutes, 10 GB of memory, and Ceph's programs (CONTRIBUTING.md).
+# A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
 bench-store: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_store
 
