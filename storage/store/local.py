@@ -22,6 +22,7 @@ from pyarrow import fs
 
 from mcvrp.model.errors import brief, reason, without_logins
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
+from mcvrp.storage.store.parts import Parts
 
 _STALE_SECONDS = 3600.0  # age from which a temporary file no longer has a writer
 _HINTS = {
@@ -116,7 +117,7 @@ class LocalFiles:
         require_file(file)
         return self.filesystem.open_input_file(str(file))
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, parts: Parts | None = None) -> bytes:
         """Return the bytes of the file at ``path``; FileNotFoundError if there is none."""
         file = self._resolve(path)
         try:
@@ -130,11 +131,14 @@ class LocalFiles:
         data = self.read(path)
         return data, _tag(data)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes, parts: Parts | None = None) -> None:
         """Write ``data`` to ``path``, replacing an existing file."""
         target = self._resolve(path, end=False)
         with _aside(target, data) as aside:
             os.replace(aside, target)
+
+    def abandon(self, path: str, parts: Parts) -> None:
+        """Do nothing: a file is written at once."""
 
     def write_new(self, path: str, data: bytes) -> bool:
         """Write ``data`` to ``path`` and return True, or False if a file exists there."""

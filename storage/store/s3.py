@@ -1,8 +1,9 @@
 """Store below a prefix of an S3 bucket, of Amazon or any compatible server.
 
-Writes use boto3, a single request per object, so that an object is whole or absent; pyarrow would publish a
-partial object if a writer fails, and leave folder markers behind. Listings and partial reads of large objects
-use pyarrow. Both read endpoint, region and credentials from the standard environment and profiles.
+Writes use boto3, so that an object is whole or absent: a single request, or a multipart upload of a large
+object, which appears when it is completed. pyarrow would publish a partial object if a writer fails, and
+leave folder markers behind. Listings and partial reads of large objects use pyarrow. Both read endpoint,
+region and credentials from the standard environment and profiles.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import io
+import math
 import os
 import secrets
 import time
@@ -22,14 +25,21 @@ from urllib.parse import urlsplit
 import boto3
 import pyarrow as pa
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    ResponseStreamingError,
+)
 from pyarrow import fs
+from urllib3.exceptions import ProtocolError
 
 from mcvrp.model.errors import without_logins
-from mcvrp.storage.store import contract, credentials, s3_errors as s3_answers
+from mcvrp.storage.store import contract, credentials, parts as in_parts, s3_errors as s3_answers
 from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.parts import Parts
 
-LARGEST = 5 * 2**30  # bytes per PUT request
 _BATCH = 1000  # keys per DELETE request
 
 
@@ -111,33 +121,55 @@ class S3Objects:
         """Open the object at ``path`` for random access; FileNotFoundError if there is none."""
         return self.filesystem.open_input_file(f"{self.root}/{path}")
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of the object at ``path``; FileNotFoundError if there is none."""
-        return self.read_tagged(path)[0]
+    def read(self, path: str, parts: Parts) -> bytes:
+        """Return the bytes of the object at ``path``, a large one in `Parts`, or FileNotFoundError."""
+        data, tag, size = self._get(path, most=in_parts.LARGE)
+        if size <= in_parts.LARGE:
+            return data
+        if parts.name != tag:
+            parts.name, parts.done = tag, {}
+
+        def fetch(offset: int) -> bytes:
+            span = f"bytes={offset}-{offset + in_parts.PART - 1}"
+            return self._get(path, Range=span, IfMatch=tag)[0]
+
+        parts.transfer(size, fetch)
+        whole = io.BytesIO()  # unlike a join, it does not need the memory twice
+        for offset in sorted(parts.done):
+            whole.write(parts.done.pop(offset))
+        return whole.getvalue()
 
     def read_tagged(self, path: str) -> tuple[bytes, str]:
         """Return the bytes of the object at ``path``, and the tag of this content."""
-        attempts = self._timeouts.attempts
-        while True:
-            with _absence(path):
-                answer = self._client.get_object(**self._at(path))
-            try:
-                return answer["Body"].read(), answer["ETag"].strip('"')
-            except (HTTPClientError, IncompleteReadError):  # botocore does not retry the body
-                attempts -= 1
-                if not attempts:
-                    raise
-            time.sleep(1.0)
+        return self._get(path)[:2]
 
-    def write(self, path: str, data: bytes, **more: Any) -> None:
-        """Write ``data`` to ``path``, replacing an existing object; ``more`` arguments of the request."""
-        if len(data) > LARGEST:
-            raise StoreError(
-                f"s3://{self.root}/{path} would have {len(data):,} bytes, the limit of an object store is "
-                f"{LARGEST:,}: use a local folder for this"
-            )
-        digest = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
-        self._client.put_object(**self._at(path), Body=data, ContentMD5=digest, **more)
+    def write(self, path: str, data: bytes, parts: Parts) -> None:
+        """Write ``data`` to ``path``, replacing an existing object, a large one in `Parts`."""
+        if len(data) <= in_parts.LARGE:
+            self._client.put_object(**self._at(path), Body=data, ContentMD5=_md5(data))
+            return
+        at, view = self._at(path), memoryview(data)
+        if not parts.name:
+            begun = self._client.create_multipart_upload(**at, Metadata={"put": parts.mark})
+            parts.name = begun["UploadId"]
+        upload = {**at, "UploadId": parts.name}
+
+        def send(offset: int) -> dict[str, Any]:
+            piece, number = bytes(view[offset : offset + in_parts.PART]), offset // in_parts.PART + 1
+            answer = self._client.upload_part(**upload, PartNumber=number, Body=piece, ContentMD5=_md5(piece))
+            return {"PartNumber": number, "ETag": answer["ETag"]}
+
+        sent = parts.transfer(len(data), send)
+        try:
+            self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})
+        except ClientError as error:  # the response to an attempt that succeeded may have been lost
+            if s3_answers.code(error) != "nosuchupload" or self._mark(path) != parts.mark:
+                raise
+
+    def abandon(self, path: str, parts: Parts) -> None:
+        """Remove the parts of an unfinished write, if the server answers."""
+        with contextlib.suppress(*self.errors):
+            self._client.abort_multipart_upload(**self._at(path), UploadId=parts.name)
 
     def write_new(self, path: str, data: bytes) -> bool:
         """Write ``data`` to ``path`` and return True, or False if an object exists there."""
@@ -192,10 +224,27 @@ class S3Objects:
     def _at(self, path: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": f"{self._prefix}/{path}".lstrip("/")}
 
+    def _get(self, path: str, most: float = math.inf, **more: str) -> tuple[bytes, str, int]:
+        """Return bytes, tag and size of an object or a range of it; no bytes if it has more than ``most``."""
+        attempts = self._timeouts.attempts
+        while True:
+            with _absence(path):
+                answer = self._client.get_object(**self._at(path), **more)
+            tag, size = answer["ETag"].strip('"'), int(answer["ContentLength"])
+            try:
+                with contextlib.closing(answer["Body"]) as body:
+                    return body.read() if size <= most else b"", tag, size
+            except (HTTPClientError, IncompleteReadError):  # botocore does not retry the body
+                attempts -= 1
+                if not attempts:
+                    raise
+            time.sleep(1.0)
+
     def _put_if(self, path: str, data: bytes, **condition: str) -> bool:
         mark = secrets.token_hex(8)
         try:
-            self.write(path, data, Metadata={"put": mark}, **condition)
+            request = {**self._at(path), "Body": data, "ContentMD5": _md5(data), **condition}
+            self._client.put_object(**request, Metadata={"put": mark})
         except ClientError as error:
             word = s3_answers.code(error)
             if not (
@@ -220,6 +269,10 @@ class S3Objects:
         for page in pages:
             if "Contents" in page:
                 yield [entry["Key"] for entry in page["Contents"]]
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
 def _client_config(timeouts: Timeouts) -> Config:
@@ -252,3 +305,5 @@ def _absence(path: str) -> Iterator[None]:
         if s3_answers.code(error) in s3_answers.ABSENT:
             raise FileNotFoundError(path) from error
         raise
+    except ProtocolError as error:  # botocore does not translate it if the body of an error message is cut
+        raise ResponseStreamingError(error=error) from error

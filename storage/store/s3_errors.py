@@ -31,22 +31,18 @@ _KEYS = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
 _PERMISSION = "request permission to list, read, write and delete there, or give another bucket"
 _REGION = "set AWS_REGION to the bucket's region"
 _HINTS = {
-    "invalidaccesskeyid": _KEYS,
-    "signaturedoesnotmatch": _KEYS,
-    "invalidtoken": _KEYS,
-    "invalidclienttokenid": _KEYS,
+    **dict.fromkeys(("invalidaccesskeyid", "signaturedoesnotmatch"), _KEYS),
+    **dict.fromkeys(("invalidtoken", "invalidclienttokenid"), _KEYS),
     "expiredtoken": "renew the credentials",
     "requesttimetooskewed": "set this machine's clock",
-    "accessdenied": _PERMISSION,
-    "403": _PERMISSION,
-    "allaccessdisabled": _PERMISSION,
+    **dict.fromkeys(("accessdenied", "403", "allaccessdisabled"), _PERMISSION),
     "nosuchbucket": "create it, or check its name and AWS_ENDPOINT_URL",
     "resourcenotfound": "create the bucket, or check its name and AWS_ENDPOINT_URL",
     "invalidbucketname": "check the bucket's name",
     "quotaexceeded": "free space there, or request a larger quota",
     "entitytoolarge": "use a local folder for this",
-    "permanentredirect": _REGION,
-    "authorizationheadermalformed": _REGION,
+    "preconditionfailed": "run the same command again",
+    **dict.fromkeys(("permanentredirect", "authorizationheadermalformed"), _REGION),
     "illegallocationconstraintexception": _REGION,
 }
 _MESSAGES = {
@@ -55,6 +51,7 @@ _MESSAGES = {
     "accessdenied": "permission denied",
     "403": "permission denied",
     "nosuchbucket": "there is no bucket {bucket}",
+    "preconditionfailed": "it was replaced while it was read",
 }
 RACED = {"conditionalrequestconflict", "concurrentmodification"}
 # In the error codes of a server that gets too many requests, Amazon's or another.

@@ -17,6 +17,7 @@ from mcvrp.storage.store.connections import Connection, Files, Reader, translate
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
 from mcvrp.storage.store.local import folder_at
 from mcvrp.storage.store.parsing import parse_json
+from mcvrp.storage.store.parts import Parts
 from mcvrp.storage.store.retry import SILENCE, StoreRetry
 
 T = TypeVar("T")
@@ -102,7 +103,13 @@ class Store:
 
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``, whole or not at all; replaces an existing file."""
-        self._ask("write", path, lambda files: files.write(path, data))
+        parts = Parts()
+        try:
+            self._ask("write", path, lambda files: files.write(path, data, parts))
+        except BaseException:
+            if parts.name:
+                self._connection.files(probing=True).abandon(path, parts)
+            raise
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Write ``data`` at ``path``, whole, unless a file exists there; return whether it was written.
@@ -114,11 +121,15 @@ class Store:
 
     def get(self, path: str) -> bytes:
         """Return the bytes at ``path``; McvrpError if there is no such file."""
-        return self._ask("read", path, lambda files: files.read(path), required=True)
+        parts = Parts()
+        return self._ask("read", path, lambda files: files.read(path, parts), required=True)
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
-        return self._ask("read", path, lambda files: _if_present(files.read, path))
+        parts = Parts()
+        return self._ask(
+            "read", path, lambda files: _if_present(lambda path: files.read(path, parts), path)
+        )
 
     def find_tagged(self, path: str) -> tuple[bytes, str] | None:
         """Return the bytes at ``path`` and their tag, for `swap`; None if there is no such file."""
@@ -279,7 +290,7 @@ def _conditional(path: str, data: bytes, write: Callable[[Files], bool]) -> Call
         if write(files):
             return True
         with contextlib.suppress(FileNotFoundError):
-            return tries > 1 and files.read(path) == data
+            return tries > 1 and files.read_tagged(path)[0] == data
         return False
 
     return written

@@ -28,7 +28,6 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import CHECKPOINT, TooNew
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
-_PIECE = 2**24  # bytes read at once to verify a file, which may not fit into memory beside the arrays
 _STEP = re.compile(r"step-(\d+)")
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -198,12 +197,7 @@ def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None])
     store.put(path, data)
     del data  # gigabytes
     # Read back before the state file vouches for it: a disk may store other bytes than it was given.
-    digest = hashlib.sha256()
-    with store.open_input(path) as stream:
-        while piece := stream.read(_PIECE):
-            digest.update(piece)
-        facts = FileFacts(stream.tell(), digest.hexdigest())
-    if facts != expected:
+    if (facts := _facts(store.get(path))) != expected:
         raise McvrpError(
             f"{store.url(path)} has other bytes than were written: {facts}, expected {expected}; "
             "check the disk or the server, then run again to resume from the previous checkpoint"

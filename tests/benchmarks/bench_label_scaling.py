@@ -11,8 +11,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 # Ray reads them when it is imported, and its workers import this module.
@@ -22,40 +21,18 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
 import psutil
 from ray.cluster_utils import Cluster
 
-from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
-from mcvrp.tasks.solvers import Answer, SolverEntry, best_of, register
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.processes import below
 from mcvrp.tasks.support.ray_session import ray_session
-from tests.support.labels import sweep
+from tests.support import stand_in
 
 CITY = City.uniform(100, seed=1)
 N = 20
 SECONDS = 20.0  # per measurement
 PACES = (0.2, 1.0, 5.0)  # seconds per instance; the paper has 5
-
-
-@dataclass(frozen=True)
-class Asleep:
-    """Solver that sleeps, then returns the routes of a sweep."""
-
-    time_limit: float
-    label, version, device, configuration = "Sleep", "sleep 1", "none", "sleeps"
-
-    def solve(
-        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
-    ) -> Iterator[Answer]:
-        for instance in instances:
-            yield best_of(self.search, city, instance, samples=samples, seed=seed)
-
-    def search(self, city: City, instance: Instance, seed: int, starts: Sequence[Solution] = ()) -> Solution:
-        time.sleep(self.time_limit)
-        return sweep(city, instance)
-
-
-register("asleep", SolverEntry("Sleep", f"{__spec__.name}:Asleep", takes=("time_limit",)))
 
 
 def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> None:
@@ -65,7 +42,7 @@ def measure(cores: int, pace: float, head: Sequence[psutil.Process]) -> None:
         smallest=N,
         largest=N,
         count=8 * cores,
-        solver="asleep",
+        solver=stand_in.ASLEEP,
         time_limit=0.5,
         shard_rows=5_000,
     )

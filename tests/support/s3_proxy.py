@@ -1,22 +1,56 @@
-"""Fault-injecting proxy in front of an S3 server."""
+"""Proxy in front of an S3 server: faults on demand, conditions of a distant, busy server, and counts."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import math
+import random
 import socket
 import struct
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.support.s3_server import S3Server
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
+_CHUNK = 2**18  # bytes relayed at once
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Conditions that every request meets; the defaults are those of a perfect server."""
+
+    latency: float = 0.0  # median seconds per request, log-normal
+    spread: float = 0.4  # standard deviation of its logarithm
+    refused: float = 0.0  # share of requests answered with 503 SlowDown or 429
+    cut: float = 0.0  # share of requests whose body, or answer's body, ends in the middle
+    bandwidth: float = math.inf  # bytes per second in each direction, all connections together
+    writes: float = math.inf  # requests per second and folder; those above are refused
+    reads: float = math.inf
+
+
+# With the rates that Amazon documents for S3.
+DISTANT = Conditions(latency=0.1, refused=0.02, cut=0.005, writes=3500, reads=5500)
+
+
+def kind_of(method: str, path: str) -> str:
+    """Return GET, HEAD, PUT, LIST, DELETE or MULTIPART."""
+    parts = urlsplit(path)
+    query = parse_qs(parts.query, keep_blank_values=True)
+    if "uploads" in query or "uploadId" in query:
+        return "MULTIPART"
+    if "delete" in query:
+        return "DELETE"
+    return "LIST" if method == "GET" and not parts.path.strip("/").partition("/")[2] else method
 
 
 class Proxy:
@@ -27,12 +61,18 @@ class Proxy:
     middle of the body), "cut download" (half of the answer), "lose answer" (the request is carried out).
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, conditions: Conditions = Conditions()) -> None:
         self.failed = 0  # requests that met a fault
         self.served = 0  # requests that reached the server
+        self.refused = 0  # requests that the conditions refused or cut
+        self.counts = Counter[str]()  # requests by kind, refused ones too
+        self.conditions = conditions
         self._target = urlsplit(target)
         self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
         self._turn = threading.Lock()
+        self._chance = random.Random(1)
+        self._free = {"up": 0.0, "down": 0.0}  # moment from which a direction can carry more
+        self._rates = Counter[tuple[str, bool, int]]()
         self.repaired = threading.Event()
         self._server = _Listener(("127.0.0.1", 0), _ProxyHandler)
         self._server.proxy = self
@@ -54,29 +94,63 @@ class Proxy:
         self._server.shutdown()
         self._server.server_close()
 
-    def next_fault(self, method: str) -> str:
-        with self._turn:
-            fault, methods, times = self._fault
-            if method not in methods or times < 1:
-                self.served += 1
-                return ""
-            self._fault = (fault, methods, times - 1)
-            self.failed += 1
-            self.served += fault == "lose answer"
-            return fault
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[Counter[str]]:
+        """Yield a counter that has the requests of the block by kind once it is left."""
+        before, counts = Counter(self.counts), Counter[str]()
+        yield counts
+        counts.update(self.counts - before)
 
-    def forward(self, handler: _ProxyHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+    def next_fault(self, method: str, path: str) -> str:
+        """Return the fault that this request meets, "" for none."""
+        now = self.conditions
+        with self._turn:
+            self.counts[kind_of(method, path)] += 1
+            fault, methods, times = self._fault
+            if method in methods and times >= 1:
+                self._fault = (fault, methods, times - 1)
+                self.failed += 1
+            else:
+                fault = self._condition(now, method, path)
+                self.refused += bool(fault)
+            self.served += fault in ("", "lose answer", "cut download")
+            latency = now.latency * math.exp(self._chance.gauss(0.0, now.spread))
+        time.sleep(latency)
+        return fault
+
+    def _condition(self, now: Conditions, method: str, path: str) -> str:
+        writes, second = method not in ("GET", "HEAD"), int(time.monotonic())
+        rate = (path.partition("?")[0].rpartition("/")[0], writes, second)
+        self._rates[rate] += 1
+        if self._rates[rate] > (now.writes if writes else now.reads):
+            return "503 SlowDown"
+        draw = self._chance.random()
+        if draw < now.refused:
+            return "503 SlowDown" if draw < now.refused / 2 else "429 TooManyRequests"
+        if draw < now.refused + now.cut:
+            return "cut upload" if writes else "cut download"
+        return ""
+
+    def pace(self, direction: str, size: int) -> None:
+        """Wait until the link has carried ``size`` bytes."""
+        if self.conditions.bandwidth < math.inf:
+            with self._turn:
+                begins = max(time.monotonic(), self._free[direction])
+                self._free[direction] = begins + size / self.conditions.bandwidth
+            time.sleep(max(0.0, self._free[direction] - time.monotonic()))
+
+    def forward(self, handler: _ProxyHandler, length: int) -> http.client.HTTPResponse:
+        """Send the request with its body of ``length`` bytes on; return the answer, whose body is unread."""
         connection = http.client.HTTPConnection(str(self._target.hostname), self._target.port, timeout=60)
-        try:
-            connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in handler.headers.items():
-                if name.lower() not in ("connection", "expect"):
-                    connection.putheader(name, value)
-            connection.endheaders(body or None)
-            answer = connection.getresponse()
-            return answer.status, answer.getheaders(), answer.read()
-        finally:
-            connection.close()
+        connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in handler.headers.items():
+            if name.lower() not in ("connection", "expect"):
+                connection.putheader(name, value)
+        connection.putheader("Connection", "close")  # so that the answer owns the socket
+        connection.endheaders()
+        for chunk in handler.body(length):
+            connection.send(chunk)
+        return connection.getresponse()
 
 
 class _Listener(ThreadingHTTPServer):
@@ -89,47 +163,71 @@ class _Listener(ThreadingHTTPServer):
 
 class _ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent apart: it would delay the second by 40 ms
     server: _Listener
 
     def answer(self) -> None:
         proxy = self.server.proxy
-        fault = proxy.next_fault(self.command)
+        fault = proxy.next_fault(self.command, self.path)
         if fault == "hang":
             proxy.repaired.wait()
         if fault in ("hang", "reset"):
             return self._break()
         length = int(self.headers.get("Content-Length", 0))
         if fault == "cut upload" and length:
-            self.rfile.read(length // 2)
+            for _ in self.body(length // 2):
+                pass
             return self._break()
-        body = self.rfile.read(length)
         if fault[:3].isdigit():
+            for _ in self.body(length):
+                pass
             status, _, word = fault.partition(" ")
-            document = f"<Error><Code>{word}</Code><Message>not now</Message></Error>"
-            return self._send(int(status), [], document.encode() if word and self.command != "HEAD" else b"")
-        status_code, headers, data = proxy.forward(self, body)
-        if fault == "lose answer":
-            return self._break()
-        if fault == "cut download":
-            self._send(status_code, headers, data[: len(data) // 2])
-            return self._break()
-        return self._send(status_code, headers, data)
+            document = f"<Error><Code>{word}</Code><Message>not now</Message></Error>".encode()
+            return self._refuse(int(status), document if word and self.command != "HEAD" else b"")
+        with proxy.forward(self, length) as response:
+            if fault == "lose answer":
+                response.read()
+                return self._break()
+            return self._relay(response, whole=fault != "cut download")
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+    def body(self, length: int) -> Iterator[bytes]:
+        while length:
+            chunk = self.rfile.read(min(length, _CHUNK))
+            if not chunk:
+                raise ConnectionError("the client has gone")
+            self.server.proxy.pace("up", len(chunk))
+            length -= len(chunk)
+            yield chunk
 
     def log_message(self, *arguments: object) -> None:
         """Keep the output free of requests."""
 
-    def _send(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+    def _refuse(self, status: int, document: bytes) -> None:
         self.send_response_only(status)
-        for name, value in headers:
+        self.send_header("Content-Length", str(len(document)))
+        self.end_headers()
+        self.wfile.write(document)
+
+    def _relay(self, response: http.client.HTTPResponse, *, whole: bool) -> None:
+        """Send ``response`` on, or half of its body."""
+        data = b"" if response.length is not None else response.read()  # the server sends it in chunks
+        length = response.getheader("Content-Length") or str(len(data))
+        self.send_response_only(response.status)
+        for name, value in response.getheaders():
             if name.lower() not in ("connection", "transfer-encoding", "content-length"):
                 self.send_header(name, value)
-        length = next((value for name, value in headers if name.lower() == "content-length"), str(len(data)))
         self.send_header("Content-Length", length)
         self.end_headers()
-        self.wfile.write(data)
-        self.wfile.flush()
+        left = (response.length or len(data)) if whole else (response.length or len(data)) // 2
+        while left:
+            chunk = data[:left] if data else response.read(min(left, _CHUNK))
+            self.server.proxy.pace("down", len(chunk))
+            self.wfile.write(chunk)
+            left -= len(chunk)
+        if not whole:
+            self._break()
 
     def _break(self) -> None:
         self.close_connection = True

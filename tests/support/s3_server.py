@@ -130,12 +130,12 @@ def missing_programs() -> str | None:
 def s3() -> Iterator[S3Server]:
     if reason := missing_programs():
         unavailable(reason)
-    with served_once("s3", _serving) as endpoint:
+    with served_once("s3", serving) as endpoint:
         yield S3Server(endpoint)
 
 
 @contextlib.contextmanager
-def _serving() -> Iterator[str]:
+def serving() -> Iterator[str]:
     for tries_left in reversed(range(5)):  # another program may take a port before the server does
         folder, daemons = Path(tempfile.mkdtemp(prefix="mcvrp-s3-")), list[subprocess.Popen[str]]()
         try:

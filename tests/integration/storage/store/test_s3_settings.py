@@ -139,15 +139,6 @@ def test_invalid_addresses_are_refused(uri: str) -> None:
         Store.open(uri)
 
 
-def test_an_object_that_is_too_large_is_refused(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store.open(s3_uri)
-    monkeypatch.setattr(s3_objects, "LARGEST", 1000)
-    store.put("a", b"x" * 1000)
-    with pytest.raises(StoreError, match=r"1,001 bytes, the limit of an object store is 1,000"):
-        store.put("b", b"x" * 1001)
-    assert store.list("") == ["a"]
-
-
 def test_a_server_without_conditional_writes_is_refused(s3_uri: str) -> None:
     objects = s3_objects.connect(s3_uri, s3_objects.PROBING)
     objects._client.meta.events.register(

@@ -180,6 +180,16 @@ def test_a_download_that_is_cut_is_repeated_or_refused(troubled: Store, proxy: P
         proxy.repair()
 
 
+def test_an_error_message_that_is_cut_is_trouble(troubled: Store, proxy: Proxy) -> None:
+    """The client library lets another kind of error through than for a file that is cut."""
+    proxy.fail("cut download", methods=("GET",), times=1)
+    with pytest.raises(StoreUnavailable, match="connection lost"):
+        troubled.find("nowhere")
+    proxy.fail("cut download", methods=("GET",), times=1)
+    assert troubled.outlasting().find("nowhere") is None
+    assert proxy.failed == 2
+
+
 def test_a_conditional_write_whose_answer_was_lost_succeeds(troubled: Store, proxy: Proxy) -> None:
     proxy.fail("lose answer", methods=("PUT",), times=1)
     assert troubled.put_new("a", b"1")
