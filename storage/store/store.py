@@ -127,9 +127,7 @@ class Store:
     def find(self, path: str) -> bytes | None:
         """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
         parts = Parts()
-        return self._ask(
-            "read", path, lambda files: _if_present(lambda path: files.read(path, parts), path)
-        )
+        return self._ask("read", path, lambda files: _if_present(lambda path: files.read(path, parts), path))
 
     def find_tagged(self, path: str) -> tuple[bytes, str] | None:
         """Return the bytes at ``path`` and their tag, for `swap`; None if there is no such file."""

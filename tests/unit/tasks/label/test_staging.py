@@ -50,14 +50,14 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rows of the file at each write."""
     rows: list[int] = []
-    really = worker.label_file
+    really = label_file
 
     def counted(*arguments: object) -> tuple[bytes, Footer]:
         data, footer = really(*arguments)  # type: ignore[arg-type]
         rows.append(footer.row_stop - footer.row_start)
         return data, footer
 
-    monkeypatch.setattr(worker, "label_file", counted)
+    monkeypatch.setattr(f"{worker.__name__}.label_file", counted)
     return rows
 
 
