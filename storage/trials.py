@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 import pyarrow as pa
 
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
+from mcvrp.storage.documents import as_document
+from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.parquet import read_parquet, write_parquet
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.parallel import in_parallel
+from mcvrp.storage.store.store import Store, StoredFile
+
+_NAMED = "record of a night or round"
 
 
 @dataclass(frozen=True)
@@ -34,16 +40,38 @@ class TrialRecord:
         return self.challenger if self.applied else self.champion
 
 
-def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
-    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name."""
+def trial_records(
+    store: Store, model: str, kind: str, settle: Callable[[TrialRecord], TrialRecord] | None = None
+) -> list[TrialRecord]:
+    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
+
+    The holder of the lease gives ``settle``, which completes a trial and returns its final record: a pack
+    then has those records, without their days, and later calls with ``settle`` read only new ones.
+    """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
-    paths = [layout.trial_record(model, name) for name in store.folders(folder) if name.startswith(kind)]
+    names = [name for name in store.folders(folder) if name.startswith(kind)]
+    files = {name: StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names}
+    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle else None
+    packed = {name: content for name, file in files.items() if pack and (content := pack.get(file))}
+    new = [name for name in names if name not in packed]
+    contents = dict(zip(new, in_parallel(lambda name: store.find(files[name].path), new), strict=True))
     records = [
-        read_document(store, path, TrialRecord, named="record of a night or round", hint="remove it")
-        for path in paths
-        if store.exists(path)
+        as_document(content, TrialRecord, store.url(files[name].path), named=_NAMED, hint="remove it")
+        for name, content in {**packed, **contents}.items()
+        if content is not None
     ]
-    return sorted(records, key=lambda record: (record.number, record.name))
+    records.sort(key=lambda record: (record.number, record.name))
+    if pack and settle and any(content is not None for content in contents.values()):
+        records = [record if record.name in packed else settle(record) for record in records]
+        final = {files[record.name]: asdict(replace(record, days=())) for record in records}
+        pack.save({file: json.dumps(record).encode() for file, record in final.items()})
+    return records
+
+
+def trial_record(store: Store, model: str, name: str) -> TrialRecord:
+    """Return the record of the trial ``name``; McvrpError if there is none, or it is corrupt."""
+    path = layout.trial_record(model, name)
+    return as_document(store.get(path), TrialRecord, store.url(path), named=_NAMED, hint="remove it")
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:

@@ -5,6 +5,7 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from mcvrp.storage.labels.label_files import (
     read_table,
     write_table,
 )
-from mcvrp.storage.labels.schema import Label, label_table
+from mcvrp.storage.labels.schema import Footer, Label, label_table
+from mcvrp.storage.labels.shards import Shard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
@@ -39,7 +41,7 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
     McvrpError if the store refuses them, or a label is wrong.
     """
     made, seconds, chunk, counted = 0, 0.0, None, time.monotonic()
-    failures: list[Failure] = []
+    failures, written = list[Failure](), list[Shard]()
     parts = [(None, unit.start, unit.stop)] if unit.shard_rows is None else unit.shards(unit.shard_rows)
     with solving(city, recipe, unit) as solve:
         for k, start, stop in parts:
@@ -61,7 +63,7 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
             table, absent = label_table(labels), tuple(failure.i for failure in failed)
             if shard:
                 pieces = [LabelPiece(table, absent)]
-                publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, pieces)
+                written.append(publish(store, city, recipe.spec_hash, shard, unit.n, start, stop, pieces))
             else:
                 # Named after its rows: a unit that is repeated replaces its own chunk, and no other.
                 path = layout.staged_chunk(recipe.dataset, unit.n, start, stop)
@@ -69,7 +71,7 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
             made += len(labels)
             failures += failed
             seconds += sum(label.runtime for label in labels)
-    yield UnitReceipt(made, tuple(failures), seconds, chunk)
+    yield UnitReceipt(made, tuple(failures), seconds, chunk, tuple(written))
 
 
 def _published(store: Store, shard: str, stop: int) -> int:
@@ -98,8 +100,8 @@ def merge_shard(
     start: int,
     stop: int,
     sources: Sequence[LabelFile],
-) -> None:
-    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``.
+) -> Shard:
+    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``; return it.
 
     The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
     once the shard is published. Raises McvrpError if rows are missing.
@@ -108,10 +110,11 @@ def merge_shard(
     staged = [source for source in sources if source.path != path and store.exists(source.path)]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
     pieces = [LabelPiece(read_table(store, source.path), source.footer.absent) for source in staged]
-    publish(store, city, spec_hash, path, n, start, stop, pieces)
+    shard = publish(store, city, spec_hash, path, n, start, stop, pieces)
     # After the shard: a kill in between leaves files that `sweep` removes, and no row is ever in neither.
     for source in staged:
         store.delete(source.path)
+    return shard
 
 
 def publish(
@@ -123,8 +126,8 @@ def publish(
     start: int,
     stop: int,
     pieces: Sequence[LabelPiece],
-) -> None:
-    """Write a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``.
+) -> Shard:
+    """Write a shard with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``, and return it.
 
     Of several labels of a row the first counts, and the one in the existing shard before all others. No
     existing label is lost, whatever other writers do at the same time. Raises McvrpError if rows are neither
@@ -139,13 +142,18 @@ def publish(
             stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
         table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
         if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
-            return
-        new, _ = label_file(city, spec_hash, n, table, absent)
+            return _receipt(path, footer, data)
+        new, footer = label_file(city, spec_hash, n, table, absent)
         # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
         # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
         # changed, and it is merged again.
         if store.swap(path, new, tag) if existing else store.put_new(path, new):
-            return
+            return _receipt(path, footer, new)
+
+
+def _receipt(path: str, footer: Footer, data: bytes) -> Shard:
+    """Return the shard whose bytes are ``data``; the store knows the time of its last write."""
+    return Shard(path, footer, len(data), 0.0, hashlib.sha256(data).hexdigest())
 
 
 def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:
