@@ -14,6 +14,7 @@ from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.label_files import CorruptFile, parse_footer, read_footer, read_table
 from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
+from mcvrp.storage.labels.statistics import ShardFigures
 from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 
@@ -52,6 +53,10 @@ class Dataset:
     def note(self, shards: Iterable[Shard]) -> None:
         """Remember the receipts of ``shards`` that a worker has just written: they need not be read."""
         self._receipts.update((shard.path, shard) for shard in shards)
+
+    def figures(self) -> dict[str, ShardFigures]:
+        """Return the figures of the shards that workers have just written, by checksum."""
+        return {shard.sha256: shard.figures for shard in self._receipts.values() if shard.figures}
 
     def sizes(self) -> list[int]:
         """Return the sizes that have a folder, ascending."""

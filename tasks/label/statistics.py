@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import ray
 
 from mcvrp.model.errors import reason
 from mcvrp.storage.labels.label_files import CorruptFile
-from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.labels.shards import Shard, ShardList
 from mcvrp.storage.labels.statistics import (
+    FIGURE_COLUMNS,
     QUANTITIES,
     Maker,
+    ShardFigures,
     SizeStatistics,
-    Spread,
+    merged_spread,
     read_statistics,
     write_statistics,
 )
@@ -43,13 +43,16 @@ class _Size:
     shards: tuple[Shard, ...]
 
 
-def update_statistics(store: Store, dataset: str, workers: int | None = None) -> list[SizeStatistics]:
+def update_statistics(
+    store: Store, dataset: str, workers: int | None = None, known: Mapping[str, ShardFigures] | None = None
+) -> list[SizeStatistics]:
     """Return the statistics of ``dataset`` by size, and store them; its manifest must be up to date.
 
-    Only sizes whose shards have changed since the last call are read; McvrpError if one cannot be read.
+    Of sizes whose shards have changed since the last call those shards are read whose figures are not
+    ``known`` by their checksum; McvrpError if one cannot be read.
     """
     stored = {size.n: size for size in read_statistics(store, dataset)}
-    sizes = list(_sizes(store, dataset))
+    sizes = list(_sizes(store, dataset, known or {}))
     changed = [size for size in sizes if size.n not in stored or stored[size.n].content != size.content]
     by_size = {size.n: stored[size.n] for size in sizes if size not in changed}
     by_size |= {size.n: size for size in _computed(store, dataset, changed, workers)}
@@ -59,9 +62,9 @@ def update_statistics(store: Store, dataset: str, workers: int | None = None) ->
     return statistics
 
 
-def _sizes(store: Store, dataset: str) -> Iterator[_Size]:
+def _sizes(store: Store, dataset: str, known: Mapping[str, ShardFigures]) -> Iterator[_Size]:
     for n, shards in groupby(ShardList(store, dataset), key=lambda shard: shard.footer.n):
-        of_size = tuple(shards)
+        of_size = tuple(replace(shard, figures=known.get(shard.sha256)) for shard in shards)
         digest = hashlib.sha256("\n".join(shard.sha256 for shard in of_size).encode())
         yield _Size(n, sum(shard.footer.rows for shard in of_size), digest.hexdigest()[:32], of_size)
 
@@ -70,7 +73,8 @@ def _computed(
     store: Store, dataset: str, changed: list[_Size], workers: int | None
 ) -> Iterator[SizeStatistics]:
     changed = [size for size in changed if size.rows]
-    if not ray.is_initialized() and sum(size.rows for size in changed) <= _WITHOUT_RAY:
+    unread = [shard.footer.rows for size in changed for shard in size.shards if not shard.figures]
+    if not unread or (not ray.is_initialized() and sum(unread) <= _WITHOUT_RAY):
         yield from (_statistics(size, store) for size in changed)
         return
     # One size per task: a worker holds the labels of one size, and the percentiles need all of them.
@@ -83,27 +87,28 @@ def _computed(
 
 
 def _statistics(size: _Size, store: Store) -> SizeStatistics:
-    tables, columns = [], ["cost", "routes", "runtime", *MADE_BY]
-    for shard in size.shards:
-        try:
-            with store.open_input(shard.path) as stream:
-                table = pq.ParquetFile(stream, page_checksum_verification=True).read(columns=columns)
-        except UNREADABLE as error:
-            raise CorruptFile(
-                f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
-            ) from error
-        routes = pc.list_value_length(table["routes"])
-        tables.append(table.set_column(table.schema.get_field_index("routes"), "routes", routes))
-    labels = pa.concat_tables(tables)
-    makers = labels.group_by(list(MADE_BY)).aggregate([([], "count_all")]).to_pylist()
-    made = [Maker(**{name: maker[name] for name in MADE_BY}, rows=maker["count_all"]) for maker in makers]
+    figures = [shard.figures or _read_figures(store, shard) for shard in size.shards]
+    makers: Counter[Maker] = Counter()
+    for maker in (maker for each in figures for maker in each.makers):
+        makers[replace(maker, rows=0)] += maker.rows
     return SizeStatistics(
         n=size.n,
-        rows=labels.num_rows,
+        rows=size.rows,
         absent=sum(len(shard.footer.absent) for shard in size.shards),
         files=len(size.shards),
         bytes=sum(shard.bytes for shard in size.shards),
         content=size.content,
-        **{quantity: Spread.of(labels[quantity].to_numpy()) for quantity in QUANTITIES},
-        makers=tuple(sorted(made, key=lambda maker: -maker.rows)),
+        **{name: merged_spread([each.samples[name] for each in figures]) for name in QUANTITIES},
+        makers=tuple(replace(maker, rows=rows) for maker, rows in makers.most_common()),
     )
+
+
+def _read_figures(store: Store, shard: Shard) -> ShardFigures:
+    try:
+        with store.open_input(shard.path) as stream:
+            file = pq.ParquetFile(stream, page_checksum_verification=True)
+            return ShardFigures.of(file.read(columns=FIGURE_COLUMNS))
+    except UNREADABLE as error:
+        raise CorruptFile(
+            f"{store.url(shard.path)} cannot be read ({reason(error)}): run mcvrp verify"
+        ) from error

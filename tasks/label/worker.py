@@ -27,6 +27,7 @@ from mcvrp.storage.labels.label_files import (
 )
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.labels.shards import Shard
+from mcvrp.storage.labels.statistics import ShardFigures
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.work import Failure, LabelRecipe, Unit, UnitReceipt
@@ -142,18 +143,19 @@ def publish(
             stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
         table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
         if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
-            return _receipt(path, footer, data)
+            return _receipt(path, footer, data, table)
         new, footer = label_file(city, spec_hash, n, table, absent)
         # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
         # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
         # changed, and it is merged again.
         if store.swap(path, new, tag) if existing else store.put_new(path, new):
-            return _receipt(path, footer, new)
+            return _receipt(path, footer, new, table)
 
 
-def _receipt(path: str, footer: Footer, data: bytes) -> Shard:
+def _receipt(path: str, footer: Footer, data: bytes, table: pa.Table) -> Shard:
     """Return the shard whose bytes are ``data``; the store knows the time of its last write."""
-    return Shard(path, footer, len(data), 0.0, hashlib.sha256(data).hexdigest())
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Shard(path, footer, len(data), 0.0, sha256, ShardFigures.of(table))
 
 
 def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:

@@ -46,7 +46,7 @@ def drive(store: Store, k: int) -> str:
 
 
 def past_night(store: Store, k: int, names: list[str]) -> None:
-    """Leave in the store what night ``k`` leaves: its day, receipt, labels, version and rejected challenger."""
+    """Leave in the store what night ``k`` leaves: day, receipt, labels, version, rejected challenger."""
     date, sha256 = drive(store, k).split()
     instance = InstanceStream(CITY, 7, "train")(CUSTOMERS, k)
     day = (instance, sweep(CITY, instance))
