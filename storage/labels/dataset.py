@@ -18,6 +18,7 @@ from mcvrp.storage.labels.statistics import ShardFigures
 from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 
+_MOST_FIGURES = 2**13  # shards whose figures are kept in memory, 10 kB each; those of others are read
 _MOST_FOOTERS = 2**14  # kept in memory of those that are not in the list: there may be very many
 
 
@@ -52,7 +53,9 @@ class Dataset:
 
     def note(self, shards: Iterable[Shard]) -> None:
         """Remember the receipts of ``shards`` that a worker has just written: they need not be read."""
-        self._receipts.update((shard.path, shard) for shard in shards)
+        for shard in shards:
+            full = len(self._receipts) >= _MOST_FIGURES
+            self._receipts[shard.path] = replace(shard, figures=None) if full else shard
 
     def figures(self) -> dict[str, ShardFigures]:
         """Return the figures of the shards that workers have just written, by checksum."""

@@ -99,12 +99,16 @@ def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> Mo
     paths = {layout.model_card(name, version): version for version in sorted(_numbers(store, name))}
     files = [StoredFile(path, 0, NAMED) for path in paths]
     published = Pack(store, layout.model_pack(name)).contents(files, weights_of)
+    latest, wanted = (
+        max((paths[path] for path in published), default=0),
+        f"{weights_sha256} {city_id}".encode(),
+    )
     for path in sorted(published, key=paths.__getitem__, reverse=True):
-        if published[path] == f"{weights_sha256} {city_id}".encode():
-            card = model_card(store, name, paths[path])
-            if paths[path] == max(map(paths.__getitem__, published)):
-                enrol(store, name, card.version)  # its publisher may have been interrupted before this
-            return card
+        # The pack is wrong about a version that was removed, or whose number was taken again after that.
+        if published[path] == wanted and weights_of(path) == wanted:
+            if paths[path] == latest:
+                enrol(store, name, latest)  # its publisher may have been interrupted before this
+            return model_card(store, name, paths[path])
     return None
 
 

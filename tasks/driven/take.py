@@ -112,8 +112,8 @@ def take_routes(
                 waiting.append(Incomplete(file.path, f"is not ingested: {error}"))
             progress.advance()
     if any(file in checksums for file in unknown):
-        pack.save(checksums)
         write_driven_card(store, city.name, [*known, *new])
+        pack.save(checksums)  # last: a card that an interruption has left behind is written by the next call
     stored = tuple(days[date] for date in sorted(days))
     return Taken(tuple(new), len(checksums) - len(new), stored, tuple(waiting))
 

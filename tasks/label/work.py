@@ -109,7 +109,7 @@ class Failure:
 class UnitReceipt:
     """Result of a unit: number of labels, failures, seconds in the solver, and the files that it has written.
 
-    These are a staged file or ``shards``, with their checksums, so that nobody has to read them.
+    These are a staged file or ``shards``, with their checksums and figures: they need not be read.
     """
 
     rows: int

@@ -78,7 +78,7 @@ def night(store: Store, k: int) -> NightSummary:
 def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> Reading:
     """Return what the night of that ``number`` reads; the one before finds no pack, as after a loss."""
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)  # nobody pulls the plug
+        patch.setattr(os, "fsync", lambda _: None)  # no power failure here
         store, names = Store.open(folder / "store"), list[str]()
         write_dataset(store, CITY, range(20, 23), 200)
         train(store, CITY, small_spec(network=NETWORK), folder, nudge)
