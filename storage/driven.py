@@ -206,11 +206,6 @@ def _with_hint(store: Store, name: str) -> Iterator[None]:
         ) from error
 
 
-def write_driven_card(store: Store, city: str, files: Iterable[IntakeReceipt]) -> None:
-    """Write the README of the driven days of ``city``, from the receipts of all ingested ``files``."""
-    store.put(layout.driven_card(city), driven_readme(city, files).encode())
-
-
 def driven_readme(city: str, files: Iterable[IntakeReceipt]) -> str:
     """Return the README as Markdown, from the receipts of all ingested ``files``."""
     files = sorted(files, key=lambda receipt: (receipt.days[:1], receipt.name))

@@ -13,10 +13,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.parquet import read_parquet, write_parquet
-from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile
-
-_NAMED = "record of a night or round"
 
 
 @dataclass(frozen=True)
@@ -45,24 +42,18 @@ def trial_records(
 ) -> list[TrialRecord]:
     """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
 
-    The holder of the lease gives ``settle``, which completes a trial and returns its final record: a pack
-    then has those records, without their days, and later calls with ``settle`` read only new ones.
+    The holder of the lease gives ``settle``, which completes a trial and returns its final record. A pack has
+    the records that are final, without their days; others are read.
     """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
     names = [name for name in store.folders(folder) if name.startswith(kind)]
     files = {name: StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names}
-    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle else None
-    packed = {name: content for name, file in files.items() if pack and (content := pack.get(file))}
-    new = [name for name in names if name not in packed]
-    contents = dict(zip(new, in_parallel(lambda name: store.find(files[name].path), new), strict=True))
-    records = [
-        as_document(content, TrialRecord, store.url(files[name].path), named=_NAMED, hint="remove it")
-        for name, content in {**packed, **contents}.items()
-        if content is not None
-    ]
+    pack = Pack(store, layout.trial_pack(model, kind.strip("-")))
+    contents = pack.contents(files.values(), store.find, save=False)
+    records = [_record(content, store.url(path)) for path, content in contents.items()]
     records.sort(key=lambda record: (record.number, record.name))
-    if pack and settle and any(content is not None for content in contents.values()):
-        records = [record if record.name in packed else settle(record) for record in records]
+    if settle and any(pack.get(files[record.name]) is None for record in records):
+        records = [record if pack.get(files[record.name]) else settle(record) for record in records]
         final = {files[record.name]: asdict(replace(record, days=())) for record in records}
         pack.save({file: json.dumps(record).encode() for file, record in final.items()})
     return records
@@ -71,7 +62,11 @@ def trial_records(
 def trial_record(store: Store, model: str, name: str) -> TrialRecord:
     """Return the record of the trial ``name``; McvrpError if there is none, or it is corrupt."""
     path = layout.trial_record(model, name)
-    return as_document(store.get(path), TrialRecord, store.url(path), named=_NAMED, hint="remove it")
+    return _record(store.get(path), store.url(path))
+
+
+def _record(data: bytes, where: str) -> TrialRecord:
+    return as_document(data, TrialRecord, where, named="record of a night or round", hint="remove it")
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:

@@ -23,11 +23,11 @@ from mcvrp.storage.driven import (
     StoredDay,
     checksum,
     driven_days,
+    driven_readme,
     extend_day,
     read_day,
     receipts,
     write_day,
-    write_driven_card,
     write_receipt,
 )
 from mcvrp.storage.packs import Pack
@@ -112,7 +112,7 @@ def take_routes(
                 waiting.append(Incomplete(file.path, f"is not ingested: {error}"))
             progress.advance()
     if any(file in checksums for file in unknown):
-        write_driven_card(store, city.name, [*known, *new])
+        store.put(layout.driven_card(city.name), driven_readme(city.name, [*known, *new]).encode())
         pack.save(checksums)  # last: a card that an interruption has left behind is written by the next call
     stored = tuple(days[date] for date in sorted(days))
     return Taken(tuple(new), len(checksums) - len(new), stored, tuple(waiting))

@@ -63,18 +63,14 @@ COLUMNS = {  # of a label file
 
 
 def write_card(
-    store: Store,
-    city: City,
-    dataset: str,
-    workers: int | None = None,
-    known: Mapping[str, ShardFigures] | None = None,
+    store: Store, city: City, dataset: str, known: Mapping[str, ShardFigures] | None = None
 ) -> None:
     """Write README.md, figures, statistics and nodes of ``dataset``, whose manifest must be up to date.
 
     Parameters and errors are those of `update_statistics`.
     """
     before = read_statistics(store, dataset)
-    statistics = update_statistics(store, dataset, workers, known)
+    statistics = update_statistics(store, dataset, known)
     for quantity in QUANTITIES:
         path = figure_path(dataset, quantity)
         # Drawing takes longer than all other writes of a run with little to do.

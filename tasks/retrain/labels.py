@@ -14,12 +14,7 @@ from mcvrp.model.problem import City, Instance
 from mcvrp.model.random import philox_key, philox_order
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import (
-    parse_footer,
-    parse_table,
-    read_table,
-    write_labels,
-)
+from mcvrp.storage.labels.label_files import parse_footer, parse_table, read_table, write_labels
 from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.store import Store
