@@ -47,16 +47,18 @@ def trial_records(
     """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
     names = [name for name in store.folders(folder) if name.startswith(kind)]
-    files = {name: StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names}
+    files = [StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names]
     pack = Pack(store, layout.trial_pack(model, kind.strip("-")))
-    contents = pack.contents(files.values(), store.find, save=False)
-    records = [_record(content, store.url(path)) for path, content in contents.items()]
-    records.sort(key=lambda record: (record.number, record.name))
-    if settle and any(pack.get(files[record.name]) is None for record in records):
-        records = [record if pack.get(files[record.name]) else settle(record) for record in records]
-        final = {files[record.name]: asdict(replace(record, days=())) for record in records}
+    contents = pack.contents(files, store.find, save=False)
+    records = [
+        (file, _record(contents[file.path], store.url(file.path))) for file in files if file.path in contents
+    ]
+    records.sort(key=lambda each: (each[1].number, each[1].name))
+    if settle and any(pack.get(file) is None for file, _ in records):
+        records = [(file, record if pack.get(file) else settle(record)) for file, record in records]
+        final = {file: asdict(replace(record, days=())) for file, record in records}
         pack.save({file: json.dumps(record).encode() for file, record in final.items()})
-    return records
+    return [record for _, record in records]
 
 
 def trial_record(store: Store, model: str, name: str) -> TrialRecord:
