@@ -113,9 +113,9 @@ def test_two_at_once_see_all_files(store: Store) -> None:
 
 
 def test_files_known_by_name_need_no_time(store: Store) -> None:
-    """Files without content are asked for again."""
+    """Files without content are read again."""
     files = [StoredFile(path, 0, NAMED) for path in ("days/0", "days/1")]
     contents = {"days/0": b"final"}
     assert Pack(store, PACK).contents(files, contents.get) == contents
-    contents["days/0"], contents["days/1"] = b"never asked for", b"late"
+    contents["days/0"], contents["days/1"] = b"not read", b"late"
     assert Pack(store, PACK).contents(files, contents.get) == {"days/0": b"final", "days/1": b"late"}
