@@ -33,7 +33,7 @@ CITY = City.uniform(300, seed=3)
 TOWN = StoredCity("town", CITY, Addresses(("depot", *(str(node) for node in range(1, 301)))), "imported")
 SPEC = NightlySpec(model="small", replay=300, instances=2, batch=12, sizes=(20,), quiet_seconds=0)
 NETWORK = NetworkSpec(dim=128, heads=4, encoder_layers=2, decoder_layers=2, ff=512, dropout=0.1)
-FIRST, CUSTOMERS = datetime.date(2021, 1, 1), 80
+FIRST, CUSTOMERS = datetime.date(2020, 2, 1), 80  # the last days of each history are not held out
 PAIRS = pd.DataFrame([("drawn", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
 
 
