@@ -119,6 +119,8 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     right now: both write the same bytes, so the number is shared.
     """
     number = max(_numbers(store, name), default=0)
+    while number and not store.list(layout.model_dir(name, number)):
+        number -= 1  # an empty folder: its publisher was interrupted before it had reserved the number
     path = layout.model_config(name, number)
     while not (store.exists(path) and store.get(path) == config):
         number += 1
@@ -135,7 +137,7 @@ def versions(store: Store, name: str, after: int = 0) -> list[int]:
 
 
 def _numbers(store: Store, name: str) -> set[int]:
-    """Return the numbers that are taken, also by unfinished publications."""
+    """Return the numbers that have a folder, also of unfinished publications."""
     folders = store.folders(layout.models_dir(name))
     return {number for folder in folders if (number := layout.version_of(folder)) is not None}
 
