@@ -93,9 +93,11 @@ def test_a_lost_or_corrupt_pack_is_rebuilt(store: Store, damage: bytes | None) -
     assert reads == dict.fromkeys(files, 2)
 
 
-def test_a_kill_at_any_write_costs_nothing_but_reading(store: Store, tmp_path: Path) -> None:
-    files = fill(store)
-    for copy, _ in killed_at_each_write(store, tmp_path / "copies", Reads().look, at_least=1):
+def test_a_kill_at_any_write_costs_nothing_but_reading(
+    store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    files, folder = fill(store), tmp_path_factory.mktemp("killed")
+    for copy, _ in killed_at_each_write(store, folder, Reads().look, at_least=1):
         assert Reads().look(copy) == files
 
 
