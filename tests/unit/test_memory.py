@@ -127,7 +127,7 @@ def test_a_folder_in_memory_has_no_more_space_than_memory(
     """A control group's limit holds for a volume in memory, and for no disk."""
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(9 * GIB, GIB, 8 * GIB))
-    root, device = written(tmp_path, "0::/", V2), tmp_path.stat().st_dev
+    root, device = written(tmp_path, "0::/", {**V2}), tmp_path.stat().st_dev
     assert free_space(tmp_path, root) == 8 * GIB  # without a table of mounts
     mounts = [MOUNT.format(device="0:999", kind="tmpfs")]
     mounts.append(MOUNT.format(device=f"{os.major(device)}:{os.minor(device)}", kind=kind))
