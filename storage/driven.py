@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 
@@ -20,7 +20,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
+from mcvrp.storage.documents import as_document
 from mcvrp.storage.labels.label_files import (
     HINT,
     CorruptFile,
@@ -28,10 +28,10 @@ from mcvrp.storage.labels.label_files import (
     parse_footer,
     parse_table,
     read_footer,
-    read_footers,
 )
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import render
+from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.store import Store
 
 _DIGITS = 16  # of a checksum, in names of files
@@ -87,14 +87,22 @@ def checksum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def receipts(store: Store, city: str) -> list[IntakeReceipt]:
-    """Return the receipts of all ingested files, sorted by file name."""
+def receipts(store: Store, city: str, *, save: bool = False) -> list[IntakeReceipt]:
+    """Return the receipts of all ingested files, by file name; ``save`` adds new ones to a pack."""
+    folder, kind = layout.driven_receipts_dir(city), "receipt of a file of routes"
     documents = [
-        read_document(store, path, IntakeReceipt, named="receipt of a file of routes", hint="remove it")
-        for path in store.list(layout.driven_receipts_dir(city))
-        if path.endswith(".json")
+        as_document(content, IntakeReceipt, store.url(path), named=kind, hint="remove it")
+        for path, content in _packed(store, city, "receipts", folder, ".json", save=save)
     ]
     return sorted(documents, key=lambda receipt: receipt.name)
+
+
+def _packed(
+    store: Store, city: str, kind: str, folder: str, ending: str, *, save: bool
+) -> list[tuple[str, bytes]]:
+    """Return path and content of the files in ``folder``, from a pack if it has them."""
+    files = [file for file in store.files(folder) if file.path.endswith(ending)]
+    return sorted(Pack(store, layout.driven_pack(city, kind)).contents(files, store.get, save=save).items())
 
 
 def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
@@ -143,16 +151,17 @@ def _day_file(city: City, day: tuple[Instance, Solution], source: str) -> bytes:
     return label_file(city, source, instance.n, label_table([label]))[0]
 
 
-def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
-    """Yield the days of the city ``name`` by date; only footers are read."""
+def _day_files(store: Store, name: str, *, save: bool = False) -> list[tuple[str, bytes]]:
+    return _packed(store, name, "days", layout.driven_days_dir(name), "", save=save)
+
+
+def driven_days(store: Store, name: str, *, save: bool = False) -> Iterator[StoredDay]:
+    """Yield the days of the city ``name`` by date; ``save`` adds new ones to a pack."""
     with _with_hint(store, name):
-        paths = store.list(layout.driven_days_dir(name))
-        for path, footer in zip(paths, read_footers(store, paths), strict=True):
-            if isinstance(footer, CorruptFile):
-                raise footer
-            date = path.rsplit("/", 1)[-1].removesuffix(".parquet")
+        for path, data in _day_files(store, name, save=save):
+            footer = parse_footer(data, store.url(path))
             try:
-                day = datetime.date.fromisoformat(date)
+                day = datetime.date.fromisoformat(PurePath(path).name.removesuffix(".parquet"))
             except ValueError:
                 raise McvrpError(f"{store.url(path)} is not named by a date: move it away") from None
             yield StoredDay(day, footer.spec_hash, footer.city_id)
@@ -160,8 +169,11 @@ def driven_days(store: Store, name: str) -> Iterator[StoredDay]:
 
 def customers_per_day(store: Store, name: str) -> list[int]:
     """Return the number of customers of each day of the city ``name``; corrupt files are left out."""
-    footers = read_footers(store, store.list(layout.driven_days_dir(name)))
-    return [footer.n for footer in footers if not isinstance(footer, CorruptFile)]
+    counts = []
+    for path, data in _day_files(store, name):
+        with suppress(CorruptFile):
+            counts.append(parse_footer(data, store.url(path)).n)
+    return counts
 
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
@@ -169,6 +181,12 @@ def read_day(store: Store, name: str, date: datetime.date) -> Label:
     path = layout.driven_day(name, date.isoformat())
     with _with_hint(store, name):
         return _label(store.get(path), store.url(path))
+
+
+def read_days(store: Store, name: str) -> dict[str, Label]:
+    """Return the labels of all days of the city ``name`` by date; McvrpError if a file is corrupt."""
+    with _with_hint(store, name):
+        return {PurePath(path).stem: _label(data, store.url(path)) for path, data in _day_files(store, name)}
 
 
 def _label(data: bytes, where: str) -> Label:
@@ -188,13 +206,8 @@ def _with_hint(store: Store, name: str) -> Iterator[None]:
         ) from error
 
 
-def write_driven_card(store: Store, city: str) -> None:
-    """Write the README of the driven days of ``city``."""
-    store.put(layout.driven_card(city), driven_readme(store, city).encode())
-
-
-def driven_readme(store: Store, city: str) -> str:
-    """Return the README as Markdown, from the receipts of all ingested files."""
-    files = sorted(receipts(store, city), key=lambda receipt: (receipt.days[:1], receipt.name))
+def driven_readme(city: str, files: Iterable[IntakeReceipt]) -> str:
+    """Return the README as Markdown, from the receipts of all ingested ``files``."""
+    files = sorted(files, key=lambda receipt: (receipt.days[:1], receipt.name))
     days = sorted({day for receipt in files for day in receipt.days})
     return render("mcvrp.storage", "driven.md.j2", city=city, files=files, days=days, shown=_SHOWN)

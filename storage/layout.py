@@ -101,6 +101,7 @@ model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # fir
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
 model_removal = Path[str, int]("models/{model}/{version:04d}/removal.json")  # no alias may move here
 folder_card = "model.json"  # of an exported model
+model_pack = Path[str]("models/{model}/.weights.pq")  # see `storage.packs`
 model_alias = Path[str, str]("models/{model}/{alias}.json")
 
 # Attention models, one per size
@@ -129,6 +130,7 @@ driven_days_dir = Path[str]("driven/{city}/days")
 driven_day = Path[str, str]("driven/{city}/days/{day}.parquet")
 driven_receipts_dir = Path[str]("driven/{city}/files")
 driven_receipt = Path[str, str]("driven/{city}/files/{file}.json")  # written last
+driven_pack = Path[str, str]("driven/{city}/.{kind}.pq")  # see `storage.packs`
 quarantine_dir = Path[str]("driven/{city}/quarantine")
 driven_quarantine = Path[str, str]("driven/{city}/quarantine/{file}.csv")
 
@@ -151,6 +153,7 @@ def _top_folder(trial: str) -> str:
 nights_dir = Path[str]("nights/{model}")
 rounds_dir = Path[str]("rounds/{model}")
 retraining_lease = Path[str]("nights/{model}/lease.json")  # of nights and rounds
+trial_pack = Path[str, str]("nights/{model}/.{kind}.pq")  # see `storage.packs`
 trial_dir = _TrialPath("{model}/{trial}")
 trial_pairs = _TrialPath("{model}/{trial}/comparison.parquet")
 trial_spec = _TrialPath("{model}/{trial}/spec.json")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 import pyarrow as pa
 
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
+from mcvrp.storage.documents import as_document
+from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.parquet import read_parquet, write_parquet
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoredFile
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,38 @@ class TrialRecord:
         return self.challenger if self.applied else self.champion
 
 
-def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
-    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name."""
+def trial_records(
+    store: Store, model: str, kind: str, settle: Callable[[TrialRecord], TrialRecord] | None = None
+) -> list[TrialRecord]:
+    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
+
+    The holder of the lease gives ``settle``, which completes a trial and returns its final record. A pack has
+    the records that are final, without their days; others are read.
+    """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
-    paths = [layout.trial_record(model, name) for name in store.folders(folder) if name.startswith(kind)]
+    names = [name for name in store.folders(folder) if name.startswith(kind)]
+    files = [StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names]
+    pack = Pack(store, layout.trial_pack(model, kind.strip("-")))
+    contents = pack.contents(files, store.find, save=False)
     records = [
-        read_document(store, path, TrialRecord, named="record of a night or round", hint="remove it")
-        for path in paths
-        if store.exists(path)
+        (file, _record(contents[file.path], store.url(file.path))) for file in files if file.path in contents
     ]
-    return sorted(records, key=lambda record: (record.number, record.name))
+    records.sort(key=lambda each: (each[1].number, each[1].name))
+    if settle and any(pack.get(file) is None for file, _ in records):
+        records = [(file, record if pack.get(file) else settle(record)) for file, record in records]
+        final = {file: asdict(replace(record, days=())) for file, record in records}
+        pack.save({file: json.dumps(record).encode() for file, record in final.items()})
+    return [record for _, record in records]
+
+
+def trial_record(store: Store, model: str, name: str) -> TrialRecord:
+    """Return the record of the trial ``name``; McvrpError if there is none, or it is corrupt."""
+    path = layout.trial_record(model, name)
+    return _record(store.get(path), store.url(path))
+
+
+def _record(data: bytes, where: str) -> TrialRecord:
+    return as_document(data, TrialRecord, where, named="record of a night or round", hint="remove it")
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:

@@ -110,8 +110,8 @@ def _trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
 def _driven(store: Store, city: str) -> Outcome:
     from mcvrp.storage.driven import driven_readme, receipts
 
-    text = markdown_text(driven_readme(store, city))
-    document = {"files": plain(receipts(store, city))}
+    files = receipts(store, city)
+    text, document = markdown_text(driven_readme(city, files)), {"files": plain(files)}
     return Outcome(document, f"{text}\n\n{store.url(layout.driven_dir(city))}")
 
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from mcvrp.memory import free_space
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.dataset import Dataset
@@ -176,7 +177,7 @@ def _path(cache: Path, n: int) -> Path:
 
 def _check_room(cache: Path, counts: Mapping[int, int]) -> None:
     needed = sum(expected_bytes(n, rows) for n, rows in counts.items())
-    free = shutil.disk_usage(cache).free
+    free = free_space(cache)
     if counts and needed + _SPARE > free:
         raise McvrpError(
             f"the cache of labels in {cache} needs about {needed / 1e9:.1f} GB, the disk has "

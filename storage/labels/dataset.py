@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
-from mcvrp.storage.labels.label_files import CorruptFile, read_footers, read_table
-from mcvrp.storage.labels.schema import Footer, Label, table_labels
+from mcvrp.storage.labels.label_files import CorruptFile, parse_footer, read_footer, read_table
+from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
+from mcvrp.storage.labels.statistics import ShardFigures
+from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 
+_MOST_FIGURES = 2**13  # shards whose figures are kept in memory, 10 kB each; those of others are read
 _MOST_FOOTERS = 2**14  # kept in memory of those that are not in the list: there may be very many
 
 
@@ -22,14 +26,17 @@ _MOST_FOOTERS = 2**14  # kept in memory of those that are not in the list: there
 class Dataset:
     """Dataset ``name`` in ``store`` as it is at each call; use `open` to make one.
 
-    Every call lists the store. A footer is taken from the list of shards if that has the same file (path,
-    size, time), otherwise it is read, once.
+    Every call lists the store. A footer is taken from the receipt of its writer in this run, or from the list
+    of shards if that has the same file (path, size, time); otherwise it is read, once. With ``checksums`` a
+    file whose checksum neither of them has is read as a whole.
     """
 
     store: Store
     name: str
+    checksums: bool = False
     _list: ShardList | None = None
-    _read: dict[StoredFile, Footer] = field(default_factory=dict, compare=False)
+    _read: dict[StoredFile, Shard] = field(default_factory=dict, compare=False)
+    _receipts: dict[str, Shard] = field(default_factory=dict, compare=False)
 
     @classmethod
     def open(cls, store: Store, name: str, *, trust: bool = True) -> Dataset:
@@ -38,11 +45,21 @@ class Dataset:
         A missing or corrupt list of shards is not an error: footers are read instead.
         """
         try:
-            return cls(store, name, ShardList(store, name) if trust else None)
+            return cls(store, name, _list=ShardList(store, name) if trust else None)
         except StoreError:
             raise
         except McvrpError:
             return cls(store, name)
+
+    def note(self, shards: Iterable[Shard]) -> None:
+        """Remember the receipts of ``shards`` that a worker has just written: they need not be read."""
+        for shard in shards:
+            full = len(self._receipts) >= _MOST_FIGURES
+            self._receipts[shard.path] = replace(shard, figures=None) if full else shard
+
+    def figures(self) -> dict[str, ShardFigures]:
+        """Return the figures of the shards that workers have just written, by checksum."""
+        return {shard.sha256: shard.figures for shard in self._receipts.values() if shard.figures}
 
     def sizes(self) -> list[int]:
         """Return the sizes that have a folder, ascending."""
@@ -84,19 +101,18 @@ class Dataset:
         Raises McvrpError if a file is not a label file, or is truncated (unless ``skip_corrupt``).
         """
         listed = self._listed(n)
-        cached = {file: old for file in files if (old := self._cached(file, listed.get(file.path)))}
-        footers = read_footers(self.store, (file.path for file in files if file not in cached))
+        known = {file: old for file in files if (old := self._known(file, listed.get(file.path)))}
+        unknown = (file for file in files if file not in known)
+        read = in_parallel(lambda file: self._read_shard(file, listed.get(file.path)), unknown)
         for file in files:
-            footer = cached.get(file) or next(footers)
-            if isinstance(footer, CorruptFile):
-                if skip_corrupt:
-                    continue
-                raise footer
-            if file not in cached and len(self._read) < _MOST_FOOTERS:
-                self._read[file] = footer
-            entry = listed.get(file.path)
-            same = entry and (entry.bytes, entry.footer) == (file.size, footer)
-            yield Shard(file.path, footer, file.size, file.modified, entry.sha256 if entry and same else "")
+            if file in known:
+                yield known[file]
+            elif not isinstance(shard := next(read), CorruptFile):
+                if len(self._read) < _MOST_FOOTERS:
+                    self._read[file] = shard
+                yield shard
+            elif not skip_corrupt:
+                raise shard
 
     def _listed(self, n: int) -> dict[str, Shard]:
         try:
@@ -104,13 +120,34 @@ class Dataset:
         except McvrpError:  # the list is derived data: the footers hold the same
             return {}
 
-    def _cached(self, file: StoredFile, listed: Shard | None) -> Footer | None:
-        """Return the footer of ``file`` if this very file was read before, or is ``listed``."""
-        if not (listed and self._list) or (listed.bytes, listed.modified) != (file.size, file.modified):
-            return self._read.get(file)
-        # A file as young as the list may have been replaced after the list was written, within the resolution
-        # of the clock: object stores count whole seconds. A store without times reports 0.
-        return listed.footer if 0 < file.modified < self._list.written else self._read.get(file)
+    def _known(self, file: StoredFile, listed: Shard | None) -> Shard | None:
+        """Return ``file`` if this very file was written in this run, was read before, or is ``listed``."""
+        shard = self._receipts.get(file.path)
+        if shard is None or shard.bytes != file.size:
+            shard = self._read.get(file)
+            # A file as young as the list may have been replaced after the list was written, within the
+            # resolution of the clock: object stores count whole seconds. A store without times reports 0.
+            if listed and self._list and 0 < file.modified < self._list.written:
+                same = (listed.bytes, listed.modified) == (file.size, file.modified)
+                shard = listed if same else shard
+        if shard is None or (self.checksums and not shard.sha256):
+            return None
+        return replace(shard, modified=file.modified)
+
+    def _read_shard(self, file: StoredFile, listed: Shard | None) -> Shard | CorruptFile:
+        """Return ``file`` with its footer; with its checksum, too, if that is required, or ``listed``."""
+        try:
+            sha256, same_size = "", listed is not None and listed.bytes == file.size
+            if same_size or not self.checksums:
+                footer = read_footer(self.store, file.path)
+                sha256 = listed.sha256 if listed and same_size and listed.footer == footer else ""
+            if self.checksums and not sha256:
+                data = self.store.get(file.path)
+                footer = parse_footer(data, self.store.url(file.path))
+                sha256 = hashlib.sha256(data).hexdigest()
+            return Shard(file.path, footer, file.size, file.modified, sha256)
+        except CorruptFile as error:
+            return error
 
     def fingerprint(self) -> str:
         """Return the `Fingerprint` of all rows."""

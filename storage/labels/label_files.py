@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +19,6 @@ from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read, or lost to corruption, together
-READERS = 16  # threads that read files: they wait for the store, not for the processor
-_AHEAD = 256  # footers that are requested at once
 _TAIL = 2**16  # bytes: most footers are shorter
 _MAGIC = b"PAR1"
 HINT = "remove it and label again"
@@ -160,27 +156,6 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     if table.num_rows != footer.rows:
         raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {HINT}")
     return table
-
-
-def read_footers(store: Store, paths: Iterable[str]) -> Iterator[Footer | CorruptFile]:
-    """Yield the footers of the label files at ``paths``, or the error of a corrupt one, with read-ahead.
-
-    Raises McvrpError if a file is not a label file.
-    """
-
-    def read(path: str) -> Footer | CorruptFile:
-        try:
-            return read_footer(store, path)
-        except CorruptFile as error:
-            return error
-
-    waiting = iter(paths)
-    while batch := list(islice(waiting, _AHEAD)):  # not all at once: there may be very many
-        with ThreadPoolExecutor(READERS) as readers:
-            footers = list(readers.map(read, batch))
-        # Yield after the threads have ended: an abandoned generator is closed wherever the garbage collector
-        # runs, possibly inside the start of another thread, where joining threads would deadlock.
-        yield from footers
 
 
 def require_city(store: Store, shard: LabelFile, city: City) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -39,8 +38,9 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
 def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> None:
     """Rebuild the manifest and the list of shards of the dataset ``name`` from its shards.
 
-    With ``known``, the open dataset, only shards that have changed since it was opened are read. Raises
-    TooNew if the existing manifest was written by a newer version of mcvrp.
+    Shards are read in parallel, each once. With ``known``, the open dataset, only those are read that are
+    neither listed nor written by its workers. Raises TooNew if the existing manifest was written by a newer
+    version of mcvrp.
     """
     try:
         read_manifest(store, name)
@@ -48,12 +48,12 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
         raise
     except McvrpError:  # corrupt: it is replaced
         pass
-    dataset = known or Dataset.open(store, name, trust=False)
+    dataset = replace(known or Dataset.open(store, name, trust=False), checksums=True)
     digest, totals = Fingerprint(), list[dict[str, int]]()
 
     def sizes() -> Iterator[list[Shard]]:
         for n in dataset.sizes():
-            if files := [_with_checksum(store, shard) for shard in dataset.shards(n)]:
+            if files := list(dataset.shards(n)):
                 digest.add(n, files)
                 totals.append({"n": n, **_totals(files)})
                 yield files
@@ -80,9 +80,3 @@ def _totals(shards: list[Shard]) -> dict[str, int]:
         "bytes": sum(shard.bytes for shard in shards),
         "shards": len(shards),
     }
-
-
-def _with_checksum(store: Store, shard: Shard) -> Shard:
-    if shard.sha256:
-        return shard
-    return replace(shard, sha256=hashlib.sha256(store.get(shard.path)).hexdigest())

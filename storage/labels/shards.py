@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import accumulate
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import add_contents
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer
+from mcvrp.storage.labels.statistics import ShardFigures
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
@@ -50,11 +51,12 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Shard(LabelFile):
-    """A shard: its file as listed by the store, and its checksum, "" if unknown."""
+    """A shard: its file as listed by the store, its checksum, "" if unknown, and figures from its writer."""
 
     bytes: int
     modified: float
     sha256: str = ""
+    figures: ShardFigures | None = field(default=None, compare=False, repr=False)
 
 
 class ShardList:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.labels.schema import MADE_BY
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.errors import UNREADABLE, StoreError
 from mcvrp.storage.store.store import Store
 
 QUANTITIES = ("cost", "routes", "runtime")
 WIDE = 10.0  # ratio of largest to smallest value from which a histogram has a logarithmic axis
+FIGURE_COLUMNS = ["cost", "routes", "runtime", *MADE_BY]  # of a label file, for `ShardFigures`
+_KEPT = 512  # values of a quantity per shard: the rank of a percentile is off by at most 0.1 %
 _FEWEST_BINS, _MOST_BINS = 8, 40
 
 
@@ -76,6 +80,61 @@ class Maker:
     budget: str
     cpu: str
     rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Values of a quantity over the ``rows`` of a shard: ascending, `_KEPT` of them if there are more.
+
+    ``mean`` and ``squares``, the sum of squared deviations from it, are those of all.
+    """
+
+    values: NDArray[np.number]
+    rows: int
+    mean: float
+    squares: float
+
+    @classmethod
+    def of(cls, values: NDArray[np.number]) -> Sample:
+        """Return the sample of ``values``, ``(rows,)``."""
+        ordered, mean = np.sort(values), float(values.mean()) if len(values) else 0.0
+        kept = np.linspace(0, len(ordered) - 1, min(len(ordered), _KEPT)).round().astype(np.int64)
+        return cls(ordered[kept], len(ordered), mean, float(((values - mean) ** 2).sum()))
+
+    def all_values(self) -> NDArray[np.number]:
+        """Return one value per row, ``(rows,)``; of more than `_KEPT` rows the kept ones several times."""
+        if len(self.values) == self.rows:
+            return self.values
+        nearest = np.linspace(0, len(self.values) - 1, self.rows).round().astype(np.int64)
+        return self.values[nearest]
+
+
+@dataclass(frozen=True, eq=False)
+class ShardFigures:
+    """Samples of the quantities of a shard, and its makers: what the statistics of its size need of it."""
+
+    samples: Mapping[str, Sample]
+    makers: tuple[Maker, ...]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> ShardFigures:
+        """Return the figures of ``table``, which has at least `FIGURE_COLUMNS`."""
+        columns = {name: table[name] for name in QUANTITIES}
+        columns["routes"] = pc.list_value_length(table["routes"])
+        made = table.group_by(list(MADE_BY)).aggregate([([], "count_all")]).to_pylist()
+        makers = tuple(Maker(**{by: row[by] for by in MADE_BY}, rows=row["count_all"]) for row in made)
+        return cls({name: Sample.of(column.to_numpy()) for name, column in columns.items()}, makers)
+
+
+def merged_spread(samples: Sequence[Sample]) -> Spread:
+    """Return the spread over all rows of ``samples``, at least one row."""
+    spread = Spread.of(np.concatenate([sample.all_values() for sample in samples]))
+    rows = sum(sample.rows for sample in samples)
+    if rows == sum(len(sample.values) for sample in samples):
+        return spread  # of all values
+    mean = sum(sample.rows * sample.mean for sample in samples) / rows
+    squares = sum(sample.squares + sample.rows * (sample.mean - mean) ** 2 for sample in samples)
+    return replace(spread, mean=mean, std=(squares / (rows - 1)) ** 0.5)
 
 
 @dataclass(frozen=True)

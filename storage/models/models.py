@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, overload
 
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
-from mcvrp.storage.documents import read_document
+from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.packs import NAMED, Pack
+from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
 
@@ -88,13 +89,26 @@ def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") 
 
 def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> ModelCard | None:
     """Return the last version of ``name`` with these weights for this city, None without one."""
-    numbers = versions(store, name)
-    for version in reversed(numbers):
-        card = model_card(store, name, version)
-        if (card.weights_sha256, card.city_id) == (weights_sha256, city_id):
-            if version == numbers[-1]:
-                enrol(store, name, version)  # its publisher may have been interrupted before this
-            return card
+
+    def weights_of(path: str) -> bytes | None:
+        if (data := store.find(path)) is None:
+            return None
+        card = _card(store, path, data)
+        return f"{card.weights_sha256} {card.city_id}".encode()
+
+    paths = {layout.model_card(name, version): version for version in sorted(_numbers(store, name))}
+    files = [StoredFile(path, 0, NAMED) for path in paths]
+    published = Pack(store, layout.model_pack(name)).contents(files, weights_of)
+    latest, wanted = (
+        max((paths[path] for path in published), default=0),
+        f"{weights_sha256} {city_id}".encode(),
+    )
+    for path in sorted(published, key=paths.__getitem__, reverse=True):
+        # The pack is wrong about a version that was removed, or whose number was taken again after that.
+        if published[path] == wanted and weights_of(path) == wanted:
+            if paths[path] == latest:
+                enrol(store, name, latest)  # its publisher may have been interrupted before this
+            return model_card(store, name, paths[path])
     return None
 
 
@@ -105,6 +119,8 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     right now: both write the same bytes, so the number is shared.
     """
     number = max(_numbers(store, name), default=0)
+    while number and not store.list(layout.model_dir(name, number)):
+        number -= 1  # an empty folder: its publisher was interrupted before it had reserved the number
     path = layout.model_config(name, number)
     while not (store.exists(path) and store.get(path) == config):
         number += 1
@@ -114,15 +130,15 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     return number
 
 
-def versions(store: Store, name: str) -> list[int]:
-    """Return the version numbers of ``name``, ascending."""
-    return [n for n in sorted(_numbers(store, name)) if store.exists(layout.model_card(name, n))]
+def versions(store: Store, name: str, after: int = 0) -> list[int]:
+    """Return the version numbers of ``name`` that are larger than ``after``, ascending."""
+    numbers = sorted(number for number in _numbers(store, name) if number > after)
+    return [number for number in numbers if store.exists(layout.model_card(name, number))]
 
 
 def _numbers(store: Store, name: str) -> set[int]:
-    """Return the numbers that are taken, also by unfinished publications."""
-    root = layout.models_dir(name)
-    folders = (path.removeprefix(f"{root}/").split("/")[0] for path in store.list(root))
+    """Return the numbers that have a folder, also of unfinished publications."""
+    folders = store.folders(layout.models_dir(name))
     return {number for folder in folders if (number := layout.version_of(folder)) is not None}
 
 
@@ -131,23 +147,27 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
 
     McvrpError if there is no such model, or its card is corrupt.
     """
+    number = pointer(store, name, version).version if isinstance(version, str) else version
+    if number is not None:
+        path = layout.model_card(name, number)
+        if (data := store.find(path)) is not None:
+            return _card(store, path, data)
     numbers = versions(store, name)
     if not numbers:
         others = alternatives(name, store.folders("models"))
         raise McvrpError(f"there is no model {name!r} in {store.url()}{others}: run mcvrp train")
     listed = ", ".join(map(str, numbers))
-    if version in ALIASES:
-        alias = version
-        version = pointer(store, name, alias).version
-        if version is None:
-            raise McvrpError(
-                f"model {name!r} has no {alias}, it has version {listed}: name one by its number"
-            )
-    if version is not None and version not in numbers:
-        raise McvrpError(f"model {name!r} has no version {version}, it has {listed}: name one of these")
-    path = layout.model_card(name, numbers[-1] if version is None else int(version))
+    if number is not None:
+        raise McvrpError(f"model {name!r} has no version {number}, it has {listed}: name one of these")
+    if version is not None:
+        raise McvrpError(f"model {name!r} has no {version}, it has version {listed}: name one by its number")
+    path = layout.model_card(name, numbers[-1])
+    return _card(store, path, store.get(path))
+
+
+def _card(store: Store, path: str, data: bytes) -> ModelCard:
     hint = "restore it, or remove the version's folder"
-    return read_document(store, path, ModelCard, MODEL, named="model's card", hint=hint)
+    return as_document(data, ModelCard, store.url(path), MODEL, named="model's card", hint=hint)
 
 
 def named_version(store: Store, name: str, version: str) -> ModelCard:

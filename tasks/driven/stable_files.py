@@ -38,7 +38,7 @@ def stable_files(
     seconds: float,
     *,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[list[str], list[Incomplete]]:
+) -> tuple[list[StoredFile], list[Incomplete]]:
     """Return the stable files below ``folder`` whose names end with one of ``endings``, and the other ones.
 
     If one has changed within ``seconds``, this waits for that long and looks again. With 0, all are stable.
@@ -49,17 +49,17 @@ def stable_files(
 
     before = files()
     if seconds <= 0 or "://" in store.uri:
-        return [file.path for file in before], []
+        return before, []
     now = store.now()
     if young := [file.path for file in before if abs(now - file.modified) < seconds]:
         more = f" and {len(young) - 1} more" if young[1:] else ""
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
-    stable, others = list[str](), list[Incomplete]()
+    stable, others = list[StoredFile](), list[Incomplete]()
     for file in files():
         unchanged = file in before
-        if unchanged and (_ends(store, file) or abs(store.now() - file.modified) > CUT_SECONDS):
-            stable.append(file.path)
+        if unchanged and (abs(store.now() - file.modified) > CUT_SECONDS or _ends(store, file)):
+            stable.append(file)
         else:
             cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
             others.append(Incomplete(file.path, cut if unchanged else "is being written"))

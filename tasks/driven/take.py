@@ -23,13 +23,14 @@ from mcvrp.storage.driven import (
     StoredDay,
     checksum,
     driven_days,
+    driven_readme,
     extend_day,
     read_day,
     receipts,
     write_day,
-    write_driven_card,
     write_receipt,
 )
+from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.driven.rules import COLUMNS, KnownDay, check_routes
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
@@ -88,26 +89,33 @@ def take_routes(
     Dates after ``today`` are rejected; ``quiet_seconds`` are the ``seconds`` of `stable_files`. Raises
     McvrpError if the store has days of another city.
     """
-    paths, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
-    lonely = [path for path in paths if _is_solution(path) and not store.exists(_instance(path))]
-    paths = [path for path in paths if path not in lonely]
-    for path in lonely:
-        waiting.append(Incomplete(path, f"waits for {PurePath(_instance(path)).name} in the same folder"))
-    names = {receipt.sha256: receipt.name for receipt in receipts(store, city.name)}
-    days = {day.date: day for day in driven_days(store, city.name)}
+    files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
+    known = receipts(store, city.name, save=True)
+    names = {receipt.sha256: receipt.name for receipt in known}
+    days = {day.date: day for day in driven_days(store, city.name, save=True)}
     _require_city(store, city, days.values())  # before anything is written
-    results = list[IntakeReceipt | None]()
-    with Progress("take routes", len(paths), "files") as progress:
-        for path in paths:
+    pack = Pack(store, layout.driven_pack(city.name, "incoming"))  # checksums of the files
+    checksums = {file: key for file in files if (key := pack.get(file)) and key.decode() in names}
+    unknown, new = [file for file in files if file not in checksums], list[IntakeReceipt]()
+    lonely = [file for file in unknown if _is_solution(file.path) and not store.exists(_instance(file.path))]
+    for file in lonely:
+        unknown.remove(file)
+        name = PurePath(_instance(file.path)).name
+        waiting.append(Incomplete(file.path, f"waits for {name} in the same folder"))
+    with Progress("take routes", len(unknown), "files") as progress:
+        for file in unknown:
             try:
-                results.append(_take(store, city, path, names, days, today))
+                sha256, receipt = _take(store, city, file.path, names, days, today)
+                checksums[file] = sha256.encode()
+                new += [receipt] if receipt else []
             except (TooLarge, ReaderStopped) as error:
-                waiting.append(Incomplete(path, f"is not ingested: {error}"))
+                waiting.append(Incomplete(file.path, f"is not ingested: {error}"))
             progress.advance()
-    if results:
-        write_driven_card(store, city.name)
-    new = tuple(receipt for receipt in results if receipt)
-    return Taken(new, len(results) - len(new), tuple(days[date] for date in sorted(days)), tuple(waiting))
+    if any(file in checksums for file in unknown):
+        store.put(layout.driven_card(city.name), driven_readme(city.name, [*known, *new]).encode())
+        pack.save(checksums)  # last: a card that an interruption has left behind is written by the next call
+    stored = tuple(days[date] for date in sorted(days))
+    return Taken(tuple(new), len(checksums) - len(new), stored, tuple(waiting))
 
 
 def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> None:
@@ -129,12 +137,12 @@ def _take(
     names: dict[str, str],
     days: dict[datetime.date, StoredDay],
     today: datetime.date,
-) -> IntakeReceipt | None:
-    """Ingest the file at ``path`` and return its receipt, None if its checksum is among ``names``."""
+) -> tuple[str, IntakeReceipt | None]:
+    """Return the checksum of the file at ``path``, and its receipt if it is new, not in ``names``."""
     name, data = stored_bytes(store, path)
     receipt = IntakeReceipt(name, checksum(data))
     if receipt.sha256 in names:
-        return None
+        return receipt.sha256, None
     try:
         # from the bytes of the checksum: the file may be replaced at any moment
         if _is_solution(path):
@@ -149,7 +157,7 @@ def _take(
         receipt = _write(store, city, receipt, table, names, days, today)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
     names[receipt.sha256] = name
-    return receipt
+    return receipt.sha256, receipt
 
 
 def _write(

@@ -16,7 +16,15 @@ from matplotlib.ticker import MaxNLocator
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_nodes
-from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, read_statistics
+from mcvrp.storage.labels.statistics import (
+    QUANTITIES,
+    WIDE,
+    Maker,
+    ShardFigures,
+    SizeStatistics,
+    Spread,
+    read_statistics,
+)
 from mcvrp.storage.markdown import TASK, card_metadata, escaped, render, table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
@@ -54,13 +62,15 @@ COLUMNS = {  # of a label file
 }
 
 
-def write_card(store: Store, city: City, dataset: str, workers: int | None = None) -> None:
+def write_card(
+    store: Store, city: City, dataset: str, known: Mapping[str, ShardFigures] | None = None
+) -> None:
     """Write README.md, figures, statistics and nodes of ``dataset``, whose manifest must be up to date.
 
-    Only sizes whose shards have changed are read; McvrpError if one cannot be read.
+    Parameters and errors are those of `update_statistics`.
     """
     before = read_statistics(store, dataset)
-    statistics = update_statistics(store, dataset, workers)
+    statistics = update_statistics(store, dataset, known)
     for quantity in QUANTITIES:
         path = figure_path(dataset, quantity)
         # Drawing takes longer than all other writes of a run with little to do.

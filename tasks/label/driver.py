@@ -20,6 +20,7 @@ import ray
 from mcvrp.model.errors import reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import CorruptFile, LabelFile
+from mcvrp.storage.labels.shards import Shard
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
@@ -191,7 +192,7 @@ class Driver:
         """Handle a result of ``task``; return whether it has ended."""
         task.heard, task.started = time.monotonic(), True
         try:
-            receipt: UnitReceipt | int | None = ray.get(reference)
+            receipt: UnitReceipt | Shard | int = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreUnavailable):
                 self._retry.outlast(error.cause)
@@ -210,9 +211,12 @@ class Driver:
         if isinstance(receipt, int):
             self._count(task, receipt)
             return False
-        if not task.unit or not receipt:
+        if isinstance(receipt, Shard):
+            self.dataset.labels.note([receipt])
+        if not task.unit or not isinstance(receipt, UnitReceipt):
             return True
         self._count(task, 0)
+        self.dataset.labels.note(receipt.shards)
         self._left -= task.unit.seconds
         self.dataset.quarantine.note(task.unit, receipt.failures)
         self._empty_units += not (receipt.rows or task.unit.isolated)

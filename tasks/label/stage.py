@@ -171,7 +171,7 @@ def _finish(dataset: LabelDataset, *, changed: bool) -> None:
     # Last, as it reads the list of shards that the manifest comes with.
     derived = layout.card, layout.label_statistics, layout.label_city
     if changed or not all(store.exists(path(spec.dataset)) for path in derived):
-        write_card(store, dataset.source.city, spec.dataset, spec.workers)
+        write_card(store, dataset.source.city, spec.dataset, dataset.labels.figures())
 
 
 def _completeness(driver: Driver) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Label
+from mcvrp.storage.labels.shards import Shard
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SolverEntry
 
@@ -117,12 +118,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class UnitReceipt:
-    """Result of a unit: number of labels, failures, seconds in the solver, and the staged file if any."""
+    """Result of a unit: number of labels, failures, seconds in the solver, and the files that it has written.
+
+    These are a staged file or ``shards``, with their checksums and figures: they need not be read.
+    """
 
     rows: int
     failures: tuple[Failure, ...]
     solving: float
     chunk: LabelFile | None = None
+    shards: tuple[Shard, ...] = ()
 
 
 Outcome = Label | Failure

@@ -5,9 +5,9 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +16,16 @@ import pyarrow as pa
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.label_files import (
-    READERS,
     LabelFile,
     label_file,
     parse_footer,
     parse_table,
     read_footer,
 )
-from mcvrp.storage.labels.schema import Label, label_table
+from mcvrp.storage.labels.schema import Footer, Label, label_table
+from mcvrp.storage.labels.shards import Shard
+from mcvrp.storage.labels.statistics import ShardFigures
+from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
@@ -38,8 +40,8 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
     McvrpError if the store refuses them, or a label is wrong.
     """
     made, seconds, counted = 0, 0.0, time.monotonic()
-    failures: list[Failure] = []
-    chunk: LabelFile | None = None
+    failures, written = list[Failure](), list[Shard]()
+    chunk: Shard | LabelFile | None = None
     with solving(city, recipe, unit) as solve:
         for path, first, start, stop in unit.files(recipe.dataset):
             # The unit of a lost worker is repeated: labels that the worker has published are kept.
@@ -59,12 +61,14 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
                     pieces = [LabelPiece(labels, absent)]
                     chunk = publish(store, city, recipe.spec_hash, path, unit.n, first, row + 1, pieces)
                     waiting, published = [], now
+                    if unit.shard_rows:
+                        written.append(chunk)
                 if now - counted > unit.count_seconds:
                     counted = now
                     yield made
             if not rows:
                 chunk = LabelFile(path, read_footer(store, path))
-    yield UnitReceipt(made, tuple(failures), seconds, None if unit.shard_rows else chunk)
+    yield UnitReceipt(made, tuple(failures), seconds, None if unit.shard_rows else chunk, tuple(written))
 
 
 def _unlabelled(store: Store, path: str, start: int, stop: int) -> Sequence[int]:
@@ -92,8 +96,8 @@ def merge_shard(
     start: int,
     stop: int,
     sources: Sequence[LabelFile],
-) -> None:
-    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``.
+) -> Shard:
+    """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``; return it.
 
     The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
     once the shard is published. Raises McvrpError if rows are missing.
@@ -107,12 +111,12 @@ def merge_shard(
 
     staged = [source for source in sources if source.path != path]
     staged.sort(key=lambda source: (source.footer.row_start, -source.footer.row_stop))
-    with ThreadPoolExecutor(READERS) as readers:
-        # Sources that are gone were merged by an earlier try whose answer was lost: the shard has their rows.
-        pieces = [piece for piece in readers.map(read, staged) if piece]
-    publish(store, city, spec_hash, path, n, start, stop, pieces)
+    # Sources that are gone were merged by an earlier try whose answer was lost: the shard has their rows.
+    pieces = [piece for piece in in_parallel(read, staged) if piece]
+    shard = publish(store, city, spec_hash, path, n, start, stop, pieces)
     # After the shard: a kill in between leaves files that `sweep` removes, and no row is ever in neither.
     store.delete_files([source.path for source in staged])
+    return shard
 
 
 def publish(
@@ -124,7 +128,7 @@ def publish(
     start: int,
     stop: int,
     pieces: Sequence[LabelPiece],
-) -> LabelFile:
+) -> Shard:
     """Write a file with rows ``start`` to ``stop`` (excluded) of ``pieces`` to ``path``, and return it.
 
     Of several labels of a row the first counts, and the one in the existing file before all others. No
@@ -140,13 +144,19 @@ def publish(
             stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
         table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
         if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
-            return LabelFile(path, footer)
+            return _receipt(path, footer, data, table)
         new, footer = label_file(city, spec_hash, n, table, absent)
         # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
         # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
         # changed, and it is merged again.
         if store.swap(path, new, tag) if existing else store.put_new(path, new):
-            return LabelFile(path, footer)
+            return _receipt(path, footer, new, table)
+
+
+def _receipt(path: str, footer: Footer, data: bytes, table: pa.Table) -> Shard:
+    """Return the shard whose bytes are ``data``; the store knows the time of its last write."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Shard(path, footer, len(data), 0.0, sha256, ShardFigures.of(table))
 
 
 def _merged(n: int, start: int, stop: int, pieces: Sequence[LabelPiece]) -> tuple[pa.Table, tuple[int, ...]]:

@@ -14,8 +14,9 @@ from mcvrp.model.problem import City, Instance
 from mcvrp.model.random import philox_key, philox_order
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import read_footer, read_table, write_labels
+from mcvrp.storage.labels.label_files import parse_footer, parse_table, read_table, write_labels
 from mcvrp.storage.labels.schema import Label, table_labels
+from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 
@@ -89,13 +90,17 @@ def drawn(
 def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
     """Return the best label of each improved instance of ``rounds``; McvrpError if a file is corrupt."""
     best: dict[Key, Label] = {}
-    for record in rounds:
-        for path in store.list(layout.improved_dir(model, record.name)):
-            city_id = read_footer(store, path).city_id
-            for label in table_labels(read_table(store, path), city_id):
-                key = key_of(label.instance)
-                if key not in best or label.cost < best[key].cost:
-                    best[key] = label
+    folders = tuple(f"{layout.improved_dir(model, record.name)}/" for record in rounds)
+    if not folders:
+        return best
+    files = [file for file in store.files(layout.rounds_dir(model)) if file.path.startswith(folders)]
+    pack = Pack(store, layout.trial_pack(model, "improved"))
+    for path, data in pack.contents(files, store.get).items():
+        url = store.url(path)
+        for label in table_labels(parse_table(data, url), parse_footer(data, url).city_id):
+            key = key_of(label.instance)
+            if key not in best or label.cost < best[key].cost:
+                best[key] = label
     return best
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.driven import StoredDay, read_day
+from mcvrp.storage.driven import StoredDay, read_days
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord
+from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.drift import drift
@@ -56,7 +56,7 @@ def run_night(
     and `run_trial`.
     """
     with trial_context(store, city, spec) as context:
-        last = context.nights[-1] if context.nights else None
+        last = trial_record(store, spec.model, context.nights[-1].name) if context.nights else None
         taken = take_routes(
             store, city, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
         )
@@ -90,8 +90,9 @@ def _trial(
     settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})
     night = context.trial_name(NIGHT, [*names, settings])
     old = list(drawn(store, context.old, spec.replay, (night,), context.improved_labels()))
-    days = [read_day(store, city, day.date) for day in learned]
-    fresh = [(day.date.isoformat(), read_day(store, city, day.date)) for day in held_out]
+    labels = read_days(store, city)
+    days = [labels[day.date.isoformat()] for day in learned]
+    fresh = [(date, labels[date]) for date in (day.date.isoformat() for day in held_out)]
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
     instances = [label.instance for label in (*days, *(label for _, label in fresh))]
     return Trial(

@@ -39,7 +39,8 @@ class TrialContext:
     """State of a model at the start of a trial, under the lease for retraining it.
 
     ``champion`` is the version to beat, ``old`` the dataset that labels are sampled from. No promotion of the
-    earlier ``nights`` and ``rounds`` is pending. The trial ``began`` at that time by `time.monotonic`.
+    earlier ``nights`` and ``rounds``, whose days are left out, is pending. The trial ``began`` at that time
+    by `time.monotonic`.
     """
 
     store: Store
@@ -95,7 +96,7 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
     with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
         began = time.monotonic()
         nights, rounds = (
-            tuple(_finish(store, model, record) for record in trial_records(store, model, kind))
+            tuple(trial_records(store, model, kind, lambda record: _finish(store, model, record)))
             for kind in (layout.NIGHT, layout.ROUND)
         )
         champion = _champion(store, city, model)
@@ -130,7 +131,8 @@ def run_trial(
     been changed in the meantime, IncompleteError if training was interrupted; the next call resumes it.
     """
     store, city, champion = context.store, context.city, context.champion
-    challenger = _published(store, spec.model, trial.name)
+    earlier = max((record.challenger for record in (*context.nights, *context.rounds)), default=0)
+    challenger = _published(store, spec.model, trial.name, earlier)
     if challenger is None:
         challenger = train(store, context.stored_city, _tuning(spec, champion, trial), cache, launch).model
     pairs = read_pairs(store, spec.model, trial.name)
@@ -159,9 +161,12 @@ def run_trial(
     return _finish(store, spec.model, write_record(store, spec.model, record)), metrics
 
 
-def _published(store: Store, model: str, run: str) -> ModelCard | None:
-    """Return the version that an earlier attempt of ``run`` has published; later versions may exist."""
-    for version in reversed(versions(store, model)):
+def _published(store: Store, model: str, run: str, earlier: int) -> ModelCard | None:
+    """Return the version that an attempt of ``run`` has published after version ``earlier``, if any.
+
+    Later versions may exist.
+    """
+    for version in reversed(versions(store, model, after=earlier)):
         card = model_card(store, model, version)
         if card.run == run:
             enrol(store, model, version)  # the attempt may have been killed between publishing and enrolling

@@ -9,7 +9,7 @@ import pytest
 
 from mcvrp.flows.cli.output import markdown_text
 from mcvrp.storage import layout
-from mcvrp.storage.driven import IntakeReceipt, driven_readme, write_receipt
+from mcvrp.storage.driven import IntakeReceipt, driven_readme, receipts, write_receipt
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.tasks.train import card as train_card
@@ -48,11 +48,11 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
 
 
 def test_driven_days_add_up(store: Store) -> None:
-    assert "| files of routes | 0 |" in driven_readme(store, "lyon")
+    assert "| files of routes | 0 |" in driven_readme("lyon", receipts(store, "lyon"))
     days = ("2026-02-26", "2026-02-27")
     write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, 7, days))
     write_receipt(store, "lyon", IntakeReceipt("b.csv", "b" * 64, refused="b.csv has no column stop"))
-    text = driven_readme(store, "lyon")
+    text = driven_readme("lyon", receipts(store, "lyon"))
     parts = (
         "| files of routes | 2 |",
         "days | 2, 2026-02-26 to 2026-02-27 |",
@@ -66,7 +66,7 @@ def test_a_bar_in_a_file_s_name_makes_no_column(store: Store) -> None:
     write_receipt(
         store, "lyon", IntakeReceipt("north|south.csv", "a" * 64, refused="north|south.csv is empty")
     )
-    text = driven_readme(store, "lyon")
+    text = driven_readme("lyon", receipts(store, "lyon"))
     (row,) = (line for line in text.splitlines() if "south" in line)
     assert len(re.findall(r"(?<!\\)\|", row)) == 8
     (shown,) = (line for line in markdown_text(text).splitlines() if "south" in line)

@@ -18,7 +18,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels import label_files
+from mcvrp.storage.labels import dataset, label_files
 from mcvrp.storage.labels.label_files import ROW_GROUP, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
@@ -60,7 +60,8 @@ def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts[path] += 1
         return read(store, path)
 
-    monkeypatch.setattr(label_files, "read_footer", counted)
+    for module in (dataset, label_files):
+        monkeypatch.setattr(module, "read_footer", counted)
     return counts
 
 

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import READERS, LabelFile, write_table
+from mcvrp.storage.labels.label_files import LabelFile, write_table
 from mcvrp.storage.labels.schema import label_table
+from mcvrp.storage.store.parallel import THREADS
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import solving, worker
 from mcvrp.tasks.label.driver import _MERGE_LIMIT
@@ -50,7 +51,7 @@ def test_a_merge_reads_its_chunks_in_parallel(distant: Store, proxy: Proxy) -> N
     merge_shard(distant, CITY, "spec", SHARD, N, 0, ROWS, sources)
     seconds = time.monotonic() - began
     assert proxy.served - before == len(sources) + 3  # its own: look, write, one deletion of all
-    rounds = len(sources) / READERS + 3
+    rounds = len(sources) / THREADS + 3
     assert rounds * SECONDS <= seconds < 5 * rounds * SECONDS + 1.0 < _MERGE_LIMIT / 10
     assert distant.list("") == [SHARD]
 

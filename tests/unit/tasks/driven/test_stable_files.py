@@ -39,7 +39,7 @@ def look(
 
     whole, others = stable_files(store, "incoming", ENDINGS, seconds, sleep=sleep)
     names = {file.path.removeprefix("incoming/"): file.why for file in others}
-    return [path.removeprefix("incoming/") for path in whole], names, sum(waited)
+    return [file.path.removeprefix("incoming/") for file in whole], names, sum(waited)
 
 
 def test_what_changed_a_moment_ago_is_looked_at_again(store: Store) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.driven import checksum
 from mcvrp.storage.labels.label_files import read_footer, read_table, write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
@@ -58,9 +59,13 @@ def test_the_first_label_of_each_row_counts(
     made = [piece(rows, mark) for mark, rows in enumerate(pieces)]
     if made or before:
         if known == set(range(stop)):
-            publish(store, CITY, "spec", PATH, N, 0, stop, made)
+            shard = publish(store, CITY, "spec", PATH, N, 0, stop, made)
             assert runtimes(store) == expected
             footer = read_footer(store, PATH)
+            assert (shard.path, shard.footer) == (PATH, footer)
+            assert (shard.bytes, shard.sha256) == (store.size(PATH), checksum(store.get(PATH)))
+            assert shard.figures
+            assert sum(maker.rows for maker in shard.figures.makers) == len(expected)
             assert (footer.row_start, footer.row_stop) == (0, stop)
             assert set(footer.absent) == known - set(expected)
         else:
@@ -92,7 +97,8 @@ def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(store: Store) 
     again = piece(dict.fromkeys(range(2, 4), True), 1)
     staged = write_table(store, "staged.parquet", CITY, "spec", N, again.table)
     for _ in range(2):  # the worker may die between publishing and its receipt
-        merge_shard(store, CITY, "spec", PATH, N, 0, 6, [staged, file])
+        shard = merge_shard(store, CITY, "spec", PATH, N, 0, 6, [staged, file])
+        assert (shard.footer, shard.sha256) == (file.footer, checksum(before))
         assert store.get(PATH) == before
         assert store.list("") == [PATH]
 

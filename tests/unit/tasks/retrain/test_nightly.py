@@ -198,7 +198,7 @@ def test_promoted_and_run_again_nothing_changes(
     before = everything(store)
     footers = count_footers(monkeypatch)
     again = night(store)
-    assert footers == dict.fromkeys(store.list("driven/small-city/days"), 1)
+    assert not footers  # the days come from their pack
     assert (again.new, again.record) == (False, summary.record)
     assert everything(store) == before
     move_champion(store, "small", 1, pointer(store, "small", "champion"))
