@@ -270,8 +270,8 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     member = partial(SearchMember.of, *given, limits=rest.limits)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
     if spec.by == AUTO and in_parts(solver, instance.n):
-        more = {"limits": rest.limits, "starts": starts, "cores": cores, "label": DECOMPOSITION}
-        searches = [PartsMember.of(*given, spec.seed, **more)]
+        decomposed = partial(PartsMember.of, *given, limits=rest.limits)
+        searches = [decomposed(spec.seed, starts=starts, cores=cores, label=DECOMPOSITION)]
     if card is None or rest.parts is not None:  # a model does not continue routes that have begun
         return list(searches)
     label = f"model {card.name} version {card.version}"

@@ -97,6 +97,7 @@ def test_a_part_whose_search_fails_stays(monkeypatch: pytest.MonkeyPatch) -> Non
         raise SolverFailed("gave up")
 
     monkeypatch.setattr(PartsMember, "_slice", fail)
+    monkeypatch.setattr(parts, "_PART", 15)
     with Pool(1) as pool:
         assert searching._round(pool, {"time_limit": 0.1}, 1, [start]) == start.in_order
         with pytest.raises(SolverFailed, match=r"^gave up$"):
@@ -110,7 +111,7 @@ def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
         prices = []
         for found in member(day, cores=cores, label=DECOMPOSITION).found(time.monotonic() + 3.0):
             assert infeasibility(day, found.solution) is None
-            assert found.by == DECOMPOSITION
+            assert (found.by, found.device) == (DECOMPOSITION, f"{cores} CPU core{'s' * (cores > 1)}")
             prices.append(cost(LARGE, found.solution))
         assert prices == sorted(prices, reverse=True)
         assert len(set(prices)) == len(prices) >= 1
