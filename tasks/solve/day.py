@@ -269,7 +269,7 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     given = solver, city, instance, spec
     member = partial(SearchMember.of, *given, limits=rest.limits)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
-    if spec.by == AUTO and in_parts(solver, instance.n):
+    if spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
         decomposed = partial(PartsMember.of, *given, limits=rest.limits)
         searches = [decomposed(spec.seed, starts=starts, cores=cores, label=DECOMPOSITION)]
     if card is None or rest.parts is not None:  # a model does not continue routes that have begun

@@ -19,7 +19,7 @@ from mcvrp.tasks.solvers.solver import SolverFailed
 from mcvrp.tasks.support.pool import Pool
 
 DECOMPOSITION = "HGS with decomposition"
-_LARGE = 400  # customers above which it pays (BENCHMARKS.md)
+_LARGE, _SECONDS = 500, 6e-5  # customers at least; seconds per squared customer at most (BENCHMARKS.md)
 _PART, _ROUTES = 200, 4  # of a part: customers at most, and routes at least, about
 
 
@@ -76,9 +76,9 @@ class PartsMember(SearchMember):
         return min(part, solution, key=partial(cost, self.city))
 
 
-def in_parts(solver: str, n: int) -> bool:
+def in_parts(solver: str, n: int, seconds: float) -> bool:
     """Return whether days of ``n`` customers are searched in parts: where it was measured to be better."""
-    return solver == "hgs" and n > _LARGE
+    return solver == "hgs" and n >= _LARGE and seconds <= _SECONDS * n**2
 
 
 def cut(city: City, solution: Solution, count: int, rng: np.random.Generator) -> list[Solution]:
