@@ -25,6 +25,7 @@ from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, res
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
@@ -262,8 +263,12 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     assert instance is not None
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
-    member = partial(SearchMember.of, solver, city, instance, spec, limits=rest.limits)
+    given = solver, city, instance, spec
+    member = partial(SearchMember.of, *given, limits=rest.limits)
     searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
+    if spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
+        decomposed = partial(PartsMember.of, *given, limits=rest.limits)
+        searches = [decomposed(spec.seed, starts=starts, cores=cores, label=DECOMPOSITION)]
     if card is None or rest.parts is not None:  # a model does not continue routes that have begun
         return list(searches)
     label = f"model {card.name} version {card.version}"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solve.spec import SolveSpec
 
 _FIRST_SLICE, _SLICE_A_CUSTOMER = 0.1, 1e-3  # seconds of the first slice: at least, and per customer
-_LARGEST_SHARE = 0.25  # of a member's time in one slice, which is lost if the member is ended within it
 _LEAST_SECONDS = 0.02  # a shorter slice would find nothing
 _SEEDS = 1000  # between the seeds of two members
 _NOTHING = (True, math.inf)  # the rank of no solution
@@ -72,6 +71,7 @@ class SearchMember:
     seed: int
     label: str
     starts: tuple[Solution, ...] = ()
+    largest_share: ClassVar[float] = 0.25  # of its time in one slice, which is lost if it is ended within it
 
     @classmethod
     def of(
@@ -84,7 +84,7 @@ class SearchMember:
         *,
         limits: Limits | None = None,
         **more: Any,
-    ) -> SearchMember:
+    ) -> Self:
         """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts.
 
         ``limits`` are those of ``spec`` by default.
@@ -103,22 +103,24 @@ class SearchMember:
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
+        return self._improvements(until, self._slice)
+
+    def _improvements(self, until: float, sliced: Callable[..., Solution]) -> Iterator[Found]:
+        """Yield improvements of ``sliced``, which is called like `_slice`."""
         number = {node: k for k, node in enumerate(self.nodes)}
         given = [Solution.of([number[k] for k in route] for route in each.routes) for each in self.starts]
         archive = {solution.in_order: self._rank(solution) for solution in given}
         whole, share = max(until - time.monotonic(), _LEAST_SECONDS), 1.0
         seconds = _FIRST_SLICE + _SLICE_A_CUSTOMER * self.instance.n
         for k in count():
-            span = min(seconds, whole * _LARGEST_SHARE, (until - time.monotonic()) * share)
+            span = min(seconds, whole * self.largest_share, (until - time.monotonic()) * share)
             if span < _LEAST_SECONDS and k:
                 return
             began, processor = time.monotonic(), time.thread_time()
             starts = sorted(archive, key=archive.__getitem__)
             before, failure = min(archive.values(), default=_NOTHING), None
             try:
-                search = self.entry.search(**self.options | {"time_limit": max(span, _LEAST_SECONDS)})
-                some = starts[: self.entry.starts]
-                solution = search.search(self.city, self.instance, _SEEDS * self.seed + k, some).in_order
+                solution = sliced(self.options | {"time_limit": max(span, _LEAST_SECONDS)}, k, starts)
                 archive[solution] = self._rank(solution)
             except SolverFailed as error:
                 failure = error
@@ -133,6 +135,13 @@ class SearchMember:
                 return
             share = min(1.0, (time.thread_time() - processor) / spent)  # others may have had a part of it
             seconds *= 2
+
+    def _slice(
+        self, options: dict[str, Any], k: int, starts: Sequence[Solution], day: Instance | None = None
+    ) -> Solution:
+        """Return routes of ``day``, by default all customers; SolverFailed without any within the limits."""
+        search, seed = self.entry.search(**options), _SEEDS * self.seed + k
+        return search.search(self.city, day or self.instance, seed, starts[: self.entry.starts]).in_order
 
     def _rank(self, solution: Solution) -> tuple[bool, float]:
         """Return the order of solutions: those within the limits first, then by cost."""
