@@ -10,6 +10,7 @@ import pyarrow as pa
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.parquet import read_parquet, write_parquet
+from mcvrp.storage.provenance import Provenance
 from mcvrp.storage.store.store import Store
 
 
@@ -27,6 +28,7 @@ class TrialRecord:
     days: tuple[str, ...] = ()  # nights: days of the training data, each with the checksum of its file
     loop: str = ""  # rounds: name of the loop
     applied: bool = False  # whether the promotion was carried out
+    provenance: Provenance | None = None
 
     @property
     def now(self) -> int:

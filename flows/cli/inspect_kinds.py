@@ -11,6 +11,7 @@ from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import attention_models, attention_table
+from mcvrp.storage.provenance import commit_text
 from mcvrp.storage.store.store import Store
 
 _METRICS = ("solution_loss", "greedy_gap")
@@ -48,7 +49,10 @@ def model_versions(store: Store, name: str) -> Outcome:
         return describe_folder(store, layout.models_dir(name))
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
-    titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"
+    titles = (
+        *("version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"),
+        "commit",
+    )
     rows = [
         (
             card.version,
@@ -58,6 +62,7 @@ def model_versions(store: Store, name: str) -> Outcome:
             "" if card.smallest is None else f"{card.smallest}–{card.largest}",
             *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
             card.city_id,
+            commit_text(card.provenance),
         )
         for card in cards
     ]

@@ -16,6 +16,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.storage.provenance import FIELD
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
@@ -274,6 +275,7 @@ class SpecDocument:
                 "smallest": min(spec.smallest, fields.get("smallest", spec.smallest)),
                 "largest": max(spec.largest, fields.get("largest", spec.largest)),
                 "count": max(spec.count, fields.get("count", spec.count)),
+                **({FIELD: fields[FIELD]} if FIELD in fields else {}),
             }
         )
 
@@ -286,6 +288,7 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         fields = dict(document)
         city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
         tuned = bool(fields.pop("tuned", False))
+        fields.pop(FIELD, None)
         return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id
     except (KeyError, TypeError, ValueError) as error:
         why = str(error)

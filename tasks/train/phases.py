@@ -11,11 +11,13 @@ from typing import Any
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import StoredCity
+from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity, city_parent
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
+from mcvrp.storage.provenance import Parent, Provenance, made, packages
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
@@ -107,6 +109,7 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
         rotation_trained=last.rotation,
         city=city.name if city else None,
         ids_sha256=city.ids_sha256(final.origin.city_id) if city else None,
+        city_parent=city_parent(store, final.origin.city_id),
     )
 
 
@@ -143,13 +146,40 @@ def train_phase(
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
         with run_lease(store, spec) as lease:
             job = RankJob(
-                store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules, ends_at
+                store,
+                city,
+                spec,
+                name,
+                counts,
+                origin,
+                start,
+                ranks,
+                cores,
+                cache,
+                lease,
+                rules,
+                ends_at,
+                provenance=_provenance(store, spec, origin, start, checkpoint),
             )
             checkpoint = _run_job(job, launch or _launcher(spec), began_at)
     seconds, samples = time.monotonic() - began, spec.samples(name, counts)
     return PhaseSummary(
         name, checkpoint.step, checkpoint.steps, samples, began_at, seconds, checkpoint.metrics
     )
+
+
+def _provenance(
+    store: Store,
+    spec: TrainSpec,
+    origin: Origin,
+    start: CheckpointState | None,
+    resumed: CheckpointState | None,
+) -> Provenance:
+    """Return the provenance of a phase that begins with the weights of ``start``, or is ``resumed``."""
+    labels = Parent(layout.label_dir(spec.dataset), origin.fingerprint) if origin.fingerprint else None
+    parents = (labels or city_parent(store, origin.city_id), start.as_parent if start else None)
+    earlier = resumed.provenance if resumed else None
+    return made(earlier.parents if earlier else parents, packages("torch", "deepspeed"), earlier)
 
 
 def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:

@@ -214,7 +214,14 @@ class Trainer:
         # not restore missing ones.
         self.retry.call(self._write_metrics)
         state = CheckpointState(
-            job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step, job.origin, _for_json(row)
+            job.spec.run,
+            job.phase,
+            row.step,
+            self.steps,
+            self.engine.adam_step,
+            job.origin,
+            _for_json(row),
+            provenance=job.provenance,
         )
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
