@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,12 @@ class Provenance:
     def __str__(self) -> str:
         return "; ".join(map(str, self.makers))
 
+    @property
+    def commits(self) -> str:
+        """Commits of the makers for a cell of a table; "+": modified."""
+        commits = [f"{each.commit[:_DIGITS]}{'+' * each.modified}" for each in self.makers if each.commit]
+        return ", ".join(dict.fromkeys(commits))
+
 
 def is_outside(path: str) -> bool:
     """Return whether ``path`` of a parent is not one of the store, but has a scheme such as `OUTSIDE`."""
@@ -86,13 +92,8 @@ def made(
 
 def packages(*names: str) -> list[str]:
     """Return name and version of those of the packages ``names`` that are installed."""
-    found = []
-    for name in names:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return found
+    installed = {each for name in names for each in distributions(name=name)}
+    return [f"{each.name} {each.version}" for each in installed]
 
 
 @lru_cache(maxsize=1)
@@ -102,10 +103,7 @@ def installation() -> tuple[str, str | None, bool]:
     In a checkout, the commit is that of git. Otherwise it is what pip recorded when it installed from a
     repository (PEP 610), or the local part of the version, as in 0.1.0+gCOMMIT, which the image has.
     """
-    try:
-        package: Distribution | None = distribution("mcvrp")
-    except PackageNotFoundError:
-        package = None
+    package = next(iter(distributions(name="mcvrp")), None)
     number, _, local = (package.version if package else "unknown").partition("+g")
     root = Path(__file__).resolve().parents[1]
     if (root / ".git").exists():  # not of a repository that only has this installation in one of its folders
@@ -144,13 +142,6 @@ def provenance_in(document: object) -> Provenance | None:
 
 
 _ADAPTER = TypeAdapter(Provenance)
-
-
-def commit_text(provenance: Provenance | None) -> str:
-    """Return the commits of the makers for a cell of a table, "" if unknown."""
-    makers = provenance.makers if provenance else ()
-    commits = [f"{maker.commit[:_DIGITS]}{'+' * maker.modified}" for maker in makers if maker.commit]
-    return ", ".join(dict.fromkeys(commits))
 
 
 def provenance_line(provenance: Provenance | None, path: str) -> str:

@@ -11,7 +11,6 @@ from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, table
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import attention_models, attention_table
-from mcvrp.storage.provenance import commit_text
 from mcvrp.storage.store.store import Store
 
 _METRICS = ("solution_loss", "greedy_gap")
@@ -62,7 +61,7 @@ def model_versions(store: Store, name: str) -> Outcome:
             "" if card.smallest is None else f"{card.smallest}–{card.largest}",
             *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
             card.city_id,
-            commit_text(card.provenance),
+            card.provenance.commits if card.provenance else "",
         )
         for card in cards
     ]

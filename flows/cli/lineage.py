@@ -13,63 +13,34 @@ from typing import Any
 from mcvrp.flows.cli.inspect import located, write_local
 from mcvrp.flows.cli.output import Outcome, plain, reading
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.lineage import Branch, Lineage, artifact_path, artifacts_below, tree_text
-from mcvrp.storage.provenance import OUTSIDE, is_outside, provenance_in
+from mcvrp.storage.lineage import Lineage, artifacts_at, tree_text
+from mcvrp.storage.provenance import OUTSIDE, is_outside
 from mcvrp.storage.store.store import Store
 
 _SPEC = "https://openlineage.io/spec"
-_DOCUMENTS = ("summary.json", "model.json")  # of a local folder: a routed day, an exported model
 
 
 def lineage(options: argparse.Namespace) -> Outcome:
-    """Print the trees of the artifact, or of all artifacts in a folder of several, such as models/NAME."""
+    """Print the trees of an artifact, or of all in a folder of several, such as models/NAME."""
     graph = Lineage(reading(options))
-    if local := _local(options.path):
-        trees, below = [_of_folder(graph, local)], dict[str, Branch]()
-    else:
-        path = located(graph.store, options.path, "lineage")
-        if isinstance(path, Outcome):
-            return path
-        trees = [graph.ancestors(artifact) for artifact in _artifacts(graph, path)]
-        below = {tree.path: graph.descendants(tree.path) for tree in trees}
-    document = [{"made_from": plain(tree), "made_of_it": plain(below.get(tree.path))} for tree in trees]
+    path = located(graph.store, options.path, "lineage")
+    if isinstance(path, Outcome):
+        return path
+    trees = [graph.ancestors(artifact) for artifact in artifacts_at(graph.store, path) if path]
+    if not trees:
+        raise McvrpError(f"{graph.store.url(path)} is no artifact: name one, as mcvrp inspect lists them")
+    earlier = {each.path for tree in trees for branch in tree.branches for each in branch.all()}
+    trees = [tree for tree in trees if tree.path not in earlier]  # those are in its trees
+    below = [graph.descendants(tree.path) for tree in trees]
+    document = [{"made_from": each, "made_of_it": made} for each, made in zip(trees, below, strict=True)]
     texts = [tree_text(tree) for tree in trees]
-    texts += [tree_text(tree, f"made of {path}") for path, tree in below.items() if tree.branches]
+    texts += [tree_text(tree, f"made of {tree.path}") for tree in below if tree.branches]
     if options.openlineage:
-        paths = dict.fromkeys(path for tree in (*trees, *below.values()) for path in tree.paths())
+        paths = dict.fromkeys(each.path for tree in (*trees, *below) for each in tree.all())
         lines = [f"{json.dumps(event)}\n" for event in openlineage(graph, paths)]
         write_local(Path(options.openlineage), "".join(lines).encode(), "--openlineage")
         texts.append(f"{options.openlineage}: {len(lines):,} OpenLineage events")
-    return Outcome({"artifacts": document}, "\n\n".join(texts))
-
-
-def _artifacts(graph: Lineage, path: str) -> list[str]:
-    """Return the artifacts at ``path`` without those that another of them was made from."""
-    if artifact := artifact_path(path):
-        return [artifact]
-    below = artifacts_below(graph.store, path) if path else []
-    if not below:
-        raise McvrpError(
-            f"{graph.store.url(path)} has no lineage: name an artifact, as mcvrp inspect lists them"
-        )
-    earlier = {each for top in below for branch in graph.ancestors(top).branches for each in branch.paths()}
-    return [each for each in below if each not in earlier]
-
-
-def _local(path: str) -> Path | None:
-    """Return the local folder ``path`` if `mcvrp solve` or `mcvrp models export` wrote it."""
-    folder = Path(path).expanduser()
-    return folder if any((folder / name).is_file() for name in _DOCUMENTS) else None
-
-
-def _of_folder(graph: Lineage, folder: Path) -> Branch:
-    """Return the tree of a local folder, whose parents are in the store."""
-    local = Store.at(folder)
-    name = next(name for name in _DOCUMENTS if local.exists(name))
-    provenance = provenance_in(local.get_json(name))
-    if provenance is None:
-        raise McvrpError(f"{local.url(name)} has no provenance: run mcvrp solve or models export again")
-    return graph.tree(f"{OUTSIDE}{folder}", provenance)
+    return Outcome({"artifacts": plain(document)}, "\n\n".join(texts))
 
 
 def openlineage(graph: Lineage, paths: Iterable[str]) -> list[dict[str, Any]]:

@@ -192,8 +192,7 @@ def _add_inspect(inspect: _Parser) -> None:
 
 
 def _add_lineage(lineage: _Parser) -> None:
-    text = "name of an artifact, MODEL@VERSION, a path, or a local folder of mcvrp solve or models export"
-    _value(lineage, "path", "ARTIFACT", text)
+    _value(lineage, "path", "ARTIFACT", "name of an artifact, MODEL@VERSION, or a path in the store")
     _value(lineage, "--openlineage", "FILE", "write the lineage as OpenLineage events, one JSON per line")
 
 

@@ -23,7 +23,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from mcvrp.flows.server.prefect_internals import was_cancelled
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.lineage import Lineage, artifact_path, tree_text
+from mcvrp.storage.lineage import Lineage, artifacts_at, tree_text
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -140,11 +140,11 @@ def links(store: Store, paths: Mapping[str, str], artifact: str = "") -> str:
     """
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
     listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
-    path = artifact_path(artifact or next(iter(paths.values()), ""))
+    path = artifact or next(iter(paths.values()))
     with contextlib.suppress(McvrpError):
-        if path and (branch := Lineage(store).ancestors(path)).provenance:
-            text = tree_text(branch).replace("`", "'")
-            listed += ["", "**Made from** (`mcvrp lineage`)", "", "```text", text, "```"]
+        for each in artifacts_at(store, path)[:1]:
+            tree = tree_text(Lineage(store).ancestors(each)).replace("`", "'")
+            listed += ["", "**Made from** (`mcvrp lineage`)", "", "```text", tree, "```"]
     return "\n".join(listed)
 
 

@@ -67,18 +67,14 @@ def make_city(store: Store, spec: CitySpec) -> PlannedCity:
 
 def _provenance(store: Store, spec: CitySpec) -> Provenance:
     """Return the provenance of a city: its files, and the city that it extends."""
-    file = spec.addresses
-    if file is None:
+    if (file := spec.addresses) is None:
         return made([])
-    parents = []
+    name, data = file_bytes(store, file.file)
+    inside = file.file.startswith(IN_STORE)
+    path = file.file.removeprefix(IN_STORE).strip("/") if inside else f"{OUTSIDE}{name}"
+    parents = [Parent(path, hashlib.sha256(data).hexdigest())]
     if file.extends:
-        extended = stored_city(store, file.extends).city
-        parents.append(Parent(layout.city_dir(file.extends), extended.city_id))
-    for place in filter(None, (file.file, file.history)):
-        name, data = file_bytes(store, place)
-        inside = place.startswith(IN_STORE)
-        path = place.removeprefix(IN_STORE).strip("/") if inside else f"{OUTSIDE}{name}"
-        parents.append(Parent(path, hashlib.sha256(data).hexdigest()))
+        parents.append(Parent(layout.city_dir(file.extends), stored_city(store, file.extends).city.city_id))
     return made(parents)
 
 

@@ -65,16 +65,14 @@ def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
     store.put_json(layout.run_figures(spec.run), document)
     made = [provenance_line(state.provenance, state.as_parent.path) for _, state in latest if state]
-    store.put(layout.run_card(spec.run), run_text(city, spec, states, made, plotted=bool(begun)).encode())
+    text = run_text(city, spec, states, plotted=bool(begun), made=made[-1] if made else "")
+    store.put(layout.run_card(spec.run), text.encode())
 
 
 def run_text(
-    city: City, spec: TrainSpec, states: Sequence[PhaseState], made: Sequence[str] = (), *, plotted: bool
+    city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool, made: str = ""
 ) -> str:
-    """Return the card as Markdown; ``plotted``: whether the plot of the losses is beside it.
-
-    ``made`` has the provenance of each phase.
-    """
+    """Return the card as Markdown; ``plotted``: with the plot of the losses; ``made``: its provenance."""
     return render(
         "mcvrp.tasks.train",
         "run.md.j2",
@@ -83,7 +81,7 @@ def run_text(
         phases=list(zip(spec.phases, states, strict=True)),
         finished=all(state.step == state.steps for state in states),
         plotted=plotted,
-        made=list(filter(None, made)),
+        made=made,
     )
 
 

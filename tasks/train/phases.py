@@ -17,7 +17,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.provenance import Parent, Provenance, made, packages
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
@@ -146,20 +146,7 @@ def train_phase(
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
         with run_lease(store, spec) as lease:
             job = RankJob(
-                store,
-                city,
-                spec,
-                name,
-                counts,
-                origin,
-                start,
-                ranks,
-                cores,
-                cache,
-                lease,
-                rules,
-                ends_at,
-                provenance=_provenance(store, spec, origin, start, checkpoint),
+                store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules, ends_at
             )
             checkpoint = _run_job(job, launch or _launcher(spec), began_at)
     seconds, samples = time.monotonic() - began, spec.samples(name, counts)
@@ -168,22 +155,18 @@ def train_phase(
     )
 
 
-def _provenance(
-    store: Store,
-    spec: TrainSpec,
-    origin: Origin,
-    start: CheckpointState | None,
-    resumed: CheckpointState | None,
-) -> Provenance:
-    """Return the provenance of a phase that begins with the weights of ``start``, or is ``resumed``."""
-    labels = Parent(layout.label_dir(spec.dataset), origin.fingerprint) if origin.fingerprint else None
-    parents = (labels or city_parent(store, origin.city_id), start.as_parent if start else None)
-    earlier = resumed.provenance if resumed else None
-    return made(earlier.parents if earlier else parents, packages("torch", "deepspeed"), earlier)
+def _provenance(job: RankJob) -> Provenance:
+    """Return the provenance of the phase, with the makers of the checkpoint that it is resumed from."""
+    labels, fingerprint = layout.label_dir(job.spec.dataset), job.origin.fingerprint
+    data = Parent(labels, fingerprint) if fingerprint else city_parent(job.store, job.origin.city_id)
+    earlier = job.resumed.provenance if job.resumed else None
+    parents = earlier.parents if earlier else (data, job.start.as_parent if job.start else None)
+    return made(parents, packages("torch", "deepspeed"), earlier)
 
 
 def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
     """Train the phase of ``job`` and return its last checkpoint; the run's card is current afterwards."""
+    job = replace(job, provenance=_provenance(job))
     write_run_card(job.store, job.city, job.spec)  # from the start, for those who look at a running run
     _restart_ranks(job, launch)
     checkpoint = latest_checkpoint(job.store, job.spec.run, job.phase)

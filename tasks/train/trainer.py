@@ -213,16 +213,8 @@ class Trainer:
         # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
         # not restore missing ones.
         self.retry.call(self._write_metrics)
-        state = CheckpointState(
-            job.spec.run,
-            job.phase,
-            row.step,
-            self.steps,
-            self.engine.adam_step,
-            job.origin,
-            _for_json(row),
-            provenance=job.provenance,
-        )
+        place = job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step
+        state = CheckpointState(*place, job.origin, _for_json(row), provenance=job.provenance)
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
             state, weights = self._keep_best(state)
