@@ -76,16 +76,21 @@ class Lineage:
     _read: dict[str, Branch | None] = field(default_factory=dict)
 
     def artifact(self, path: str) -> Branch | None:
-        """Return the artifact or file at ``path`` alone, None if there is none."""
+        """Return the artifact or file at ``path`` alone, None if it is missing or corrupt."""
         if path not in self._read:
-            self._read[path] = self._stored(path)
+            try:
+                self._read[path] = self._stored(path)
+            except StoreError:
+                raise
+            except McvrpError:  # corrupt, or a path that no store has
+                self._read[path] = None
         return self._read[path]
 
     def ancestors(self, path: str, recorded: str = "", depth: int = _DEEPEST) -> Branch:
         """Return ``path``, whose hash was ``recorded``, with what it was made from."""
         artifact = None if is_outside(path) else self.artifact(path)
         if artifact is None:
-            return Branch(path, recorded, fault="" if is_outside(path) else "no longer in the store")
+            return Branch(path, recorded, fault="" if is_outside(path) else "missing or corrupt")
         parents = artifact.provenance.parents if artifact.provenance and depth else ()
         branches = tuple(self.ancestors(each.path, each.hash, depth - 1) for each in parents)
         fault = _changed(recorded, artifact.hash, "changed since: it was {}, and is {} now")
@@ -125,20 +130,12 @@ class Lineage:
             steps = [f"{path}/{step}" for step in self.store.folders(path)]
         places = [f"{step}/{document_name}" for step in steps] + [f"{path}/spec.json"]  # labels, not finished
         place = max((place for place in places[:-1] if self.store.exists(place)), default=places[-1])
-        document = self._json(place)
+        document = self.store.get_json(place)
         digest: Any = document if keys else ""
         for key in keys:
             digest = digest.get(key, "") if isinstance(digest, dict) else ""
         file = self.store.stat(place)
         return Branch(path, str(digest), provenance_in(document), file.modified if file else 0.0)
-
-    def _json(self, path: str) -> Any:
-        try:
-            return self.store.get_json(path) if self.store.exists(path) else None
-        except StoreError:
-            raise
-        except McvrpError:  # corrupt: commands that need it report that
-            return None
 
 
 def _changed(recorded: str, now: str, text: str) -> str:
