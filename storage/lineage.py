@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -86,23 +86,24 @@ class Lineage:
                 self._read[path] = None
         return self._read[path]
 
-    def ancestors(self, path: str, recorded: str = "", depth: int = _DEEPEST) -> Branch:
+    def ancestors(self, path: str, recorded: str = "", below: Set[str] = frozenset()) -> Branch:
         """Return ``path``, whose hash was ``recorded``, with what it was made from."""
         artifact = None if is_outside(path) else self.artifact(path)
         if artifact is None:
             return Branch(path, recorded, fault="" if is_outside(path) else "missing or corrupt")
-        parents = artifact.provenance.parents if artifact.provenance and depth else ()
-        branches = tuple(self.ancestors(each.path, each.hash, depth - 1) for each in parents)
+        told = None if path in below or len(below) == _DEEPEST else artifact.provenance
+        parents = told.parents if told else ()
+        branches = tuple(self.ancestors(each.path, each.hash, below | {path}) for each in parents)
         fault = _changed(recorded, artifact.hash, "changed since: it was {}, and is {} now")
         return replace(artifact, fault=fault, branches=branches)
 
-    def descendants(self, path: str, depth: int = _DEEPEST) -> Branch:
+    def descendants(self, path: str, above: Set[str] = frozenset()) -> Branch:
         """Return ``path`` with what was made of it; this reads the documents of all artifacts."""
         artifact = self.artifact(path) or Branch(path)
         branches = []
-        for child, recorded in self._children[path] if depth else ():
+        for child, recorded in self._children[path] if path not in above and len(above) < _DEEPEST else ():
             fault = _changed(recorded, artifact.hash, "made when it was {}, it is {} now")
-            branches.append(replace(self.descendants(child, depth - 1), fault=fault))
+            branches.append(replace(self.descendants(child, above | {path}), fault=fault))
         return replace(artifact, branches=tuple(branches))
 
     @cached_property

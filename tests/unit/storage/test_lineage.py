@@ -21,6 +21,7 @@ from mcvrp.storage.provenance import (
     Parent,
     installation,
     made,
+    packages,
     provenance_in,
     provenance_line,
 )
@@ -69,7 +70,7 @@ def publish(store: Store, phase: str = "I") -> None:
     city = load_city(store, "c")
     fingerprint = str((read_manifest(store, "d") or {})["fingerprint"])
     origin = Origin(city.city_id, fingerprint, {"classes": city.classes}, {}, "")
-    told = made([Parent("labels/d", fingerprint)], ["torch 2"])
+    told = made([Parent("labels/d", fingerprint)], packages("torch", "deepspeed"))
     state = CheckpointState("r", phase, 1, 1, 1, origin, {}, provenance=told)
     state = save_checkpoint(store, state, {}, Moments({}, {}))
     export_model(store, "m", state, dataset="d", rotation_trained=True)
@@ -79,14 +80,14 @@ def test_a_model_leads_to_the_file_of_addresses_and_back(store: Store) -> None:
     """Each artifact is named once, with its makers; the way down from the city leads to the model."""
     tree = Lineage(store).ancestors("models/m/0001")
     text = tree_text(tree)
-    names = [line.split("  ")[0].strip("│└├─ ") for line in text.splitlines()]
+    names = [line.strip("│└├─ ").split("  ")[0] for line in text.splitlines()]
     assert names == ["models/m/0001", "training/r/I", "labels/d", "cities/c", "file:addresses.csv"]
     version, commit, _ = HERE
     assert text.count(f"mcvrp {version}, commit {(commit or 'unknown')[:12]}") == 4
     assert "hybgensea" in text.splitlines()[2]
     assert "[" not in text
     down = tree_text(Lineage(store).descendants("cities/c"))
-    assert [line.split("  ")[0].strip("│└├─ ") for line in down.splitlines()] == names[3::-1]
+    assert [line.strip("│└├─ ").split("  ")[0] for line in down.splitlines()] == names[3::-1]
 
 
 def test_broken_links_are_named(store: Store) -> None:
