@@ -64,8 +64,9 @@ def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
     document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
     store.put_json(layout.run_figures(spec.run), document)
-    made = [provenance_line(state.provenance, state.as_parent.path) for _, state in latest if state]
-    text = run_text(city, spec, states, plotted=bool(begun), made=made[-1] if made else "")
+    made = [state.provenance for _, state in latest if state]  # a later phase was made from the earlier ones
+    line = provenance_line(made[-1], layout.run_dir(spec.run)) if made else ""
+    text = run_text(city, spec, states, plotted=bool(begun), made=line)
     store.put(layout.run_card(spec.run), text.encode())
 
 
