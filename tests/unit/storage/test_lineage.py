@@ -69,7 +69,15 @@ def label(store: Store, count: int = 4) -> None:
 def publish(store: Store, phase: str = "I") -> None:
     city = load_city(store, "c")
     fingerprint = str((read_manifest(store, "d") or {})["fingerprint"])
-    origin = Origin(city.city_id, fingerprint, {"classes": city.classes}, {}, "")
+    network = {
+        "classes": city.classes,
+        "dim": 8,
+        "heads": 1,
+        "ff": 8,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+    }
+    origin = Origin(city.city_id, fingerprint, network, {}, "")
     told = made([Parent("labels/d", fingerprint)], packages("torch", "deepspeed"))
     state = CheckpointState("r", phase, 1, 1, 1, origin, {}, provenance=told)
     state = save_checkpoint(store, state, {}, Moments({}, {}))
@@ -157,10 +165,10 @@ def test_the_command_prints_trees_and_events(
     [("models/n", "did you mean models/m"), ("preset.json", "there is nothing at"), ("", "value is empty")],
 )
 def test_unknown_names_are_one_sentence(
-    store: Store, name: str, message: str, caplog: pytest.LogCaptureFixture
+    store: Store, name: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["lineage", name, "--store", store.uri]) == 2
-    assert message in caplog.text
+    assert message in capsys.readouterr().err
 
 
 def test_the_card_and_the_ui_name_what_it_was_made_from(store: Store) -> None:
