@@ -155,7 +155,7 @@ SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SE
 
 up: docker/.env
 	@$(PYTHON) docker/preflight.py --secrets docker/.env
-	$(COMPOSE) build
+	COMMIT=$$(git rev-parse HEAD 2>/dev/null) $(COMPOSE) build
 	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
 down: docker/.env

@@ -19,6 +19,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.parquet import read_parquet, write_parquet
+from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import CITY
 
@@ -94,6 +95,7 @@ class StoredCity:
     city: City
     addresses: Addresses
     source: Source
+    provenance: Provenance | None = None
 
     def ids_sha256(self, city_id: str) -> str:
         """Return the checksum of the ids of the nodes of ``city_id``, this city or one that it extends.
@@ -127,10 +129,17 @@ class CityCard:
     parent: str | None = None
     extends: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    provenance: Provenance | None = None
     schema_version: int = CITY.version
 
 
-def save_city(store: Store, name: str, city: City, addresses: Addresses | None = None) -> None:
+def save_city(
+    store: Store,
+    name: str,
+    city: City,
+    addresses: Addresses | None = None,
+    provenance: Provenance | None = None,
+) -> None:
     """Write ``city`` as ``name``, replacing an existing one; ``addresses`` are None for a synthetic city."""
     columns = {"x": city.xy[:, 0], "y": city.xy[:, 1]}
     if addresses is not None:
@@ -158,6 +167,7 @@ def save_city(store: Store, name: str, city: City, addresses: Addresses | None =
         parent=city.ancestors[-1] if city.extends else None,
         extends=city.extends,
         columns=addresses.columns if addresses else {},
+        provenance=provenance,
     )
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
@@ -228,7 +238,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
     addresses = Addresses.numbered(city.customers)
     if ids:
         addresses = Addresses(ids, lonlat, card.projection, further, card.columns)
-    return StoredCity(name, city, addresses, card.source)
+    return StoredCity(name, city, addresses, card.source, card.provenance)
 
 
 def _names(table: pa.Table) -> tuple[str, ...]:
@@ -270,6 +280,12 @@ def city_text(store: Store, city_id: str) -> str:
     """Return the city with the hash ``city_id`` for messages: its names in the store, and the hash."""
     names = [repr(name) for name, card in _cards(store) if card.get("city_id") == city_id]
     return f"{' or '.join(names)} ({city_id})" if names else city_id
+
+
+def city_parent(store: Store, city_id: str) -> Parent | None:
+    """Return the first city with the content hash ``city_id`` as the parent of an artifact."""
+    names = (name for name, card in _cards(store) if card.get("city_id") == city_id)
+    return next((Parent(layout.city_dir(name), city_id) for name in names), None)
 
 
 def _cards(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:

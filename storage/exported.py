@@ -33,7 +33,7 @@ def export_folder(store: Store, card: ModelCard, to: Store, city: str | None = N
     stored = city_of(store, card, city)
     card = replace(card, city=stored.name, ids_sha256=stored.ids_sha256(card.city_id))
     model_weights(store, card)  # verifies them: a corrupt export could not be repaired
-    save_city(to, stored.name, stored.city, stored.addresses)
+    save_city(to, stored.name, stored.city, stored.addresses, stored.provenance)
     to.put(MODEL_WEIGHTS, store.get(f"{card.folder}/{MODEL_WEIGHTS}"))
     to.put("config.json", model_config(card))
     losses = layout.model_losses(card.name, card.version)
@@ -113,5 +113,5 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
                 f"{store.url(layout.city_dir(stored.name))} is not the model's city: rename "
                 f"{folder.url(layout.city_dir(stored.name))}"
             )
-        save_city(store, stored.name, stored.city, stored.addresses)
+        save_city(store, stored.name, stored.city, stored.addresses, stored.provenance)
     return publish(store, card, weights, *pictures)

@@ -13,6 +13,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.parquet import read_parquet, write_parquet
+from mcvrp.storage.provenance import Provenance
 from mcvrp.storage.store.store import Store, StoredFile
 
 
@@ -30,6 +31,7 @@ class TrialRecord:
     days: tuple[str, ...] = ()  # nights: days of the training data, each with the checksum of its file
     loop: str = ""  # rounds: name of the loop
     applied: bool = False  # whether the promotion was carried out
+    provenance: Provenance | None = None
 
     @property
     def now(self) -> int:

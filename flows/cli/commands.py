@@ -25,7 +25,10 @@ from mcvrp.tasks.city.make import plan_city
 logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
-_BASE = {"plan", "preset", "city", "solve", "inspect", "gc", "models", "store", "promote", "rollback"}
+_BASE = {
+    *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
+    *("models", "store", "promote", "rollback"),
+}
 # Functions in `flows.cli`, imported when they are used; the other commands are stages.
 _COMMANDS = {
     "plan": "commands:plan",
@@ -35,6 +38,7 @@ _COMMANDS = {
     "city extend": "city:import_or_extend",
     "solve": "solve:solve",
     "inspect": "inspect:inspect_or_draw",
+    "lineage": "lineage:lineage",
     "verify": "verify:verify",
     "gc": "models:clean_store",
     "models": "models:list_models",

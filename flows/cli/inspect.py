@@ -39,28 +39,34 @@ def inspect(store: Store, path: str) -> Outcome:
     A path of the store, with or without its address; the name of an artifact, or several of which are listed;
     a version of a model as NAME@3, NAME@champion or NAME@latest; or "" for the whole store.
     """
-    path = store_path(store, path)
-    if not path:
+    found = located(store, path)
+    if isinstance(found, Outcome):
+        return found
+    if not found:
         return _overview(store)
-    if _is_file(store, path):
-        return describe_file(store, path)
+    return describe_file(store, found) if _is_file(store, found) else _folder(store, found)
+
+
+def located(store: Store, path: str, command: str = "inspect") -> str | Outcome:
+    """Return the path in the store of what ``path`` names, see `inspect`; a list if several have the name."""
+    path = store_path(store, path)
+    if not path or _is_file(store, path):
+        return path
     name, at, version = path.removeprefix("models/").partition("@")
     if at and "/" not in name:
         from mcvrp.storage.models.models import named_version
 
-        return describe_folder(
-            store, named_version(store, layout.checked_name("model", name), version).folder
-        )
+        return named_version(store, layout.checked_name("model", name), version).folder
     if store.exists(path):
-        return _folder(store, path)
+        return path
     folders = _folders_named(store, path)
     if not folders:
         raise McvrpError(f"there is nothing at {store.url(path)}: {_suggestion(store, path)}")
     if len(folders) == 1:
-        return _folder(store, *folders)
+        return next(iter(folders))
     kinds = {kind: folder for folder, kind in folders.items()}
     text = f"{path!r} is the name of {len(folders)} artifacts:\n\n"
-    text += table(("kind", "mcvrp inspect"), list(kinds.items()))
+    text += table(("kind", f"mcvrp {command}"), list(kinds.items()))
     return Outcome({"name": path, "kinds": kinds}, text)
 
 
@@ -126,7 +132,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     city = find_city(store, label.instance.city_id)
     target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
-    _write(target, png(solutions(city, label.instance, [(title, label.solution)])))
+    write_local(target, png(solutions(city, label.instance, [(title, label.solution)])))
     text = (
         f"{target}: instance (n={n}, i={i}) of {dataset!r}, capacity {label.instance.capacity}, "
         f"{len(label.solution.routes)} routes, cost {label.cost:.6g}, by {label.solver} ({label.budget}) "
@@ -145,16 +151,17 @@ def fetch(store: Store, path: str, out: Path) -> Outcome:
             f"{(pictures or ['cities/CITY/map.png'])[0]}, or --draw N I"
         )
     target, data = out / path.rsplit("/", 1)[-1] if out.is_dir() else out, store.get(path)
-    _write(target, data)
+    write_local(target, data)
     document = {"file": str(target), "bytes": len(data)}
     return Outcome(document, f"{target}: {len(data):,} bytes, a copy of {store.url(path)}")
 
 
-def _write(target: Path, data: bytes) -> None:
+def write_local(target: Path, data: bytes, option: str = "--out") -> None:
+    """Write a file on this machine; McvrpError if that fails."""
     try:
         target.write_bytes(data)
     except OSError as error:
-        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
+        raise McvrpError(f"cannot write {target} ({error.strerror}): give another {option}") from error
 
 
 def _folder(store: Store, path: str) -> Outcome:

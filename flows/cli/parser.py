@@ -95,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     _add_city(commands)
     _add_preset(commands)
     _add_inspect(add("inspect", "describe artifacts of the store"))
+    _add_lineage(add("lineage", "print what an artifact was made from, and what was made of it"))
     verify = add("verify", "verify every label of a dataset")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
     gc = add("gc", "list unused artifacts; --delete removes them")
@@ -188,6 +189,11 @@ def _add_inspect(inspect: _Parser) -> None:
     text = "draw instance (n, i) of the dataset"
     inspect.add_argument("--draw", nargs=2, type=int, metavar=("N", "I"), help=text)
     _value(inspect, "--out", "FILE", "output file of --draw; without --draw, write the file at path there")
+
+
+def _add_lineage(lineage: _Parser) -> None:
+    _value(lineage, "path", "ARTIFACT", "name of an artifact, MODEL@VERSION, or a path in the store")
+    _value(lineage, "--openlineage", "FILE", "write the lineage as OpenLineage events, one JSON per line")
 
 
 def _add_models(models: _Parser) -> None:

@@ -23,6 +23,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from mcvrp.flows.server.prefect_internals import was_cancelled
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.lineage import Lineage, artifacts_at, tree_text
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -132,10 +133,19 @@ def progress_key(subject: str, label: str = "") -> str:
     return "-".join([key, *words, "progress"])
 
 
-def links(store: Store, paths: Mapping[str, str]) -> str:
-    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels."""
+def links(store: Store, paths: Mapping[str, str], artifact: str = "") -> str:
+    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels, and a lineage.
+
+    It is that of the ``artifact``, by default the first of the paths.
+    """
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
-    return "\n".join(["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."])
+    listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
+    path = artifact or next(iter(paths.values()))
+    with contextlib.suppress(McvrpError):
+        for each in artifacts_at(store, path)[:1]:
+            tree = tree_text(Lineage(store).ancestors(each)).replace("`", "'")
+            listed += ["", "**Made from** (`mcvrp lineage`)", "", "```text", tree, "```"]
+    return "\n".join(listed)
 
 
 def picture(name: str, png: bytes, url: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.shards import Fingerprint, Shard, write_list
+from mcvrp.storage.provenance import FIELD, Provenance, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import MANIFEST, TooNew
 
@@ -35,12 +36,14 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
     return dict(document)
 
 
-def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> None:
+def rebuild_manifest(
+    store: Store, name: str, known: Dataset | None = None, provenance: Provenance | None = None
+) -> None:
     """Rebuild the manifest and the list of shards of the dataset ``name`` from its shards.
 
-    Shards are read in parallel, each once. With ``known``, the open dataset, only those are read that are
-    neither listed nor written by its workers. Raises TooNew if the existing manifest was written by a newer
-    version of mcvrp.
+    The ``provenance`` of a dataset with a spec is in the spec. Shards are read in parallel, each once. With
+    ``known``, the open dataset, only those are read that are neither listed nor written by its workers.
+    Raises TooNew if the existing manifest was written by a newer version of mcvrp.
     """
     try:
         read_manifest(store, name)
@@ -59,7 +62,9 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
                 yield files
 
     write_list(store, name, sizes())
-    spec = layout.label_spec(name)
+    path = layout.label_spec(name)
+    spec = store.get_json(path) if store.exists(path) else None
+    provenance = provenance_in(spec) or provenance
     store.put_json(
         layout.manifest(name),
         {
@@ -68,7 +73,8 @@ def rebuild_manifest(store: Store, name: str, known: Dataset | None = None) -> N
             "fingerprint": digest.value,
             **{key: sum(size[key] for size in totals) for key in TOTALS},
             "sizes": totals,
-            "spec": store.get_json(spec) if store.exists(spec) else None,
+            "spec": {key: spec[key] for key in spec if key != FIELD} if isinstance(spec, dict) else spec,
+            FIELD: asdict(provenance) if provenance else None,
         },
     )
 

@@ -23,6 +23,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays as Arrays, read_weights
+from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
@@ -77,6 +78,7 @@ class AttentionCard:
     diverged: str | None = None  # when and how the training diverged; there are no weights then
     weights_bytes: int = 0
     weights_sha256: str = ""
+    provenance: Provenance | None = None
     format: int = ATTENTION.version
 
     @property
@@ -210,5 +212,6 @@ def _readme(card: AttentionCard, *, plotted: bool) -> str:
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
     metadata = markdown.card_metadata({"library_name": "mcvrp", "pipeline_tag": markdown.TASK})
-    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, plotted=plotted)
+    line = provenance_line(card.provenance, card.folder)
+    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, plotted=plotted, made=line)
     return metadata + text

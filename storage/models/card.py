@@ -13,6 +13,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import TASK, card_metadata, render
+from mcvrp.storage.provenance import Parent, Provenance, provenance_line
 from mcvrp.storage.versions import MODEL
 
 # Strict types and patterns: a card may come from anybody (`mcvrp models import`).
@@ -55,6 +56,7 @@ class ModelCard:
     # Name of the city and checksum of its customers' ids, which `city_id` leaves out; None if unknown.
     city: _Name | None = None
     ids_sha256: _Hash | None = None
+    provenance: Provenance | None = None
     format: int = MODEL.version
 
     def __post_init__(self) -> None:
@@ -65,6 +67,11 @@ class ModelCard:
     def folder(self) -> str:
         """Path of the version in the store."""
         return layout.model_dir(self.name, self.version)
+
+    @property
+    def as_parent(self) -> Parent:
+        """The version with its weights, as the parent of an artifact."""
+        return Parent(self.folder, self.weights_sha256)
 
     def require_city(self, city: City, name: str | None = None) -> None:
         """Raise McvrpError unless the model is of ``city``, called ``name``, or of one that it extends.
@@ -116,5 +123,11 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
         if card.metrics.get(name) is not None
     ]
     return card_metadata({"library_name": "mcvrp", "pipeline_tag": TASK}) + render(
-        "mcvrp.storage.models", "model.md.j2", card=card, city=city, measured=measured, plotted=plotted
+        "mcvrp.storage.models",
+        "model.md.j2",
+        card=card,
+        city=city,
+        measured=measured,
+        plotted=plotted,
+        made=provenance_line(card.provenance, "" if city else card.folder),
     )

@@ -18,6 +18,7 @@ from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, mode
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
 from mcvrp.storage.packs import NAMED, Pack
+from mcvrp.storage.provenance import Parent, made, packages
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
@@ -38,16 +39,23 @@ def export_model(
     rotation_trained: bool,
     city: str | None = None,
     ids_sha256: str | None = None,
+    city_parent: Parent | None = None,
 ) -> ModelCard:
     """Publish the weights of ``checkpoint`` as a version of ``name``, see `publish`.
 
-    The other parameters are fields of its card.
+    The other parameters are fields of its card, and its city as one of its parents.
     """
     origin = checkpoint.origin
     if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
         return published
     losses = layout.run_losses(checkpoint.run)
     data = checkpoint_bytes(store, checkpoint, WEIGHTS)
+    # labels and city, too: garbage collection removes runs before models
+    parents = [
+        checkpoint.as_parent,
+        Parent(layout.label_dir(dataset), origin.fingerprint) if origin.fingerprint else None,
+        city_parent,
+    ]
     card = ModelCard(
         name=name,
         version=0,
@@ -65,6 +73,7 @@ def export_model(
         steps=checkpoint.steps,
         city=city,
         ids_sha256=ids_sha256,
+        provenance=made(parents, packages("torch", "deepspeed"), checkpoint.provenance),
     )
     return publish(store, card, data, *([store.get(losses)] if store.exists(losses) else []))
 

@@ -24,6 +24,7 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
+from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import CHECKPOINT, TooNew
 
@@ -81,6 +82,7 @@ class CheckpointState:
     origin: Origin
     metrics: Mapping[str, Any]
     files: Mapping[str, FileFacts] = field(default_factory=dict)
+    provenance: Provenance | None = None
     format: int = CHECKPOINT.version
 
     @property
@@ -97,6 +99,11 @@ class CheckpointState:
     def weights_sha256(self) -> str:
         """Checksum of the weights, which identifies them."""
         return self.files[WEIGHTS].sha256
+
+    @property
+    def as_parent(self) -> Parent:
+        """The phase with these weights, as the parent of an artifact."""
+        return Parent(layout.phase_dir(self.run, self.phase), self.weights_sha256)
 
 
 @dataclass(frozen=True)

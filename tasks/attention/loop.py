@@ -26,6 +26,7 @@ from mcvrp.model.instances import InstanceRows, InstanceStream, instance_rows
 from mcvrp.model.problem import City
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.model.reinforce import DECAY, better, diverged, greedy_costs, surrogate
+from mcvrp.storage.cities import city_parent
 from mcvrp.storage.layout import attention_training
 from mcvrp.storage.models.attention import (
     Arrays,
@@ -35,6 +36,7 @@ from mcvrp.storage.models.attention import (
     publish_attention_model,
     save_training,
 )
+from mcvrp.storage.provenance import made, packages
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
@@ -248,6 +250,7 @@ class Training:
             seconds=self._seconds(),
             hardware=machine,
             diverged=divergence,
+            provenance=made([city_parent(self.store, origin.city_id)], packages("torch")),
         )
         if divergence:
             logger.warning("attention model, n=%d: diverged at %s", self.n, divergence)

@@ -9,6 +9,7 @@ from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.markdown import code, render
+from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, unit_text
@@ -16,13 +17,16 @@ from mcvrp.tasks.support.text import length_text, unit_text
 _INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # area in square points of all addresses, and of one
 
 
-def write_city_card(store: Store, name: str, city: City, addresses: Addresses | None) -> None:
+def write_city_card(
+    store: Store, name: str, city: City, addresses: Addresses | None, provenance: Provenance | None = None
+) -> None:
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
     on_earth = addresses is not None and addresses.projection is not None
     picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
     kind = "A synthetic city" if addresses is None else "An imported city"
     facts = city_facts(city, addresses)
-    text = render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts)
+    made = provenance_line(provenance, layout.city_dir(name))
+    text = render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts, made=made)
     store.put(layout.city_map(name), png(picture))
     store.put(layout.city_readme(name), text.encode())
 

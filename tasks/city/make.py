@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, has_city, save_city, stored_city
+from mcvrp.storage.provenance import OUTSIDE, Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec, PlannedCity as PlannedCity
+from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
 
 _SETTINGS = ("demand", "capacity", "classes")  # that the id of a city does not cover
 
@@ -50,14 +53,29 @@ def make_city(store: Store, spec: CitySpec) -> PlannedCity:
     Of an existing city, only further columns of its addresses (names, streets) are replaced if they differ.
     """
     planned = plan_city(store, spec)
-    if not planned.exists or planned.renewed or not store.exists(layout.city_readme(spec.name)):
+    new = not planned.exists or planned.renewed
+    if new or not store.exists(layout.city_readme(spec.name)):
         from mcvrp.tasks.city.card import write_city_card
 
-        write_city_card(store, spec.name, planned.city, planned.addresses)
+        provenance = _provenance(store, spec) if new else stored_city(store, spec.name).provenance
+        write_city_card(store, spec.name, planned.city, planned.addresses, provenance)
     # after the README: an interruption in between leaves no city, and the next call writes both
-    if not planned.exists or planned.renewed:
-        save_city(store, spec.name, planned.city, planned.addresses)
+    if new:
+        save_city(store, spec.name, planned.city, planned.addresses, provenance)
     return planned
+
+
+def _provenance(store: Store, spec: CitySpec) -> Provenance:
+    """Return the provenance of a city: its files, and the city that it extends."""
+    if (file := spec.addresses) is None:
+        return made([])
+    name, data = file_bytes(store, file.file)
+    inside = file.file.startswith(IN_STORE)
+    path = file.file.removeprefix(IN_STORE).strip("/") if inside else f"{OUTSIDE}{name}"
+    parents = [Parent(path, hashlib.sha256(data).hexdigest())]
+    if file.extends:
+        parents.append(Parent(layout.city_dir(file.extends), stored_city(store, file.extends).city.city_id))
+    return made(parents)
 
 
 def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:

@@ -26,6 +26,7 @@ from mcvrp.storage.labels.statistics import (
     read_statistics,
 )
 from mcvrp.storage.markdown import TASK, card_metadata, escaped, render, table
+from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.statistics import update_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
@@ -100,6 +101,7 @@ def card_text(
         spec=spec,
         request=json.dumps(manifest.get("spec"), indent=2),
         fingerprint=manifest.get("fingerprint"),
+        made=provenance_line(provenance_in(manifest), layout.label_dir(dataset)),
         split=split_name(spec.get("split", "")),
         rows=rows,
         absent=sum(size.absent for size in statistics),

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.cities import city_parent
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import LabelFile
+from mcvrp.storage.provenance import FIELD, made, provenance_in
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.quarantine import Quarantine
+from mcvrp.tasks.label.solving import make_solver
 from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance
 from mcvrp.tasks.label.work import Unit
 
@@ -53,9 +56,14 @@ class LabelDataset:
     def spec(self) -> LabelSpec:
         return self.source.spec
 
-    def write_spec(self) -> None:
-        """Store the spec, extended by that of this run."""
+    def write_spec(self, *, labelling: bool = False) -> None:
+        """Store the spec, extended by that of this run; before ``labelling`` with this run as a maker."""
         document = self.document.extended(self.source)
+        if labelling:
+            parent = city_parent(self.store, self.source.city.city_id)
+            solver = make_solver(self.source.recipe, self.spec.smallest)
+            provenance = made([parent], [solver.version], provenance_in(document.fields))
+            document = SpecDocument({**document.fields, FIELD: asdict(provenance)})
         if document != self.document:
             self.store.put_json(layout.label_spec(self.spec.dataset), document.fields)
             self.document = document

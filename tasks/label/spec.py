@@ -17,6 +17,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_text
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.storage.provenance import FIELD
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
@@ -281,6 +282,7 @@ class SpecDocument:
                 "smallest": min(spec.smallest, fields.get("smallest", spec.smallest)),
                 "largest": max(spec.largest, fields.get("largest", spec.largest)),
                 "count": max(spec.count, fields.get("count", spec.count)),
+                **({FIELD: fields[FIELD]} if FIELD in fields else {}),
             }
         )
 
@@ -293,6 +295,7 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         fields = dict(document)
         city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
         tuned = bool(fields.pop("tuned", False))
+        fields.pop(FIELD, None)
         return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id
     except (KeyError, TypeError, ValueError) as error:
         why = str(error)

@@ -141,7 +141,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
     """Label what is ``missing`` with ``workers``; if that fails, labels made until then are reported."""
     dataset, spec = driver.dataset, driver.dataset.spec
     # Before the first label: a run that resumes after a kill has to find out that the dataset is its own.
-    dataset.write_spec()
+    dataset.write_spec(labelling=True)
     try:
         for _ in range(1 + _REPAIRS):
             label, done = f"labels {spec.dataset}", spec.rows - missing.rows

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mcvrp.model.problem import City
+from mcvrp.storage.provenance import Provenance
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.formats import to_narrow_markdown
 from mcvrp.tasks.report.metrics import baseline_of, mean_gap
@@ -39,6 +40,7 @@ class BenchmarkSummary:
     hardware: str
     markdown: str  # table of all methods, as two narrow ones
     baseline: str = "HGS"  # or PyVRP, if HGS has no answers
+    provenance: Provenance | None = None
 
 
 def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
+from mcvrp.storage.cities import city_parent
+from mcvrp.storage.models.attention import attention_models
+from mcvrp.storage.provenance import Parent, Provenance, made, packages, provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
+from mcvrp.tasks.benchmark.prepare import heuristic
 from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page
 from mcvrp.tasks.report.history import read_history
@@ -37,7 +43,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
         is_papers_setting=is_papers,
         unit=city.unit,
     )
-    summary = summarise(results, city, overview)
+    summary = replace(summarise(results, city, overview), provenance=_provenance(store, city, results))
     folder = layout.benchmark_dir(spec.run)
     labels = ", ".join(all_methods()[name].label for name in spec.methods)
     work = f"{sum(spec.counts.values()):,} held-out instances, each solved by {labels}"
@@ -63,6 +69,25 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     return summary
 
 
+def _provenance(store: Store, city: City, results: BenchmarkResults) -> Provenance:
+    """Return the provenance of a benchmark, with earlier makers of its answers."""
+    spec, path = results.spec, f"{layout.benchmark_dir(results.spec.run)}/summary.json"
+    attention = attention_models(store, spec.attention) if spec.attention and "am" in spec.methods else []
+    parents = [
+        city_parent(store, city.city_id),
+        results.card.as_parent if results.card else None,
+        *(Parent(card.folder, card.weights_sha256) for card in attention if card.n in spec.sizes),
+    ]
+    programs = packages("torch") if spec.neural or attention else []
+    for name in spec.methods:
+        method = all_methods()[name]
+        if method.program or method.alone:
+            with suppress(McvrpError):  # not installed
+                programs.append(heuristic(spec, name).version)
+    earlier = provenance_in(store.get_json(path)) if store.exists(path) else None
+    return made(parents, programs, earlier)
+
+
 def _files(page: Page) -> Iterator[tuple[str, bytes]]:
     yield "configuration.json", page.configuration.encode()
     for figure in page.figures:
@@ -81,7 +106,7 @@ def _lead(summary: BenchmarkSummary) -> str:
     if summary.model:
         methods = f"Model {summary.model}, version {summary.model_version}, and heuristics"
     now = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
-    return f"{methods} on held-out instances. {summary.hardware}; {now}."
+    return f"{methods} on held-out instances. {summary.hardware}; {now}; {summary.provenance}."
 
 
 def _key_figures(summary: BenchmarkSummary) -> Iterator[tuple[str, str, str]]:
@@ -108,5 +133,6 @@ def _readme(summary: BenchmarkSummary, page: Page) -> str:
         summary=summary,
         figures=page.figures,
         lead=page.lead,
+        made=provenance_line(summary.provenance, layout.benchmark_dir(summary.run)),
         key_figures=markdown.table(["", "", ""], rows),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.markdown import render, table
+from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS, Bucket
@@ -99,6 +100,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         rounds=round_table(rounds) if rounds else "",
         seed=spec["seed"],
         spec=json.dumps(spec, indent=2),
+        made=provenance_line(record.provenance, layout.trial_dir(model, record.name)),
     )
     store.put(readme, text.encode())
 

@@ -18,7 +18,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
@@ -64,8 +63,7 @@ def run_round(
     """
     with trial_context(store, city, spec) as context:
         settings = spec.model_dump_json(exclude={"rounds", "ranks"})
-        old = Dataset.open(store, context.old).fingerprint()
-        loop = hashlib.sha256(f"{old}\n{settings}".encode()).hexdigest()[:12]
+        loop = hashlib.sha256(f"{context.old_labels.hash}\n{settings}".encode()).hexdigest()[:12]
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
                 return Round(record, read_metrics(store, spec.model, record.name), new=False)
@@ -86,7 +84,7 @@ def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> 
     with Pool(local_cores()) as pool:
         solver = Polished(sampler(store, context.champion, spec.p, spec.tries, pool))
         better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
-    mix = write_mix(store, city, name, better)
+    mix = write_mix(store, city, name, [context.old_labels, context.champion.as_parent], better)
     return Trial(name, number, mix, loop=loop, gains=gains(labels, better))
 
 

@@ -15,8 +15,10 @@ from mcvrp.model.random import philox_key, philox_order
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import parse_footer, parse_table, read_table, write_labels
+from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.packs import Pack
+from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 
@@ -43,9 +45,18 @@ def repeats(days: int, replay: int, share: float, most: int) -> int:
 
 
 def write_mix(
-    store: Store, city: City, dataset: str, old: Sequence[Label], days: Sequence[Label] = (), times: int = 0
+    store: Store,
+    city: City,
+    dataset: str,
+    parents: Sequence[Parent],
+    old: Sequence[Label],
+    days: Sequence[Label] = (),
+    times: int = 0,
 ) -> Mix:
-    """Write ``old`` labels and ``days``, each ``times`` over, one shard per size; return the composition."""
+    """Write ``old`` labels and ``days``, each ``times`` over, one shard per size; return the composition.
+
+    The manifest records the ``parents`` of both.
+    """
     by_size: dict[int, list[Label]] = {}
     for label in [*old, *(day for day in days for _ in range(times))]:
         by_size.setdefault(label.instance.n, []).append(label)
@@ -53,6 +64,8 @@ def write_mix(
         path = layout.label_shard(dataset, n, 0)
         if not store.exists(path):  # otherwise an earlier attempt has written the same bytes
             write_labels(store, path, city, _SPEC, numbered(labels))
+    if not store.exists(layout.manifest(dataset)):
+        rebuild_manifest(store, dataset, provenance=made(parents))
     rows = {n: len(labels) for n, labels in sorted(by_size.items())}
     return Mix(dataset, rows, times * len(days), times)
 

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.driven import StoredDay, read_days
 from mcvrp.storage.layout import NIGHT
+from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
@@ -93,12 +95,13 @@ def _trial(
     labels = read_days(store, city)
     days = [labels[day.date.isoformat()] for day in learned]
     fresh = [(date, labels[date]) for date in (day.date.isoformat() for day in held_out)]
+    parents = context.old_labels, Parent(layout.driven_dir(city))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
     instances = [label.instance for label in (*days, *(label for _, label in fresh))]
     return Trial(
         name=night,
         number=number,
-        mix=write_mix(store, context.city, night, old, days, times),
+        mix=write_mix(store, context.city, night, parents, old, days, times),
         days=names,
         fresh=fresh,
         drift=drift(context.city, [label.instance for label in old], instances),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
@@ -21,6 +22,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
+from mcvrp.storage.provenance import Parent, made, packages
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
@@ -63,9 +65,13 @@ class TrialContext:
     def trial_name(self, kind: str, inputs: Sequence[str]) -> str:
         """Return the name of the trial of this context and ``inputs``."""
         rounds = [record.name for record in self._rounds_of_old]
-        fingerprint = Dataset.open(self.store, self.old).fingerprint()
-        lines = [self.champion.weights_sha256, fingerprint, *inputs, *rounds]
+        lines = [self.champion.weights_sha256, self.old_labels.hash, *inputs, *rounds]
         return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
+
+    @cached_property
+    def old_labels(self) -> Parent:
+        """The old dataset with its fingerprint, as the parent of an artifact."""
+        return Parent(layout.label_dir(self.old), Dataset.open(self.store, self.old).fingerprint())
 
     @property
     def _rounds_of_old(self) -> list[TrialRecord]:
@@ -157,6 +163,9 @@ def run_trial(
         reasons=decision.reasons,
         days=trial.days,
         loop=trial.loop,
+        provenance=made(
+            [champion.as_parent, challenger.as_parent, context.old_labels], packages("torch", "deepspeed")
+        ),
     )
     return _finish(store, spec.model, write_record(store, spec.model, record)), metrics
 

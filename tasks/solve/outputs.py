@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
+from mcvrp.storage import layout
+from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, packages, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import sol_text
@@ -84,6 +86,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
 
     planned, stops = solved.planned, stops_of(solved)
     sol, dialect = sol_name(solved), planned.day.dialect
+    provenance = _provenance(planned)
     spec = {
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,
@@ -96,7 +99,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     rows = sorted(map(asdict, solved.summary.unserved), key=lambda row: -(row["priority"] or 0.0))
     unserved = pd.DataFrame(rows, columns=[each.name for each in fields(Unserved)])
     files: Mapping[str, bytes] = {
-        "README.md": solve_readme(solved).encode(),
+        "README.md": solve_readme(solved, provenance_line(provenance, place.folder)).encode(),
         "routes.csv": csv_bytes(stop_table(planned, [stop for route in stops for stop in route]), dialect),
         "routes.xlsx": workbook(solved, stops),
         "routes.html": pages(solved, stops).encode(),
@@ -106,13 +109,23 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
         **({UNSERVED: csv_bytes(unserved, dialect)} if planned.spec.drop else {}),
         "spec.json": _json(spec, indent=2),
-        SUMMARY: _json(asdict(solved.summary), indent=2),
+        SUMMARY: _json({**asdict(solved.summary), FIELD: asdict(provenance)}, indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
     place.store.delete(place.path(UNSERVED))  # of another run
     for name, data in files.items():
         place.store.put(place.path(name), data)
     return tuple(place.store.url(place.path(name)) for name in files)
+
+
+def _provenance(planned: Planned) -> Provenance:
+    """Return the provenance of a day: city, model, and orders with the digest of the day."""
+    parents = [
+        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.vrp is None else None,
+        planned.card.as_parent if planned.card else None,
+        Parent(f"{OUTSIDE}{planned.day.source}", planned.digest),
+    ]
+    return made(parents, packages("hybgensea", "pyvrp", *(["torch"] if planned.card else [])))
 
 
 def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:

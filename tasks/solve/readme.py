@@ -14,8 +14,8 @@ from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
 
-def solve_readme(solved: Solved) -> str:
-    """Return the README in Markdown."""
+def solve_readme(solved: Solved, made: str = "") -> str:
+    """Return the README in Markdown, with the line of provenance ``made``."""
     return markdown.render(
         "mcvrp.tasks.solve",
         "day.md.j2",
@@ -28,6 +28,7 @@ def solve_readme(solved: Solved) -> str:
         further=further_columns(solved.planned),
         sol=sol_name(solved),
         drop=solved.planned.spec.drop,
+        made=made,
     )
 
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFor
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import render
+from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
@@ -63,11 +64,16 @@ def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
     document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
     store.put_json(layout.run_figures(spec.run), document)
-    store.put(layout.run_card(spec.run), run_text(city, spec, states, plotted=bool(begun)).encode())
+    made = [state.provenance for _, state in latest if state]  # a later phase was made from the earlier ones
+    line = provenance_line(made[-1], layout.run_dir(spec.run)) if made else ""
+    text = run_text(city, spec, states, plotted=bool(begun), made=line)
+    store.put(layout.run_card(spec.run), text.encode())
 
 
-def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool) -> str:
-    """Return the card as Markdown; ``plotted``: whether the plot of the losses is beside it."""
+def run_text(
+    city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool, made: str = ""
+) -> str:
+    """Return the card as Markdown; ``plotted``: with the plot of the losses; ``made``: its provenance."""
     return render(
         "mcvrp.tasks.train",
         "run.md.j2",
@@ -76,6 +82,7 @@ def run_text(city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plott
         phases=list(zip(spec.phases, states, strict=True)),
         finished=all(state.step == state.steps for state in states),
         plotted=plotted,
+        made=made,
     )
 
 

@@ -11,6 +11,7 @@ from typing import get_args
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
+from mcvrp.storage.provenance import Provenance
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
@@ -37,6 +38,7 @@ class RankJob:
     lease: Lease
     rules: Rules = field(default_factory=Rules)  # of the instances of a policy-gradient phase
     ends_at: float | None = None  # deadline in seconds since 1970
+    provenance: Provenance | None = None  # recorded in the checkpoints, too
 
     def for_ranks(self) -> RankJob:
         """Return the job with a store that does not wait: ranks retry themselves, and report outages."""

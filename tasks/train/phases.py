@@ -11,9 +11,11 @@ from typing import Any
 
 from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import StoredCity
+from mcvrp.storage import layout
+from mcvrp.storage.cities import StoredCity, city_parent
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
+from mcvrp.storage.provenance import Parent, Provenance, made, packages
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
@@ -107,6 +109,7 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
         rotation_trained=last.rotation,
         city=city.name if city else None,
         ids_sha256=city.ids_sha256(final.origin.city_id) if city else None,
+        city_parent=city_parent(store, final.origin.city_id),
     )
 
 
@@ -152,8 +155,18 @@ def train_phase(
     )
 
 
+def _provenance(job: RankJob) -> Provenance:
+    """Return the provenance of the phase, with the makers of the checkpoint that it is resumed from."""
+    labels, fingerprint = layout.label_dir(job.spec.dataset), job.origin.fingerprint
+    data = Parent(labels, fingerprint) if fingerprint else city_parent(job.store, job.origin.city_id)
+    earlier = job.resumed.provenance if job.resumed else None
+    parents = earlier.parents if earlier else (data, job.start.as_parent if job.start else None)
+    return made(parents, packages("torch", "deepspeed"), earlier)
+
+
 def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
     """Train the phase of ``job`` and return its last checkpoint; the run's card is current afterwards."""
+    job = replace(job, provenance=_provenance(job))
     write_run_card(job.store, job.city, job.spec)  # from the start, for those who look at a running run
     _restart_ranks(job, launch)
     checkpoint = latest_checkpoint(job.store, job.spec.run, job.phase)

@@ -15,6 +15,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import require_city
 from mcvrp.storage.layout import phase_dir, trainer_lease
 from mcvrp.storage.models.models import ModelCard, model_card, model_weights
+from mcvrp.storage.provenance import made
 from mcvrp.storage.store.lease import Lease, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
@@ -117,7 +118,9 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
         return stored
     origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
     # A finished phase of one step, so that the first phase starts from it as from any previous phase.
-    state = CheckpointState(spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics)
+    state = CheckpointState(
+        spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics, provenance=made([card.as_parent])
+    )
     weights = model_weights(store, card)
     with run_lease(store, spec) as lease:
         return save_checkpoint(store, state, weights, Moments({}, {}), confirm=lease.confirm)

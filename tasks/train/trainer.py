@@ -214,9 +214,8 @@ class Trainer:
         self.retry.call(self._write_metrics)
         # None instead of NaN, which JSON does not have
         metrics = {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
-        state = CheckpointState(
-            job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step, job.origin, metrics
-        )
+        place = job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step
+        state = CheckpointState(*place, job.origin, metrics, provenance=job.provenance)
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
             state, weights = self._keep_best(state)

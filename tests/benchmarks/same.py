@@ -78,7 +78,7 @@ LEFT_OUT = re.compile(
     r"runtime.*|seconds|tokens_per_second|when|decoding|polishing"  # times
     r"|cpu|device|workers|machine|other_cores|hardware|by|makers"  # the machine, and who worked on it
     r"|name|names|path|files|run|dataset|loop|parent|why|markdown|format|schema_version"  # names
-    r"|.*bytes|.*sha256|content|digest"  # of files, times and all
+    r"|.*bytes|.*sha256|content|digest|provenance"  # of files, times and all
 )
 BY_THE_CLOCK = "equal time"  # in the name of a method: its answers are left out
 ANSWERS = ("cost", "costs", "routes")

@@ -25,8 +25,10 @@ from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.layout import phase_dir, run_losses
+from mcvrp.storage.lineage import Lineage, artifacts_at
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.provenance import installation
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import read_metrics
@@ -158,6 +160,23 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
         assert inspect(store, folder).text.strip()
 
 
+def test_every_artifact_leads_to_the_city_and_names_the_commit(place: Workplace, store: Store) -> None:
+    """No link is broken; card, `inspect`, report and the UI say the same."""
+    commit = (installation()[1] or "commit unknown")[:12]
+    artifacts = artifacts_at(store, "")
+    assert {path.split("/")[0] for path in artifacts} >= {*STAGES, "attention", "benchmarks"}
+    for path in artifacts:
+        tree = Lineage(store).ancestors(path)
+        assert "cities/smoke" in {each.path for each in tree.all()}
+        assert [each for each in tree.all() if each.fault or not each.provenance] == []
+        readme = "training/smoke" if path.startswith("training/") else path
+        assert commit in inspect(store, f"{readme}/README.md").text, path
+    made = Lineage(store).descendants("cities/smoke")
+    assert {each.path for each in made.all()} == set(artifacts)
+    assert commit in store.get("benchmarks/smoke/report.html").decode()
+    assert commit in inspect(store, "models/smoke").text
+
+
 def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         artifacts = database.execute("SELECT key, type, data FROM artifact").fetchall()
@@ -167,7 +186,7 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
     bars = {key for key, kind, _ in artifacts if kind == "progress"}
     for key in keys:
         assert any(bar.startswith(key) for bar in bars), key
-        for part in ("\n- ", "data:image/png;base64,", "**In the store**", str(place.store)):
+        for part in ("\n- ", "data:image/png;base64,", "**In the store**", "**Made from**", str(place.store)):
             assert part in pages[key], f"{key} has no {part}"
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
+from mcvrp.storage.lineage import Lineage
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
@@ -59,4 +61,8 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     assert tuned.origin.recipe["policy.source"] == "labels"
     assert all(bucket.change < 0 for bucket in summary.measured.buckets)
     assert pointer(store, "small", "champion").version == 2
+    night = summary.record.name
+    tree = Lineage(store).ancestors(layout.trial_dir("small", night))
+    made_from = {"models/small/0001", "models/small/0002", "labels/tiny", "driven/small", "file:march.csv"}
+    assert made_from | {f"labels/{night}", f"training/{night}/tune"} <= {each.path for each in tree.all()}
     assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers per day")

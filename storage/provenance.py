@@ -1,0 +1,163 @@
+"""Provenance of an artifact: the programs that made it, and the artifacts that it was made from.
+
+It is the field `provenance` of the artifact's own document, and is part of no hash: the same labels, made by
+another version, are the same labels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from mcvrp.storage.markdown import code, escaped, link
+
+_SOURCES = ("src", "model", "storage", "tasks", "flows", "pyproject.toml")  # of the package, in a checkout
+_GIT_SECONDS = 10.0
+_DIGITS = 12  # of a commit or hash, for people
+OUTSIDE = "file:"  # prefix of the name of a file that is not in the store
+FIELD = "provenance"
+
+
+@dataclass(frozen=True)
+class Parent:
+    """Artifact or file that another was made from: path in the store, and hash at that time ("": none)."""
+
+    path: str
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Installation that made an artifact; ``programs`` took part, as "torch 2.13.0".
+
+    ``modified``: the package differed from ``commit``. The commit is None if the installation has none.
+    """
+
+    version: str
+    commit: str | None
+    modified: bool
+    programs: tuple[str, ...] = ()
+
+    @property
+    def release(self) -> str:
+        """Version with the commit as its local part (PEP 440): "0.1.0+g1a89c2d0.modified"."""
+        return f"{self.version}+g{self.commit}{'.modified' * self.modified}" if self.commit else self.version
+
+    def __str__(self) -> str:
+        commit = f"commit {self.commit[:_DIGITS]}" if self.commit else "commit unknown"
+        changed = " (modified)" if self.modified else ""
+        return ", ".join([f"mcvrp {self.version}", commit + changed, *self.programs])
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Parents of an artifact, and its makers: several if later versions resumed the work."""
+
+    parents: tuple[Parent, ...] = ()
+    makers: tuple[Maker, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.makers))
+
+    @property
+    def commits(self) -> str:
+        """Commits of the makers for a cell of a table; "+": modified."""
+        commits = [f"{each.commit[:_DIGITS]}{'+' * each.modified}" for each in self.makers if each.commit]
+        return ", ".join(dict.fromkeys(commits))
+
+
+def is_outside(path: str) -> bool:
+    """Return whether ``path`` of a parent is not one of the store, but has a scheme such as `OUTSIDE`."""
+    return ":" in path.split("/")[0]
+
+
+def made(
+    parents: Iterable[Parent | None], programs: Iterable[str] = (), earlier: Provenance | None = None
+) -> Provenance:
+    """Return the provenance of what this installation makes now, or resumes after its ``earlier`` makers."""
+    maker = Maker(*installation(), tuple(sorted(set(programs))))
+    makers = dict.fromkeys([*(earlier.makers if earlier else ()), maker])
+    return Provenance(tuple(dict.fromkeys(filter(None, parents))), tuple(makers))
+
+
+def packages(*names: str) -> list[str]:
+    """Return name and version of those of the packages ``names`` that are installed."""
+    installed = {each for name in names for each in distributions(name=name)}
+    return [f"{each.name} {each.version}" for each in installed]
+
+
+@lru_cache(maxsize=1)
+def installation() -> tuple[str, str | None, bool]:
+    """Return version and commit of the running package, and whether its files differ from the commit.
+
+    In a checkout, the commit is that of git. Otherwise it is what pip recorded when it installed from a
+    repository (PEP 610), or the local part of the version, as in 0.1.0+gCOMMIT, which the image has.
+    """
+    package = next(iter(distributions(name="mcvrp")), None)
+    number, _, local = (package.version if package else "unknown").partition("+g")
+    root = Path(__file__).resolve().parents[1]
+    if (root / ".git").exists():  # not of a repository that only has this installation in one of its folders
+        commit, modified = _checkout(root)
+        return number, commit, modified
+    recorded = json.loads((package and package.read_text("direct_url.json")) or "{}")
+    commit = recorded.get("vcs_info", {}).get("commit_id") or local.partition(".")[0]
+    return number, commit or None, local.endswith(".modified")
+
+
+def _checkout(root: Path) -> tuple[str | None, bool]:
+    """Return the commit of the checkout ``root``, None without git, and whether the package is modified."""
+    command = [shutil.which("git") or "git", "--no-optional-locks", "-C", str(root), "status"]
+    command += ["--porcelain=v2", "--branch", "--untracked-files=all", "--", *_SOURCES]
+    # in a hook, git's variables name another repository
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):  # not installed, or the checkout is another user's
+        return None, False
+    lines = done.stdout.splitlines()
+    commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid")]
+    known = bool(commits) and commits[0] != "(initial)"
+    return commits[0] if known else None, known and any(not line.startswith("#") for line in lines)
+
+
+def provenance_in(document: object) -> Provenance | None:
+    """Return the provenance in ``document`` as JSON, None if it has none, or an invalid one."""
+    field: Any = document.get(FIELD) if isinstance(document, Mapping) else None
+    try:
+        return _ADAPTER.validate_python(field) if field else None
+    except ValidationError:
+        return None
+
+
+_ADAPTER = TypeAdapter(Provenance)
+
+
+def provenance_line(provenance: Provenance | None, path: str) -> str:
+    """Return makers and parents as Markdown for the README of the artifact at ``path``, "" if unknown.
+
+    Parents are links, unless the artifact is in a folder outside of the store (``path`` is "").
+    """
+    if provenance is None:
+        return ""
+    to_store = "../" * (path.count("/") + 1)
+    parents = [
+        link(parent.path, f"{to_store}{parent.path}")
+        if path and not is_outside(parent.path)
+        else code(parent.path.removeprefix(OUTSIDE))
+        for parent in provenance.parents
+    ]
+    artifact = path or "FOLDER"
+    origins = f" from {', '.join(parents)}" if parents else ""
+    return f"Made by {escaped(provenance)}{origins}. {code(f'mcvrp lineage {artifact}')} prints all."
