@@ -14,6 +14,7 @@ from mcvrp.storage.documents import as_document
 from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.provenance import Provenance
+from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile
 
 
@@ -44,20 +45,21 @@ def trial_records(
 ) -> list[TrialRecord]:
     """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
 
-    The holder of the lease gives ``settle``, which completes a trial and returns its final record. A pack has
-    the records that are final, without their days; others are read.
+    The holder of the lease gives ``settle``, which completes a trial and returns its final record. It gets
+    final records from a pack, without their days; all others are read.
     """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
     names = [name for name in store.folders(folder) if name.startswith(kind)]
     files = [StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names]
-    pack = Pack(store, layout.trial_pack(model, kind.strip("-")))
-    contents = pack.contents(files, store.find, save=False)
-    records = [
-        (file, _record(contents[file.path], store.url(file.path))) for file in files if file.path in contents
-    ]
+    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle else None
+    packed = {file: content for file in files if pack and (content := pack.get(file))}
+    unpacked = [file for file in files if file not in packed]
+    read = zip(unpacked, in_parallel(lambda file: store.find(file.path), unpacked), strict=True)
+    contents = packed | {file: content for file, content in read if content is not None}
+    records = [(file, _record(content, store.url(file.path))) for file, content in contents.items()]
     records.sort(key=lambda each: (each[1].number, each[1].name))
-    if settle and any(pack.get(file) is None for file, _ in records):
-        records = [(file, record if pack.get(file) else settle(record)) for file, record in records]
+    if pack and settle and contents != packed:
+        records = [(file, record if file in packed else settle(record)) for file, record in records]
         final = {file: asdict(replace(record, days=())) for file, record in records}
         pack.save({file: json.dumps(record).encode() for file, record in final.items()})
     return [record for _, record in records]
