@@ -41,7 +41,7 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
     """
     made, seconds, counted = 0, 0.0, time.monotonic()
     failures, written = list[Failure](), list[Shard]()
-    chunk: Shard | LabelFile | None = None
+    chunk: LabelFile | None = None
     with solving(city, recipe, unit) as solve:
         for path, first, start, stop in unit.files(recipe.dataset):
             # The unit of a lost worker is repeated: labels that the worker has published are kept.
@@ -59,10 +59,11 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
                     absent = tuple(failure.i for failure in waiting if isinstance(failure, Failure))
                     labels = label_table([label for label in waiting if isinstance(label, Label)])
                     pieces = [LabelPiece(labels, absent)]
-                    chunk = publish(store, city, recipe.spec_hash, path, unit.n, first, row + 1, pieces)
+                    shard = publish(store, city, recipe.spec_hash, path, unit.n, first, row + 1, pieces)
                     waiting, published = [], now
+                    chunk = LabelFile(path, shard.footer)
                     if unit.shard_rows:
-                        written.append(chunk)
+                        written.append(shard)
                 if now - counted > unit.count_seconds:
                     counted = now
                     yield made

@@ -103,13 +103,13 @@ class SearchMember:
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
-        return self._improvements(until, self._slice)
+        return self.improvements(until, self.solve_slice)
 
-    def _improvements(self, until: float, sliced: Callable[..., Solution]) -> Iterator[Found]:
-        """Yield improvements of ``sliced``, which is called like `_slice`."""
+    def improvements(self, until: float, sliced: Callable[..., Solution]) -> Iterator[Found]:
+        """Yield improvements of ``sliced``, which is called like `solve_slice`."""
         number = {node: k for k, node in enumerate(self.nodes)}
         given = [Solution.of([number[k] for k in route] for route in each.routes) for each in self.starts]
-        archive = {solution.in_order: self._rank(solution) for solution in given}
+        archive = {solution.in_order: self.rank(solution) for solution in given}
         whole, share = max(until - time.monotonic(), _LEAST_SECONDS), 1.0
         seconds = _FIRST_SLICE + _SLICE_A_CUSTOMER * self.instance.n
         for k in count():
@@ -121,7 +121,7 @@ class SearchMember:
             before, failure = min(archive.values(), default=_NOTHING), None
             try:
                 solution = sliced(self.options | {"time_limit": max(span, _LEAST_SECONDS)}, k, starts)
-                archive[solution] = self._rank(solution)
+                archive[solution] = self.rank(solution)
             except SolverFailed as error:
                 failure = error
             spent = max(time.monotonic() - began, 1e-9)
@@ -136,14 +136,14 @@ class SearchMember:
             share = min(1.0, (time.thread_time() - processor) / spent)  # others may have had a part of it
             seconds *= 2
 
-    def _slice(
+    def solve_slice(
         self, options: dict[str, Any], k: int, starts: Sequence[Solution], day: Instance | None = None
     ) -> Solution:
         """Return routes of ``day``, by default all customers; SolverFailed without any within the limits."""
         search, seed = self.entry.search(**options), _SEEDS * self.seed + k
         return search.search(self.city, day or self.instance, seed, starts[: self.entry.starts]).in_order
 
-    def _rank(self, solution: Solution) -> tuple[bool, float]:
+    def rank(self, solution: Solution) -> tuple[bool, float]:
         """Return the order of solutions: those within the limits first, then by cost."""
         return bool(self.limits.broken(self.city, solution)), cost(self.city, solution)
 

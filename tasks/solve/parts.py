@@ -1,4 +1,4 @@
-"""Search of a large day by decomposition: all cores improve parts of it, which are cut anew each round.
+"""Search of a large day by decomposition: all cores improve parts of it, with other cuts each round.
 
 An iteration of HGS for 1,000 customers takes as long as some sixty for 200 (`tasks.solvers.budgets`).
 """
@@ -38,7 +38,7 @@ class PartsMember(SearchMember):
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
         device = f"{self.cores} CPU core{'s' * (self.cores > 1)}"
         with Pool(self.cores, worth=0.0) as pool:
-            for found in self._improvements(until, partial(self._round, pool)):
+            for found in self.improvements(until, partial(self._round, pool)):
                 yield replace(found, device=device)
 
     def _round(self, pool: Pool, options: dict[str, Any], k: int, starts: Sequence[Solution]) -> Solution:
@@ -49,7 +49,7 @@ class PartsMember(SearchMember):
             solutions = [each for each in found if isinstance(each, Solution)]
             if not solutions:
                 raise SolverFailed(str(found[0]))
-            return min(solutions, key=self._rank)
+            return min(solutions, key=self.rank)
         parts = cut(self.city, starts[0], count, np.random.default_rng([self.seed, k]))
         seconds = options["time_limit"] / math.ceil(len(parts) / self.cores)
         options = self.limits.given | {"time_limit": seconds, "tuned": True}
@@ -60,7 +60,7 @@ class PartsMember(SearchMember):
 
     def whole(self, options: dict[str, Any], k: int, starts: Sequence[Solution], core: int) -> Solution:
         """Return routes of the whole day, as searched by ``core``; SolverFailed without any."""
-        return replace(self, seed=self.seed + core)._slice(options, k, starts)
+        return replace(self, seed=self.seed + core).solve_slice(options, k, starts)
 
     def improved(self, part: Solution, options: dict[str, Any], k: int) -> Solution:
         """Return cheaper routes of the customers of ``part``, or ``part``; "fleet": how many more."""
@@ -70,7 +70,7 @@ class PartsMember(SearchMember):
         if "fleet" in options:
             options = options | {"fleet": options["fleet"] + len(part.routes)}
         try:
-            solution = self._slice(options, k, [part], day)
+            solution = self.solve_slice(options, k, [part], day)
         except SolverFailed:
             return part
         return min(part, solution, key=partial(cost, self.city))

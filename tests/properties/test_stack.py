@@ -25,7 +25,7 @@ SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MU
 
 RAY = {"ray-head", "ray-worker", "ray-gpu", "worker", "mcvrp"}
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
-ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS"}
+ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS", "COMMIT"}
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 

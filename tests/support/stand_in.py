@@ -40,5 +40,5 @@ class Asleep(Instant):
 
 
 INSTANT, ASLEEP = "instant", "asleep"
-register(INSTANT, SolverEntry("Instant", f"{__name__}:Instant", takes=("time_limit",)))
-register(ASLEEP, SolverEntry("Sleep", f"{__name__}:Asleep", takes=("time_limit",)))
+register(INSTANT, SolverEntry("Instant", f"{__name__}:Instant", takes=("time_limit",), text="a sweep"))
+register(ASLEEP, SolverEntry("Sleep", f"{__name__}:Asleep", takes=("time_limit",), text="a pause"))

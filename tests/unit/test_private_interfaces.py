@@ -91,12 +91,6 @@ INTERFACES = [
     Interface(
         "prefect.server.events.triggers:automations_session", _PREFECT, "no event is dropped", _SESSION
     ),
-    Interface(
-        "prefect.workers.process:ProcessWorker._propose_crashed_state",
-        "flows/server/flow_worker.py",
-        "a killed run says how to resume it",
-        ("self", "flow_run", "message", "client"),
-    ),
     Interface("prefect.workers.process:load_flow_from_flow_run", _PREFECT, "no hook loads code", _LOAD),
     *(
         Interface(f"{service}.{attribute}", _PREFECT, "sending ends in time")

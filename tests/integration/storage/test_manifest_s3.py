@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.client import HTTPResponse
+from typing import Any
 
 import pytest
 
@@ -30,13 +32,21 @@ class Downloads(Proxy):
         self.shards, self.refusals = list[str](), 0
 
     def next_fault(self, method: str, path: str) -> str:
-        path = path.partition("?")[0]
-        if method == "GET" and "/data/" in path and path.endswith(".parquet"):
+        if self.refusals and _is_shard(method, path):
+            self.refusals -= 1
             self.shards.append(path)
-            if self.refusals:
-                self.refusals -= 1
-                return "503 SlowDown"
+            return "503 SlowDown"
         return super().next_fault(method, path)
+
+    def forward(self, handler: Any, length: int) -> HTTPResponse:
+        response = super().forward(handler, length)
+        if response.status < 300 and _is_shard(handler.command, handler.path):
+            self.shards.append(handler.path)
+        return response
+
+
+def _is_shard(method: str, path: str) -> bool:
+    return method == "GET" and "/data/" in path and path.partition("?")[0].endswith(".parquet")
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_a_model_leads_to_the_file_of_addresses_and_back(store: Store) -> None:
 
 
 def test_broken_links_are_named(store: Store) -> None:
-    """Deleted labels, a phase with other weights: the tree says so, and the model still knows its city."""
+    """Deleted labels, a phase with other weights: the tree names them, and the model still knows its city."""
     label(store, count=5)
     changed = tree_text(Lineage(store).ancestors("models/m/0001"))
     assert changed.count("[changed since: it was ") == 1
@@ -183,7 +183,7 @@ def test_the_card_and_the_ui_name_what_it_was_made_from(store: Store) -> None:
 
 
 def test_a_checkout_names_its_commit_and_whether_it_is_modified(tmp_path: Path) -> None:
-    """Of the package alone: other files do not count; a folder without git has no commit."""
+    """Only the package counts, not other files; a folder without git has no commit."""
 
     def git(*words: str) -> None:
         identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]

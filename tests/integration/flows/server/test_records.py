@@ -48,7 +48,7 @@ with terminal(), prefect_server(records := Records()) as server:
 
 
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
-    """What is missing is a warning of its run, and not of the terminal: the command itself prints it last."""
+    """Missing results are a warning of their run, and not of the terminal: the command prints them last."""
     done = place.python("-c", MANY)
     assert done.returncode == 0, done.stderr
     expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}

@@ -11,6 +11,7 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.local import LocalFiles
+from mcvrp.storage.store.parts import Parts
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.copying.copy import MARK, contents, copy_store, rank, require_apart
 from tests.support.killed import killed_at_each_write
@@ -98,11 +99,11 @@ def test_changes_of_the_source_are_copied_into_an_unfinished_copy(
     """An alias that moved, of the same size, a new file, one that is gone: counted, then copied."""
     put, champion = LocalFiles.write, "models/m/champion.json"
 
-    def moving(files: LocalFiles, path: str, data: bytes) -> None:
-        put(files, path, data)
+    def moving(files: LocalFiles, path: str, data: bytes, parts: Parts) -> None:
+        put(files, path, data, parts)
         if files.root == target.uri and path == "labels/d/README.md":
-            put(LocalFiles(source.uri), champion, b"C" * source.size(champion))
-            put(LocalFiles(source.uri), "labels/d/new.json", b"{}")
+            source.put(champion, b"C" * source.size(champion))
+            source.put("labels/d/new.json", b"{}")
             source.delete("labels/d/data/n=020/part-00001.parquet")
 
     with monkeypatch.context() as patch:
@@ -183,7 +184,9 @@ def test_a_file_that_does_not_read_back_is_an_error(
     source: Store, target: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really = LocalFiles.write
-    monkeypatch.setattr(LocalFiles, "write", lambda files, path, data: really(files, path, data[:4000]))
+    monkeypatch.setattr(
+        LocalFiles, "write", lambda files, path, data, parts: really(files, path, data[:4000], parts)
+    )
     with pytest.raises(StoreError, match=r"part-0000\d\.parquet does not read back as it was written"):
         copy_store(source, target)
     assert target.exists(MARK)

@@ -102,7 +102,7 @@ def test_units_are_as_long_as_the_work_allows(estimate: float, share: float, row
 
 
 def test_a_kill_costs_at_most_five_minutes() -> None:
-    """Of the paper's labels: a write is due after four minutes, and one instance may be unfinished."""
+    """The paper's labels are written every four minutes, and one instance may be unfinished."""
     assert PUBLISH_SECONDS + 5.0 <= 300.0
 
 
