@@ -33,7 +33,7 @@ EARLY_SIZES = (20, 50, 100, 200, 400)
 
 @dataclass
 class Watched(Portfolio):
-    """Portfolio that continues until the time limit and knows when it would have ended, and with which cost."""
+    """Portfolio that continues until the time limit; it notes when it would have ended, with which cost."""
 
     ended: tuple[float, float] | None = None  # seconds and cost
 

@@ -96,7 +96,7 @@ def test_a_part_whose_search_fails_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     def fail(*_: object) -> Solution:
         raise SolverFailed("gave up")
 
-    monkeypatch.setattr(PartsMember, "_slice", fail)
+    monkeypatch.setattr(PartsMember, "solve_slice", fail)
     monkeypatch.setattr(parts, "_PART", 15)
     with Pool(1) as pool:
         assert searching._round(pool, {"time_limit": 0.1}, 1, [start]) == start.in_order
