@@ -54,6 +54,7 @@ class Timeouts:
 
 WORKING = Timeouts(5.0, 15.0, 5)
 PROBING = Timeouts(3.0, 4.0, 2)  # before any work: a person waits at the terminal
+_BUSY_ATTEMPTS = 4  # at least: a server that refuses answers at once
 
 
 class S3Objects:
@@ -215,7 +216,7 @@ class S3Objects:
 
     def _wait_if_busy(self, response: Any, attempts: int, **_: object) -> float | None:
         """Return the seconds until botocore retries; it does not know the error codes of all busy servers."""
-        if response is None or attempts >= self._timeouts.attempts:
+        if response is None or attempts >= max(self._timeouts.attempts, _BUSY_ATTEMPTS):
             return None
         answer, parsed = response
         word = str(parsed.get("Error", {}).get("Code", "")).lower()
