@@ -278,14 +278,17 @@ def find_cities(store: Store, city_id: str) -> Iterator[StoredCity]:
 
 def city_text(store: Store, city_id: str) -> str:
     """Return the city with the hash ``city_id`` for messages: its names in the store, and the hash."""
-    names = [repr(name) for name, card in _cards(store) if card.get("city_id") == city_id]
-    return f"{' or '.join(names)} ({city_id})" if names else city_id
+    names = " or ".join(map(repr, _names_with(store, city_id)))
+    return f"{names} ({city_id})" if names else city_id
 
 
 def city_parent(store: Store, city_id: str) -> Parent | None:
     """Return the first city with the content hash ``city_id`` as the parent of an artifact."""
-    names = (name for name, card in _cards(store) if card.get("city_id") == city_id)
-    return next((Parent(layout.city_dir(name), city_id) for name in names), None)
+    return next((Parent(layout.city_dir(name), city_id) for name in _names_with(store, city_id)), None)
+
+
+def _names_with(store: Store, city_id: str) -> Iterator[str]:
+    return (name for name, card in _cards(store) if card.get("city_id") == city_id)
 
 
 def _cards(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -51,7 +51,7 @@ class Pack:
 
         Files without content (None) are left out. ``save`` stores the pack if it has changed.
         """
-        known = {file: self._entries.get(file) for file in files}
+        known = {file: self.get(file) for file in files}
         unknown = [file for file, content in known.items() if content is None]
         known |= zip(unknown, in_parallel(lambda file: read(file.path), unknown), strict=True)
         contents = {file: content for file, content in known.items() if content is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from mcvrp.storage.store import connections
 from mcvrp.storage.store.local import LocalFiles
+from tests.support.silent_store import Served
 
 _PAGE = 1000  # entries of one answer to a listing
 
@@ -20,7 +22,8 @@ class Reading:
     requests: int = 0
     bytes: int = 0
 
-    def count(self, answer: Any) -> Any:
+    def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        answer = work(*arguments, **named)
         pages = -(-len(answer) // _PAGE) if isinstance(answer, list) else 1
         self.requests += max(1, pages)
         data = answer[0] if isinstance(answer, tuple) else answer
@@ -28,30 +31,10 @@ class Reading:
         return answer
 
 
-class _Counted:
-    """Wrapper of a store, its file system or a file, whose ``methods`` are requests."""
-
-    def __init__(self, inner: Any, reading: Reading, methods: set[str]) -> None:
-        self._inner, self._reading, self._methods = inner, reading, methods
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._inner, name)
-        if name == "filesystem":
-            return _Counted(value, self._reading, {"get_file_info"})
-        if name not in self._methods:
-            return value
-
-        def counted(*arguments: Any, **named: Any) -> Any:
-            answer = self._reading.count(value(*arguments, **named))
-            return _Counted(answer, self._reading, {"read"}) if name == "open" else answer
-
-        return counted
-
-
 def count_reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     """Return the reading of all stores from now on."""
     reading, methods = Reading(), {"read", "read_tagged", "open", "now"}
     monkeypatch.setattr(
-        connections, "_files", lambda uri, probing: _Counted(LocalFiles(uri), reading, methods)
+        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), reading.serve, methods)
     )
     return reading

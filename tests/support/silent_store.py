@@ -43,22 +43,22 @@ class Outage:
         return work(*arguments, **named)
 
 
-class _Silent:
-    """Wrapper of a store or file whose ``methods`` are requests."""
+class Served:
+    """Wrapper of a store, its file system or a file, whose ``methods`` are requests: ``serve`` calls them."""
 
-    def __init__(self, inner: Any, outage: Outage, methods: set[str]) -> None:
-        self._inner, self._outage, self._methods = inner, outage, methods
+    def __init__(self, inner: Any, serve: Callable[..., Any], methods: set[str]) -> None:
+        self._inner, self._serve, self._methods = inner, serve, methods
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
         if name == "filesystem":
-            return _Silent(value, self._outage, {"get_file_info"})
+            return Served(value, self._serve, {"get_file_info"})
         if name not in self._methods:
             return value
 
         def served(*arguments: Any, **named: Any) -> Any:
-            made = self._outage.serve(value, *arguments, **named)
-            return _Silent(made, self._outage, {"read"}) if name == "open" else made
+            made = self._serve(value, *arguments, **named)
+            return Served(made, self._serve, {"read"}) if name == "open" else made
 
         return served
 
@@ -67,7 +67,7 @@ class _Silent:
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     outage = Outage()
     monkeypatch.setattr(
-        connections, "_files", lambda uri, probing: _Silent(LocalFiles(uri), outage, _REQUESTS)
+        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), outage.serve, _REQUESTS)
     )
     monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
     yield outage
