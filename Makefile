@@ -38,11 +38,11 @@ demo: $(STAMP)
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -n
 
 test: $(STAMP)
-	$(PYTEST) 4 -m "not slow"
+	$(PYTEST) 3 -m "not slow"
 
 # Tests without server, Ray or browser, e.g. on another Python.
 test-unit: $(STAMP)
-	$(PYTEST) 4 -m "not slow" tests/unit
+	$(PYTEST) 3 -m "not slow" tests/unit
 
 test-full: $(STAMP)
 	$(PYTEST) 3
