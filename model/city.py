@@ -182,7 +182,8 @@ class City:
         digest.update(np.array([*self.origin, self.scale], dtype="<f8").tobytes())
         digest.update(self.unit.encode())
         if self.matrix is not None:
-            digest.update(b"matrix" + self.matrix.astype("<f8").tobytes())
+            digest.update(b"matrix")
+            digest.update(np.ascontiguousarray(self.matrix, "<f8"))  # without a copy of hundreds of MB
         if self.extends:
             digest.update(b"extends" + np.array(self.extends, dtype="<u8").tobytes())
         return digest.hexdigest()[:16]

@@ -65,7 +65,8 @@ def store(place: Workplace) -> Store:
 
 
 def digests(place: Workplace) -> dict[str, str]:
-    files = (path for stage in STAGES for path in (place.store / stage).rglob("*") if path.is_file())
+    """Return the SHA-256 of each file by path, without packs, which are derived by whoever reads next."""
+    files = (path for stage in STAGES for path in (place.store / stage).rglob("[!.]*") if path.is_file())
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

@@ -36,7 +36,6 @@ def solver_rows() -> list[Sequence[str]]:
             COSTS[entry.costs],
         )
         for name, entry in SOLVERS.items()
-        if entry.where.startswith("mcvrp.")  # without those that tests register
     ]
 
 

@@ -34,6 +34,13 @@ from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows,
 COMMAND = DOCS / "command.md"
 
 
+@pytest.fixture(autouse=True)
+def only_our_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry without solvers that other tests of this process have registered."""
+    for name_of_solver in [key for key, entry in SOLVERS.items() if not entry.where.startswith("mcvrp.")]:
+        monkeypatch.delitem(SOLVERS._entries, name_of_solver)
+
+
 def test_the_floors() -> None:
     """The drawing of docs/architecture.md has the layers that `make check` holds, line by line."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
