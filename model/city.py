@@ -260,6 +260,13 @@ def is_cost(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def frozen(values: Any, dtype: type) -> NDArray[Any]:
-    array: NDArray[Any] = np.array(values, dtype=dtype)  # a copy, which no caller can change
-    array.setflags(write=False)
+    """Return ``values`` as an array that nobody can change: a copy, unless they are such an array already."""
+    array: NDArray[Any] = np.asarray(values, dtype=dtype)
+    memory: Any = array
+    while isinstance(memory, np.ndarray):
+        if memory.flags.writeable:
+            array = np.array(array)
+            array.setflags(write=False)
+            break
+        memory = memory.base
     return array

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import hybgensea
 import numpy as np
+from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
 from mcvrp.tasks.solvers.budgets import settings_text
@@ -32,6 +33,7 @@ _NO_LIMIT = 2**31 - 1  # iterations without improvement, with a time limit
 _HARD_ITERATIONS, _HARD_PRICES, _SPARE_VEHICLES = 1000, 20, 3
 _LEAST_SECONDS = 1e-6  # limit of a run whose savings solutions took all its time: HGS-CVRP takes 0 as none
 _EPSILON = 1e-5  # MY_EPSILON of HGS-CVRP: its tolerance of the route limit
+_MOST_DISTANCE = 1e5  # HGS-CVRP refuses larger ones
 
 
 def own_bound(instance: Instance) -> int:
@@ -125,7 +127,7 @@ class HGS(LimitedSearch):
             "seed": seed % 2**31,  # an int of C
         }
         if self.longest_route is not None:
-            _, factor = scaled_costs(city, instance)
+            _, factor = _costs(city, instance)
             options["duration_limit"] = max(
                 self.longest_route * factor * (1 + COST_TOLERANCE) - _EPSILON, 0.0
             )
@@ -139,7 +141,7 @@ class HGS(LimitedSearch):
             if city.matrix is None:
                 result = hybgensea.solve_cvrp(x, y, demands, instance.capacity, rounding=False, **options)
             else:
-                costs, _ = scaled_costs(city, instance)
+                costs, _ = _costs(city, instance)
                 options |= {"x_coords": x, "y_coords": y}
                 result = hybgensea.solve_cvrp_dist_mtx(costs, demands, instance.capacity, **options)
         except (RuntimeError, ValueError) as error:  # ValueError: the fleet is too small
@@ -171,3 +173,10 @@ class HGS(LimitedSearch):
             for routes in solutions
             if len(routes) <= fleet
         ]
+
+
+def _costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], float]:
+    """Return `scaled_costs`, none over the limit of HGS-CVRP, which forbidden legs exceed."""
+    costs, factor = scaled_costs(city, instance)
+    smaller = min(1.0, _MOST_DISTANCE / max(float(costs.max()), 1.0))
+    return costs * smaller, factor * smaller

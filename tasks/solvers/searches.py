@@ -20,6 +20,7 @@ from mcvrp.tasks.solvers.solver import Answer, Costs, Limits, SolverFailed, best
 # side of the city's square for solvers, large enough for integer rounding and penalty floors
 COORDINATE_SCALE = 1e4
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
+_MOST_EXACT = 1e5
 _FORBIDDEN = 100.0  # cost of a leg of `MOST_COST`, as a multiple of the dearest other one
 _TO_A_VEHICLE = 3  # counts orders of more than 1/4 of a vehicle; for smaller ones HGS's bound is sufficient
 
@@ -138,7 +139,8 @@ def scaled_costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], f
     """Return the scaled travel costs between the instance's nodes, ``(n + 1, n + 1)``, and their factor.
 
     Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4. The factor of a
-    matrix of integers is an integer, so that solvers that round are exact.
+    matrix of integers up to 1e5 is an integer, so that solvers that round are exact; larger costs make PyVRP
+    miss feasible routes.
     """
     costs = city.costs(instance.nodes)
     np.fill_diagonal(costs, 0)  # PyVRP requires 0, HGS-CVRP would add it for each empty route
@@ -148,7 +150,7 @@ def scaled_costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], f
     else:
         largest = float(costs[~forbidden].max())
         factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
-        if np.array_equal(costs, np.rint(costs)):
+        if largest <= _MOST_EXACT and np.array_equal(costs, np.rint(costs)):
             factor = max(1.0, np.floor(factor))
         costs = np.where(forbidden, _FORBIDDEN * largest, costs)
     return costs * factor, factor

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import hybgensea
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from mcvrp.model.city import MOST_COST
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.tasks.solvers import hgs
@@ -21,6 +25,7 @@ CITY = City.uniform(60, seed=3)
 HALVES = Rules((30, 70), (100, 100))  # orders of about half a vehicle
 HARD = (7, 16, 19, 20)  # of 24 customers, which a thrifty run gives up
 EACH_ALONE = Rules((51, 60), (100, 100))
+SEARCHES = [HGS(iterations=50), HGS(iterations=50, longest_route=1e15), PyVRP(iterations=50)]
 
 
 def thrifty(n: int) -> HGS:
@@ -48,6 +53,26 @@ def any_rules(draw: st.DrawFn) -> Rules:
 def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
     instance = draw(rules, n, i)
     assert infeasibility(instance, thrifty(n).search(CITY, instance, i)) is None
+
+
+@pytest.mark.parametrize("solver", SEARCHES)
+@pytest.mark.parametrize(
+    ("side", "whole"), [(1e-3, False), (5, False), *product((1e3, 9e4, 2e5, 1e8), (False, True))]
+)
+@pytest.mark.parametrize("closed", [False, True])
+def test_costs_of_a_matrix_may_have_any_scale(
+    solver: HGS | PyVRP, side: float, whole: bool, closed: bool
+) -> None:
+    """Metres of a region, seconds or microseconds, with or without a forbidden leg."""
+    day, nodes = draw(Rules((1, 9), (30, 30)), 20, 0), np.arange(len(CITY.xy))
+    matrix = CITY.costs(nodes) * side
+    matrix = np.rint(matrix) if whole else matrix
+    if closed:
+        matrix[day.ids[0], day.ids[1]] = matrix[day.ids[1], day.ids[0]] = MOST_COST
+    city = replace(CITY, matrix=matrix)
+    answer = solver.search(city, replace(day, city_id=city.city_id), 1)
+    assert infeasibility(day, answer) is None
+    assert cost(city, answer) <= 1.1 * cost(CITY, thrifty(20).search(CITY, day, 1)) * side
 
 
 @pytest.mark.parametrize("solver", [HGS(iterations=5), PyVRP(iterations=5)])
