@@ -183,7 +183,7 @@ class City:
         digest.update(self.unit.encode())
         if self.matrix is not None:
             digest.update(b"matrix")
-            digest.update(np.ascontiguousarray(self.matrix, "<f8"))  # without a copy of hundreds of MB
+            digest.update(np.ascontiguousarray(self.matrix, "<f8").data)  # without a copy of hundreds of MB
         if self.extends:
             digest.update(b"extends" + np.array(self.extends, dtype="<u8").tobytes())
         return digest.hexdigest()[:16]
