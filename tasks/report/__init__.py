@@ -10,6 +10,4 @@ if TYPE_CHECKING:
     from mcvrp.tasks.report.tables import Table as Table
     from mcvrp.tasks.report.write import write_report as write_report
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, metrics="paired wins", tables="Table", summary="BenchmarkSummary", write="write_report"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)
