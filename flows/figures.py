@@ -16,7 +16,7 @@ from mcvrp.tasks.support.progress import duration
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
     from mcvrp.tasks.label.stage import LabelSummary
-    from mcvrp.tasks.report.summary import BenchmarkSummary
+    from mcvrp.tasks.report.write import BenchmarkSummary
     from mcvrp.tasks.retrain.improve import Round
     from mcvrp.tasks.retrain.nightly import NightSummary
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary

@@ -20,8 +20,7 @@ from mcvrp.model.problem import City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
-from mcvrp.tasks.solve.outputs import Place, require_free, stop_table, write_day
-from mcvrp.tasks.solve.readme import solve_figures
+from mcvrp.tasks.solve.outputs import Place, require_free, solve_figures, stop_table, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Unserved

@@ -24,8 +24,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import plan_day, solve_day
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
-from mcvrp.tasks.solve.readme import solve_figures
+from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figures, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
