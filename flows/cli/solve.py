@@ -7,16 +7,14 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.output import Outcome, aligned, output_folder, plain
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import field_errors
+from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.interrupt import first_signal_raises
-from mcvrp.model.errors import InvalidFields, McvrpError
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
@@ -93,10 +91,6 @@ def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, 
         fields.setdefault("samples", 0)  # the preset's model was trained on another city
     fields["columns"] = preset.solve.columns | dict(options.columns or ())
     data = preset.solve.model_dump() | fields
-    try:
-        return preset, SolveSpec.model_validate(data)
-    except ValidationError as error:
-        errors = field_errors(error, SolveSpec, data)
-        raise InvalidFields(
-            [f"--{str(each.path[0]).replace('_', '-')}: {each.text}" for each in errors]
-        ) from None
+    return preset, checked(
+        SolveSpec, data, lambda each: f"--{str(each.path[0]).replace('_', '-')}: {each.text}"
+    )
