@@ -15,8 +15,7 @@ from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import BenchmarkResults
-from mcvrp.tasks.benchmark.run import run_benchmark
+from mcvrp.tasks.benchmark.run import BenchmarkResults, run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
 

@@ -16,7 +16,7 @@ from mcvrp.tasks.support.progress import duration
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
     from mcvrp.tasks.label.stage import LabelSummary
-    from mcvrp.tasks.report.summary import BenchmarkSummary
+    from mcvrp.tasks.report.write import BenchmarkSummary
     from mcvrp.tasks.retrain.improve import Round
     from mcvrp.tasks.retrain.nightly import NightSummary
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
@@ -27,8 +27,6 @@ _KNOWN = ("customers", "id")  # facts of a city that are fields of its summary
 
 @dataclass(frozen=True)
 class CitySummary:
-    """Summary of a city in the store."""
-
     name: str
     city_id: str
     customers: int
@@ -54,8 +52,6 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class PipelineSummary:
-    """Summaries of the stages of a finished pipeline."""
-
     city: CitySummary
     label: LabelSummary
     train: TrainSummary
@@ -64,7 +60,6 @@ class PipelineSummary:
 
 
 def city_figures(city: CitySummary) -> Figures:
-    """Return the key figures of a city."""
     shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
     # facts are Markdown
     more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
@@ -72,7 +67,6 @@ def city_figures(city: CitySummary) -> Figures:
 
 
 def label_figures(label: LabelSummary) -> Figures:
-    """Return the key figures of a labelled dataset."""
     figures = {
         "dataset": label.dataset,
         "labels": f"{label.rows:,}",
@@ -131,7 +125,6 @@ def phase_table(phases: Sequence[PhaseSummary]) -> str:
 
 
 def train_figures(train: TrainSummary) -> Figures:
-    """Return the key figures of a training run."""
     return {
         "run": train.run,
         "phases": ", ".join(f"{phase.phase} ({phase.steps:,} steps)" for phase in train.phases),
@@ -160,7 +153,6 @@ def attention_figures(attention: AttentionSummary) -> Figures:
 
 
 def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
-    """Return the key figures of a benchmark."""
     summary = benchmark.summary
     figures = {"benchmark": summary.run, "time": duration(benchmark.seconds)}
     if summary.model is not None:
@@ -183,7 +175,6 @@ def benchmark_tables(benchmark: BenchmarkResult) -> str:
 
 
 def night_figures(night: NightSummary) -> Figures:
-    """Return the key figures of a night."""
     taken, measured = night.taken, night.measured
     figures = {
         "route files": f"{len(taken.receipts)} new, {taken.known} known",
@@ -223,7 +214,6 @@ def night_tables(night: NightSummary) -> str:
 
 
 def improve_figures(rounds: Sequence[Round]) -> Figures:
-    """Return the key figures of one or more rounds."""
     gains = [each.measured.gains for each in rounds if each.measured.gains]
     last, new = rounds[-1].record, sum(each.new for each in rounds)
     promoted = [f"version {each.record.challenger}" for each in rounds if each.record.applied]

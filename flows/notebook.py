@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import field_errors
-from mcvrp.model.errors import McvrpError
+from mcvrp.flows.config.parameters import checked
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
-from mcvrp.tasks.solve.outputs import Place, require_free, stop_table, write_day
-from mcvrp.tasks.solve.readme import solve_figures
+from mcvrp.tasks.solve.outputs import Place, require_free, solve_figures, stop_table, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Unserved
@@ -126,7 +123,7 @@ def solve(
 
     Raises McvrpError for invalid input, and if no routes within the limits are found.
     """
-    began, spec = time.monotonic(), _spec(options)
+    began, spec = time.monotonic(), checked(SolveSpec, options)
     if not isinstance(store, Store):
         alone = store is None and model is None and not isinstance(city, str)
         uri = None if store is None else str(store)
@@ -150,10 +147,3 @@ def solve(
         keep=None if keep is None else str(keep),
     )
     return RoutedDay(solve_day(store, planned, began))
-
-
-def _spec(options: Mapping[str, Any]) -> SolveSpec:
-    try:
-        return SolveSpec.model_validate(options)
-    except ValidationError as error:
-        raise McvrpError(field_errors(error, SolveSpec, options)[0].text) from None

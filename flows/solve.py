@@ -16,8 +16,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary, plan_day, solve_day
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
-from mcvrp.tasks.solve.readme import route_table, solve_figures
+from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 

@@ -21,10 +21,4 @@ if TYPE_CHECKING:
         Sampling as Sampling,
     )
 else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        problem="City Instance Solution cost infeasibility",
-        canonical_form="canonical",
-        decoding="decode",
-        strategies="Beam Greedy Nucleus Sampling",
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

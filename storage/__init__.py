@@ -10,10 +10,4 @@ if TYPE_CHECKING:
     from mcvrp.storage.models.models import load_model as load_model
     from mcvrp.storage.store.store import Store as Store
 else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        store__store="Store",
-        cities="load_city",
-        labels__dataset="Dataset load_labels",
-        models__models="load_model",
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

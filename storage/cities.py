@@ -25,6 +25,8 @@ from mcvrp.storage.versions import CITY
 
 UNKNOWN = -1  # node of an unknown id
 _AGAIN = "create it again"
+# Fields of the card that are attributes of the city.
+_OF_CITY = ("city_id", "customers", "origin", "scale", "unit", "classes", "demand", "capacity", "extends")
 _CARRIED = "address."  # before the title of a further column of the file of addresses
 
 Source = Literal["synthetic", "imported"]
@@ -62,7 +64,6 @@ class Addresses:
 
     @cached_property
     def node_of(self) -> dict[str, int]:
-        """Node of each id."""
         return {name: node for node, name in enumerate(self.ids)}
 
     def nodes(self, ids: Iterable[str]) -> NDArray[np.int64]:
@@ -89,8 +90,6 @@ class Addresses:
 
 @dataclass(frozen=True)
 class StoredCity:
-    """A city of the store with its name and addresses."""
-
     name: str
     city: City
     addresses: Addresses
@@ -153,19 +152,11 @@ def save_city(
         rows = pa.FixedSizeListArray.from_arrays(pa.array(city.matrix.ravel()), len(city.matrix))
         write_parquet(store, layout.city_matrix(name), pa.table({"costs": rows}))
     card = CityCard(
-        city_id=city.city_id,
-        customers=city.customers,
-        origin=city.origin,
-        scale=city.scale,
-        unit=city.unit,
+        **{name: getattr(city, name) for name in _OF_CITY},
         matrix=city.matrix is not None,
         source="synthetic" if addresses is None else "imported",
-        classes=city.classes,
-        demand=city.demand,
-        capacity=city.capacity,
         projection=addresses.projection if addresses else None,
         parent=city.ancestors[-1] if city.extends else None,
-        extends=city.extends,
         columns=addresses.columns if addresses else {},
         provenance=provenance,
     )
@@ -181,15 +172,11 @@ def save_nodes(store: Store, path: str, city: City) -> None:
 
 
 def has_city(store: Store, name: str) -> bool:
-    """Return whether the city ``name`` exists."""
     return store.exists(layout.city_card(name))
 
 
 def load_city(store: Store, name: str) -> City:
-    """Return the city ``name``.
-
-    McvrpError if it does not exist, a newer version of mcvrp wrote it, or a file is corrupt.
-    """
+    """Return the city ``name``; McvrpError without one, if it is corrupt, or of a newer version of mcvrp."""
     return stored_city(store, name).city
 
 

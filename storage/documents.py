@@ -28,19 +28,9 @@ def as_document(
 ) -> T:
     """Return ``document``, JSON (parsed or as bytes) read from ``where``, as the dataclass ``kind``.
 
-    Parameters
-    ----------
-    schema
-        Schema of documents that have a version.
-    named, hint
-        Expected kind of document and remedy, for the error message: "model's card", "remove it".
-
-    Raises
-    ------
-    TooNew
-        If a newer version of mcvrp wrote it.
-    McvrpError
-        If a field is missing, unknown or of another type.
+    ``schema`` is that of documents that have a version; ``named`` and ``hint`` ("model's card", "remove it")
+    are the expected kind of document and the remedy in the error message. TooNew if a newer version of mcvrp
+    wrote it; McvrpError if a field is missing, unknown or of another type.
     """
     try:
         if isinstance(document, bytes):

@@ -47,13 +47,8 @@ def city_of(store: Store, card: ModelCard, name: str | None = None) -> StoredCit
     """Return the city of the model of ``card``, by default the one with the ids that it was trained with.
 
     The id of a city does not tell how its customers are numbered: with the ids of another list, routes would
-    lead to the wrong customers.
-
-    Raises
-    ------
-    McvrpError
-        If there is no such city, the city ``name`` is another one, or the cities with its id differ in the
-        ids of their customers and the card does not tell which is right.
+    lead to the wrong customers. McvrpError if there is no such city, the city ``name`` is another one, or the
+    cities with its id differ in the ids of their customers and the card does not tell which is right.
     """
     if name is not None:
         stored = stored_city(store, name)

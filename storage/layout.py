@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from functools import partial
 from string import Formatter
 from typing import Generic, TypeVarTuple
 
@@ -172,30 +173,24 @@ def trial_record(model: str, trial: str) -> str:
 
 
 # Parsing of file and folder names
-_SIZE = re.compile(r"n=(\d{3,})")
-_SHARD = re.compile(r"part-(\d{5,})\.parquet")
 _VERSION = re.compile(r"([0-9]{1,9})")
 _STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
 
 
-def size_of(folder: str) -> int | None:
-    """Return n of the partition ``folder``, None if it is not a partition."""
-    return _number(_SIZE, folder)
+def _number(pattern: re.Pattern[str], path: str) -> int | None:
+    """Return the number in the last part of ``path``, None if it is another name."""
+    match = pattern.fullmatch(path.rsplit("/", 1)[-1])
+    return int(match[1]) if match else None
 
 
-def shard_number(path: str) -> int | None:
-    """Return k of the shard at ``path``, None if it is not the name of a shard."""
-    return _number(_SHARD, path)
+size_of = partial(_number, re.compile(r"n=(\d{3,})"))  # n of the folder of a partition
+shard_number = partial(_number, re.compile(r"part-(\d{5,})\.parquet"))  # k of the file of a shard
+version_of = partial(_number, _VERSION)  # of the folder of a model
 
 
 def version_number(text: str) -> int | None:
     """Return the version of a model in ``text``, None if it is not a number."""
     return int(text) if _VERSION.fullmatch(text) else None
-
-
-def version_of(folder: str) -> int | None:
-    """Return the version of the model in ``folder``, None if its name is not a number."""
-    return _number(_VERSION, folder)
 
 
 def staged_rows(path: str) -> tuple[int, int] | None:
@@ -208,8 +203,3 @@ def corrupt(dataset: str, path: str) -> str:
     """Return a new path for the corrupt shard or chunk at ``path``, unique at each call."""
     folder, name = path.rsplit("/", 2)[-2:]
     return f"{corrupt_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"
-
-
-def _number(pattern: re.Pattern[str], path: str) -> int | None:
-    match = pattern.fullmatch(path.rsplit("/", 1)[-1])
-    return int(match[1]) if match else None

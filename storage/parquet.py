@@ -41,17 +41,8 @@ def read_parquet(
 ) -> pa.Table:
     """Return the table at ``path``, whose footer has the version of ``schema``, with exactly ``columns``.
 
-    Parameters
-    ----------
-    named, hint
-        Expected kind of file and remedy, for the error message.
-
-    Raises
-    ------
-    TooNew
-        If a newer version of mcvrp wrote it.
-    McvrpError
-        If it is missing or not readable.
+    ``named`` and ``hint`` are the expected kind of file and the remedy in the error message. TooNew if a
+    newer version of mcvrp wrote it, McvrpError if it is missing or not readable.
     """
     data, url = store.get(path), store.url(path)
     try:

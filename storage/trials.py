@@ -76,7 +76,6 @@ def _record(data: bytes, where: str) -> TrialRecord:
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:
-    """Write the record of a trial, and return it."""
     store.put_json(layout.trial_record(model, record.name), asdict(record))
     return record
 

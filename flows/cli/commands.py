@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
+import time
 from collections.abc import Collection
+from itertools import count
+from pathlib import PurePath
 from pkgutil import resolve_name
 from typing import Any
 
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, reading, writing
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.extras import require_pipeline
-from mcvrp.flows.config.preflight import check_cores
+from mcvrp.flows.config.parameters import checked
+from mcvrp.flows.config.preflight import check_cores, missing_packages, require_pipeline
 from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.cities import stored_city
+from mcvrp.storage.cities import has_city, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import plan_city
+from mcvrp.tasks.city.make import make_city, plan_city
+from mcvrp.tasks.city.spec import CitySpec
 
 logger = logging.getLogger(__name__)
 
@@ -29,42 +34,18 @@ _BASE = {
     *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
     *("models", "store", "promote", "rollback"),
 }
-# Functions in `flows.cli`, imported when they are used; the other commands are stages.
-_COMMANDS = {
-    "plan": "commands:plan",
-    "preset new": "preset:new",
-    "city create": "city:create",
-    "city import": "city:import_or_extend",
-    "city extend": "city:import_or_extend",
-    "solve": "solve:solve",
-    "inspect": "inspect:inspect_or_draw",
-    "lineage": "lineage:lineage",
-    "verify": "verify:verify",
-    "gc": "models:clean_store",
-    "models": "models:list_models",
-    "models list": "models:list_models",
-    "models show": "models:list_models",
-    "models export": "models:export_model",
-    "models import": "models:import_model",
-    "store copy": "store:copy",
-    "promote": "models:promote",
-    "rollback": "models:roll_back_champion",
-    "ui": "commands:ui",
-}
+_CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
 
 
 def execute(options: argparse.Namespace) -> Outcome:
     """Run the command of ``options``; McvrpError if input or environment are invalid, if possible at once."""
     if options.command not in _BASE:
         require_pipeline(f"mcvrp {options.command}")
-    action = getattr(options, "action", None)
-    command = f"{options.command} {action}" if action else options.command
-    if command not in _COMMANDS:
-        return _stage(options)
-    return resolve_name(f"mcvrp.flows.cli.{_COMMANDS[command]}")(options)
+    return resolve_name(f"mcvrp.flows.cli.{options.function}")(options)
 
 
-def _stage(options: argparse.Namespace) -> Outcome:
+def of_stage(options: argparse.Namespace) -> Outcome:
+    """Run the stage that the command is for: all commands without a function of their own."""
     if getattr(options, "instances", None):
         return _cvrplib(options)
     phase = getattr(options, "phase", None)
@@ -165,3 +146,56 @@ def ui(options: argparse.Namespace) -> Outcome:
         serve(options, writing(options).uri)
     except KeyboardInterrupt:  # the regular end
         return Outcome({"stopped": True}, "stopped: finished work is kept")
+
+
+def create_city(options: argparse.Namespace) -> Outcome:
+    """Create the city of the preset."""
+    preset, spec = preset_of(options, ["city"])
+    return _made(spec.city, writing(options), preset)
+
+
+def import_or_extend(options: argparse.Namespace) -> Outcome:
+    """Create a city from a file of addresses, or from a city and such a file."""
+    if options.overrides:
+        raise McvrpError(f"mcvrp city {options.action} uses no preset: use its options instead of --set")
+    store = writing(options)
+    spec = _city_spec(options, store)
+    plan_city(store, spec)  # an invalid file is rejected before a server is started
+    return _made(spec, store)
+
+
+def _made(spec: CitySpec, store: Store, preset: Preset | None = None) -> Outcome:
+    if not missing_packages():
+        return run_stage(STAGES["city"], store, {"city": spec}, preset)
+    from mcvrp.flows.figures import CitySummary, city_figures
+
+    if preset:
+        preset.record(store)
+    began = time.monotonic()
+    summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
+    folder = store.url(layout.city_dir(spec.name))
+    return Outcome(plain(summary), aligned({**city_figures(summary), "folder": folder}))
+
+
+def _city_spec(options: argparse.Namespace, store: Store) -> CitySpec:
+    extends = options.city if options.action == "extend" else None
+    fields = {name: value for name in _CITY_FIELDS if (value := getattr(options, name, None)) is not None}
+    if options.columns:
+        fields["columns"] = dict(options.columns)
+    addresses = {"file": options.file, **fields, **({"extends": extends} if extends else {})}
+    name = options.name or (next_name(store, extends) if extends else _file_name(options.file))
+    data = {"name": name, "source": "imported", "addresses": addresses}
+    return checked(
+        CitySpec, data, lambda each: each.text.replace("[addresses] ", "").replace("addresses.", "--")
+    )
+
+
+def next_name(store: Store, name: str) -> str:
+    """Return the first unused name after ``name``: "lyon-2", "lyon-3", ..."""
+    numbered = re.fullmatch(r"(.*)-(\d+)", name)
+    stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
+    return next(f"{stem}-{k}" for k in count(number + 1) if not has_city(store, f"{stem}-{k}"))
+
+
+def _file_name(file: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._") or "city"

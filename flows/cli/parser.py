@@ -91,32 +91,47 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="CVRPLIB instances (.vrp) and best known solutions (.sol), instead of held-out instances",
     )
-    add("plan", "estimate the cost of a run")
+    add("plan", "estimate the cost of a run", "commands:plan")
     _add_city(commands)
     _add_preset(commands)
-    _add_inspect(add("inspect", "describe artifacts of the store"))
-    _add_lineage(add("lineage", "print what an artifact was made from, and what was made of it"))
-    verify = add("verify", "verify every label of a dataset")
+    _add_inspect(add("inspect", "describe artifacts of the store", "inspect:inspect_or_draw"))
+    text = "print what an artifact was made from, and what was made of it"
+    lineage = add("lineage", text, "inspect:lineage")
+    _value(lineage, "path", "ARTIFACT", "name of an artifact, MODEL@VERSION, or a path in the store")
+    _value(lineage, "--openlineage", "FILE", "write the lineage as OpenLineage events, one JSON per line")
+    verify = add("verify", "verify every label of a dataset", "store:verify")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
-    gc = add("gc", "list unused artifacts; --delete removes them")
+    gc = add("gc", "list unused artifacts; --delete removes them", "models:clean_store")
     gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
-    _add_models(add("models", "list, show, export or import models"))
+    _add_models(add("models", "list, show, export or import models", "models:list_models"))
     _add_store(commands)
     _add_champion(
-        add("promote", "make a version the champion of its model"),
-        add("rollback", "restore the previous champion"),
+        add("promote", "make a version the champion of its model", "models:promote"),
+        add("rollback", "restore the previous champion", "models:roll_back_champion"),
     )
-    solve = add("solve", "route a day's orders")
+    solve = add("solve", "route a day's orders", "solve:solve")
     _add_day(solve)
     _add_search(solve)
-    _add_ui(add("ui", "start the Prefect server and UI; Ctrl-C stops them"))
+    ui = add("ui", "start the Prefect server and UI; Ctrl-C stops them", "commands:ui")
+    ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
+    text = "database of the server: postgresql://user:password@host/name (default: SQLite)"
+    _value(ui, "--database", "URL", text)
+    _value(ui, "--notify", "URL", "webhook that is called if a run fails")
     return top
 
 
 def _command(
-    commands: argparse._SubParsersAction[_Parser], name: str, text: str, parents: list[_Parser]
+    commands: argparse._SubParsersAction[_Parser],
+    name: str,
+    text: str,
+    function: str = "commands:of_stage",
+    *,
+    parents: list[_Parser],
 ) -> _Parser:
-    return commands.add_parser(name, help=text, description=text, parents=parents)
+    """Add a command, and its function in `flows.cli`, which is imported when it is used."""
+    command = commands.add_parser(name, help=text, description=text, parents=parents)
+    command.set_defaults(function=function)
+    return command
 
 
 def _value(
@@ -150,8 +165,9 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     city = commands.add_parser("city", help=text, description=f"{text.capitalize()}.")
     actions = city.add_subparsers(dest="action", required=True, metavar="create|import|extend")
     add = partial(_command, actions, parents=[_common()])
-    add("create", STAGES["city"].text)
-    read = add("import", "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp")
+    add("create", STAGES["city"].text, "commands:create_city")
+    text = "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp"
+    read = add("import", text, "commands:import_or_extend")
     _value(read, "--name", None, "name of the city (default: the file's)")
     _value(read, "--depot", "ID", "id of the depot (default: the row with depot = 1)")
     _value(read, "--unit", None, "unit of a cost of 1 (default: m); for lat, lon: m, km or mi")
@@ -161,7 +177,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "past orders (columns demand, capacity or both) from which the ranges are derived"
     _value(read, "--history", "FILE", text)
     read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
-    more = add("extend", "add addresses to a city; its labels and models stay valid")
+    text = "add addresses to a city; its labels and models stay valid"
+    more = add("extend", text, "commands:import_or_extend")
     _value(more, "city", None, "name of the city")
     _value(more, "--name", None, "name of the new city (default: the old name with the next number)")
     for command in (read, more):
@@ -175,7 +192,8 @@ def _add_preset(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "write a preset for a city of the store"
     preset = commands.add_parser("preset", help=text, description=f"{text.capitalize()}.")
     actions = preset.add_subparsers(dest="action", required=True, metavar="new")
-    made = _command(actions, "new", "write NAME.toml, a preset for a city of the store", [_common()])
+    text = "write NAME.toml, a preset for a city of the store"
+    made = _command(actions, "new", text, "preset:new", parents=[_common()])
     _value(made, "name", "NAME", "name of the preset, its labels, training, model and benchmark")
     _value(made, "--city", "NAME", "name of the city (default: the preset's)")
     text = "customers per day (default: those of --history, otherwise of the driven days in the store)"
@@ -191,22 +209,18 @@ def _add_inspect(inspect: _Parser) -> None:
     _value(inspect, "--out", "FILE", "output file of --draw; without --draw, write the file at path there")
 
 
-def _add_lineage(lineage: _Parser) -> None:
-    _value(lineage, "path", "ARTIFACT", "name of an artifact, MODEL@VERSION, or a path in the store")
-    _value(lineage, "--openlineage", "FILE", "write the lineage as OpenLineage events, one JSON per line")
-
-
 def _add_models(models: _Parser) -> None:
     models.hint = "run mcvrp models show MODEL for the versions of a model, or see mcvrp models --help"
     actions = models.add_subparsers(dest="action", metavar="list|show|export|import")
     add = partial(_command, actions, parents=[_common(inherited=True)])
-    add("list", "list all models with their versions (default)")
-    _value(add("show", "show the versions of a model"), "model", None, "name of the model")
-    export = add("export", "write a version and its city to a self-contained folder")
+    add("list", "list all models with their versions (default)", "models:list_models")
+    show = add("show", "show the versions of a model", "models:list_models")
+    _value(show, "model", None, "name of the model")
+    export = add("export", "write a version and its city to a self-contained folder", "models:export_model")
     _value(export, "model", "MODEL[@VERSION]", "version to export (default: the champion)")
     text = "name of its city, if the store has several at the same places with other ids of customers"
     _value(export, "--city", "NAME", text)
-    read = add("import", "publish an exported model as the next version")
+    read = add("import", "publish an exported model as the next version", "models:import_model")
     _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):
         _value(command, "folder", "FOLDER", "folder of the exported model")
@@ -216,7 +230,7 @@ def _add_store(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "copy a store to another folder or bucket"
     store = commands.add_parser("store", help=text, description=f"{text.capitalize()}.")
     actions = store.add_subparsers(dest="action", required=True, metavar="copy")
-    copy = _command(actions, "copy", f"{text}, or resume the copy", parents=[_common()])
+    copy = _command(actions, "copy", f"{text}, or resume the copy", "store:copy", parents=[_common()])
     _value(copy, "source", "FROM", "folder or s3://bucket/prefix of the store")
     _value(copy, "target", "TO", "empty folder or prefix, or an unfinished copy")
 
@@ -227,13 +241,6 @@ def _add_champion(promote: _Parser, rollback: _Parser) -> None:
     rollback.add_argument("model", nargs="?", help="name (default: the preset's)")
     for command in (promote, rollback):
         _value(command, "--why", "TEXT", "reason, kept in the model's history")
-
-
-def _add_ui(ui: _Parser) -> None:
-    ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
-    text = "database of the server: postgresql://user:password@host/name (default: SQLite)"
-    _value(ui, "--database", "URL", text)
-    _value(ui, "--notify", "URL", "webhook that is called if a run fails")
 
 
 def _add_columns(parser: _Parser, text: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from mcvrp.flows.cli.output import Outcome, aligned, plain, reading
 from mcvrp.flows.cli.plan import make_plan
-from mcvrp.flows.config.errors import submodel
+from mcvrp.flows.config.parameters import submodel
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.model.errors import McvrpError, reason

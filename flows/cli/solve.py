@@ -7,16 +7,14 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.output import Outcome, aligned, output_folder, plain
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.errors import field_errors
+from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.interrupt import first_signal_raises
-from mcvrp.model.errors import InvalidFields, McvrpError
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
@@ -24,8 +22,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import plan_day, solve_day
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, write_day
-from mcvrp.tasks.solve.readme import solve_figures
+from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figures, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
@@ -94,10 +91,6 @@ def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, 
         fields.setdefault("samples", 0)  # the preset's model was trained on another city
     fields["columns"] = preset.solve.columns | dict(options.columns or ())
     data = preset.solve.model_dump() | fields
-    try:
-        return preset, SolveSpec.model_validate(data)
-    except ValidationError as error:
-        errors = field_errors(error, SolveSpec, data)
-        raise InvalidFields(
-            [f"--{str(each.path[0]).replace('_', '-')}: {each.text}" for each in errors]
-        ) from None
+    return preset, checked(
+        SolveSpec, data, lambda each: f"--{str(each.path[0]).replace('_', '-')}: {each.text}"
+    )

@@ -1,11 +1,14 @@
-"""`mcvrp store`: a copy of a store in another folder or bucket."""
+"""`mcvrp store` and `mcvrp verify`: a copy of a store, and a check of every label of a dataset."""
 
 from __future__ import annotations
 
 import argparse
+import time
 
-from mcvrp.flows.cli.output import Outcome, output_folder, plain, size_text
+from mcvrp.flows.cli.commands import preset_of
+from mcvrp.flows.cli.output import Outcome, output_folder, plain, reading, size_text
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.labels.verification import VerificationReport
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.copying.copy import copy_store, require_apart
 from mcvrp.tasks.support.progress import duration
@@ -31,3 +34,43 @@ def copy(options: argparse.Namespace) -> Outcome:
         "same command again once no other command writes there"
     )
     return Outcome(plain(summary), f"{summary.target}: unfinished copy", IncompleteError.exit_code, lacks)
+
+
+def verify(options: argparse.Namespace) -> Outcome:
+    """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
+    from mcvrp.tasks.label.verify import verify_dataset  # needs Ray, which `store copy` does without
+
+    store, dataset, workers = reading(options).outlasting(), options.dataset, None
+    if dataset is None or options.overrides:
+        spec = preset_of(options, ["label"])[1].label
+        dataset, workers = dataset or spec.dataset, spec.workers
+    began = time.monotonic()
+    report = verify_dataset(store, dataset.removeprefix("labels/").strip("/"), workers=workers)
+    seconds = time.monotonic() - began
+    document = {"good": report.good, **plain(report), "seconds": seconds}
+    code = 0 if report.good else IncompleteError.exit_code
+    return Outcome(document, _text(report, seconds), code)
+
+
+def _text(report: VerificationReport, seconds: float) -> str:
+    lines = [str(fault) for fault in report.faults]
+    for n, start, stop in report.missing:
+        rows = f"row {start} has" if stop == start + 1 else f"rows {start} to {stop - 1} have"
+        lines.append(f"n={n}: {rows} no label")
+    lines += [f"not checked: {reason}" for reason in report.unchecked]
+    rate = report.rows / seconds if seconds > 0 else 0.0
+    verified = (
+        f"{report.rows:,} labels in {report.files:,} files verified in {duration(seconds)} ({rate:,.0f}/s)"
+    )
+    if report.good:
+        return "\n".join([*lines, verified])
+    problems = []
+    if report.faults:
+        files = len({fault.path for fault in report.faults})
+        problems.append(f"{len(report.faults):,} faults in {files:,} files")
+    if report.missing:
+        quarantined = f", {report.quarantined:,} of them quarantined" if report.quarantined else ""
+        problems.append(f"{report.missing_rows:,} labels missing{quarantined}")
+    return "\n".join(
+        [*lines, f"{verified}; {', '.join(problems)}: mcvrp label repairs dataset {report.dataset!r}"]
+    )

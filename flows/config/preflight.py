@@ -1,4 +1,4 @@
-"""Preflight: every error of a stage's input that can be found before the stage starts.
+"""Preflight: every error of input and installation that can be found before a stage starts.
 
 The command runs it before a server is started. Flows of deployments, and those called in Python, run it
 themselves (`server.stage.inputs`).
@@ -6,7 +6,12 @@ themselves (`server.stage.inputs`).
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from importlib.util import find_spec
+
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import lines, terminal
 from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
 from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage.cities import StoredCity
@@ -20,6 +25,9 @@ from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
 AnyCity = StoredCity | PlannedCity
+logger = logging.getLogger(__name__)
+
+_PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
 
 
 def check_cores(
@@ -103,3 +111,37 @@ def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     check_training(store, planned, spec.train)
     if spec.compares_attention:
         check_attention(store, planned, spec.attention_models)
+
+
+def missing_packages() -> list[str]:
+    """Return what is missing of the extra `pipeline`, which all need that do more than route a day."""
+    return [name for name in _PIPELINE if not _is_installed(name)]
+
+
+def require_pipeline(command: str) -> None:
+    """Raise McvrpError if the extra `pipeline`, which ``command`` ("mcvrp run") needs, is not installed."""
+    if missing := missing_packages():
+        raise McvrpError(
+            f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
+            "pip install '.[pipeline]' in the source folder of mcvrp"
+        )
+
+
+@terminal()
+def run_program(command: str, work: Callable[[], None]) -> int:
+    """Run ``work`` of ``command`` ("python -m …") and return the exit code; errors are a line on stderr."""
+    try:
+        require_pipeline(command)
+        work()
+    except McvrpError as error:
+        for line in lines(error):
+            logger.error("mcvrp: %s", line)
+        return error.exit_code
+    return 0
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ImportError:
+        return False

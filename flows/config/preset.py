@@ -11,7 +11,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.config.errors import can_be_unset, dotted
+from mcvrp.flows.config.parameters import can_be_unset, dotted
 from mcvrp.flows.config.spec import SECTIONS, PipelineSpec, validated
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage import layout

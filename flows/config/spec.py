@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError, create_model
 
-from mcvrp.flows.config.errors import FieldError, field_errors
+from mcvrp.flows.config.parameters import FieldError, field_errors
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.model.instances import Rules

@@ -40,7 +40,6 @@ class Stage:
         return _load(self.entrypoint or f"{self.name}:{self.name}")
 
     def load_check(self) -> Callable[..., None]:
-        """Import the check."""
         return _load(f"config.preflight:{self.check}")
 
     def summary(self, part: str, result: Any) -> Any:

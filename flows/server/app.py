@@ -52,7 +52,10 @@ def create_app() -> ASGIApp:
     app.router.routes.insert(0, Route(ENTRY, lambda request: page))
     # Wrapped instead of added as middleware: Prefect's services call the inner one under another host name.
     served = _unframed(_repeated(_locking_first(app)))
-    return TrustedHostMiddleware(served, _hosts(), www_redirect=False)
+    # Against DNS rebinding: a site that points its name to this machine would have the same origin as the UI.
+    addresses = (PREFECT_UI_API_URL.value(), PREFECT_UI_URL.value())
+    named = filter(None, (urlsplit(str(address or "")).hostname for address in addresses))
+    return TrustedHostMiddleware(served, [*_LOCAL, *named], www_redirect=False)
 
 
 def _locking_first(app: ASGIApp) -> ASGIApp:
@@ -62,12 +65,6 @@ def _locking_first(app: ASGIApp) -> ASGIApp:
             await app(scope, receive, send)
 
     return answer
-
-
-def _hosts() -> list[str]:
-    # Against DNS rebinding: a site that points its name to this machine would have the same origin as the UI.
-    addresses = (PREFECT_UI_API_URL.value(), PREFECT_UI_URL.value())
-    return [*_LOCAL, *filter(None, (urlsplit(str(address or "")).hostname for address in addresses))]
 
 
 def _unframed(app: ASGIApp) -> ASGIApp:

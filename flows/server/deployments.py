@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.extras import run_program
+from mcvrp.flows.config.preflight import run_program
 from mcvrp.flows.config.preset import Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES

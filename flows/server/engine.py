@@ -20,7 +20,6 @@ from mcvrp.tasks.support.processes import die_with_parent
 
 if TYPE_CHECKING:
     from prefect import Flow
-    from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
     from mcvrp.flows.server.stage import StageFlow
@@ -69,7 +68,9 @@ def _load(run_id: UUID) -> tuple[StageFlow[Any, Any], FlowRun] | None:
     try:
         with get_client(sync_client=True) as client:
             run = client.read_flow_run(run_id)
-            flow = _flow(client, run)
+            stored = client.read_deployment(run.deployment_id) if run.deployment_id else None
+            code = stored.entrypoint if stored and not stored.pull_steps else None
+            flow = next((ours.flow() for ours in deployments() if ours.entrypoint == code), None)
             refusal = _wrong_parameters(flow, run.parameters) if flow else _OTHER_CODE
             if refusal:
                 client.set_flow_run_state(run.id, Failed(message=refusal), force=True)
@@ -87,13 +88,6 @@ _OTHER_CODE = (
     "its deployment names other code than the flows of mcvrp, or has pull steps: "
     "register it with `python -m mcvrp.flows.server.deployments`"
 )
-
-
-def _flow(client: SyncPrefectClient, run: FlowRun) -> Flow[Any, Any] | None:
-    stored = client.read_deployment(run.deployment_id) if run.deployment_id else None
-    if stored is None or stored.pull_steps:
-        return None
-    return next((ours.flow() for ours in deployments() if ours.entrypoint == stored.entrypoint), None)
 
 
 def _wrong_parameters(flow: Flow[Any, Any], parameters: dict[str, Any]) -> str | None:

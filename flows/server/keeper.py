@@ -24,8 +24,6 @@ _ATTEMPTS = 5  # consecutive restarts of a process that ends sooner
 
 @dataclass
 class Keeper:
-    """Supervisor of one process."""
-
     what: str  # the process in messages
     log: IO[str]  # that the process writes to
     start: Callable[[], subprocess.Popen[str]]

@@ -35,8 +35,6 @@ def is_outage(error: Exception) -> bool:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """Flow run or task run that has ended."""
-
     kind: str
     name: str
     state: StateType

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.extras import run_program
+from mcvrp.flows.config.preflight import run_program
 from mcvrp.flows.server.deployments import POOL
 
 _PROGRAM = "python -m mcvrp.flows.server.worker"

@@ -29,9 +29,4 @@ if TYPE_CHECKING:
         load_model as load_model,
     )
 else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        flows__notebook="solve",
-        model="Beam City Greedy Instance Nucleus Sampling Solution cost decode infeasibility",
-        storage="Dataset Store load_city load_labels load_model",
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

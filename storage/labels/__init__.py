@@ -7,4 +7,4 @@ from mcvrp.face import lazy
 if TYPE_CHECKING:
     from mcvrp.storage.labels.dataset import Dataset as Dataset, load_labels as load_labels
 else:
-    __getattr__, __dir__ = lazy(__name__, dataset="Dataset load_labels")
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -52,19 +52,9 @@ class LabelCache:
     ) -> LabelCache:
         """Return the first ``counts[n]`` labels of each size n, read from ``store`` if they are not cached.
 
-        ``folder`` has all caches of this machine.
-
-        Parameters
-        ----------
-        fingerprint
-            `Dataset.fingerprint` of ``dataset``.
-        listener
-            Called with the progress, if anything has to be read.
-
-        Raises
-        ------
-        McvrpError
-            If labels are missing, have changed since the fingerprint was computed, or do not fit on the disk.
+        ``folder`` has all caches of this machine, ``fingerprint`` is `Dataset.fingerprint` of ``dataset``.
+        ``listener`` is called with the progress if anything has to be read. McvrpError if labels are
+        missing, have changed since the fingerprint was computed, or do not fit on the disk.
         """
         parent = folder / f"{checked_name('dataset', dataset)}-{_mark(store)}"
         cache = parent / f"{fingerprint}-v{MAPPED_FORMAT}"

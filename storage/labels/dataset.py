@@ -69,11 +69,8 @@ class Dataset:
     def shards(self, n: int | None = None, *, skip_corrupt: bool = False) -> Iterator[Shard]:
         """Yield the shards of size ``n`` or of all sizes, by size and row.
 
-        Raises
-        ------
-        McvrpError
-            If a file at the path of a shard is truncated (unless ``skip_corrupt``), is not a label file, or
-            is another shard.
+        McvrpError if a file at the path of a shard is truncated (unless ``skip_corrupt``), is not a label
+        file, or is another shard.
         """
         for size in self.sizes() if n is None else [n]:
             files = {}
@@ -150,7 +147,6 @@ class Dataset:
             return error
 
     def fingerprint(self) -> str:
-        """Return the `Fingerprint` of all rows."""
         digest = Fingerprint()
         for n in self.sizes():
             if files := list(self.shards(n)):
@@ -160,12 +156,8 @@ class Dataset:
     def read_rows(self, n: int, limit: int | None = None) -> Iterator[pa.Table]:
         """Yield the labels of size ``n``, the first ``limit`` or all, one table per shard.
 
-        Absent rows of a shard are omitted: the row of a label is the number of labels before it.
-
-        Raises
-        ------
-        McvrpError
-            If rows are missing; the message counts them, or lists the sizes that exist.
+        Absent rows of a shard are omitted: the row of a label is the number of labels before it. McvrpError
+        if rows are missing; the message counts them, or lists the sizes that exist.
         """
         rows = stop = 0
         for shard in self.shards(n):
@@ -198,10 +190,7 @@ class Dataset:
         return LabelArrays.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
 
     def label(self, n: int, i: int) -> Label:
-        """Return the label of instance (``n``, ``i``).
-
-        Raises McvrpError if it does not exist, or its file is corrupt.
-        """
+        """Return the label of instance (``n``, ``i``); McvrpError if it does not exist, or is corrupt."""
         shards = list(self.shards(n))
         for shard in shards:
             if (row := shard.footer.row_of(i)) is not None:

@@ -30,8 +30,6 @@ class CorruptFile(McvrpError):
 
 @dataclass(frozen=True)
 class LabelFile:
-    """A label file: its path and its footer."""
-
     path: str
     footer: Footer
 
@@ -96,12 +94,7 @@ def label_file(
 def read_footer(store: Store, path: str) -> Footer:
     """Return the footer of the label file at ``path``; only the end of the file is read.
 
-    Raises
-    ------
-    CorruptFile
-        If the file is truncated.
-    McvrpError
-        If it is not a label file.
+    CorruptFile if the file is truncated, another McvrpError if it is not a label file.
     """
     with store.open_input(path) as stream:
         size = stream.size()
@@ -132,12 +125,7 @@ def parse_footer(tail: bytes, where: str) -> Footer:
 def read_table(store: Store, path: str, footer: Footer | None = None) -> pa.Table:
     """Return the rows of the label file at ``path``, which must have ``footer`` if that is given.
 
-    Raises
-    ------
-    CorruptFile
-        If the checksum of a page is wrong.
-    McvrpError
-        If it has another footer, because it was replaced.
+    CorruptFile if the checksum of a page is wrong, another McvrpError if it was replaced by other rows.
     """
     table = parse_table(store.get(path), where := store.url(path))
     if footer and Footer.of(table.schema.metadata, where) != footer:

@@ -69,7 +69,6 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
 
 
 def datasets(store: Store) -> list[str]:
-    """Return the names of the datasets of labels in ``store``."""
     return [name for name in store.folders("labels") if store.exists(layout.label_spec(name))]
 
 

@@ -17,26 +17,22 @@ DRIVEN = "driven"  # source of routes that drivers took
 SOLVED = "solver"  # source of routes that a solver found
 MODEL = "model"  # source of routes that a model found, better than the earlier ones
 
-SCHEMA = pa.schema(
-    [
-        pa.field(name, kind, nullable=False)
-        for name, kind in (
-            ("index", pa.uint32()),
-            ("ids", pa.list_(pa.uint32())),
-            ("demands", pa.list_(pa.uint16())),
-            ("capacity", pa.uint32()),
-            ("routes", pa.list_(pa.list_(pa.uint32()))),
-            ("cost", pa.float64()),
-            ("source", pa.string()),
-            ("solver", pa.string()),
-            ("version", pa.string()),
-            ("seed", pa.uint64()),
-            ("budget", pa.string()),
-            ("runtime", pa.float64()),
-            ("cpu", pa.string()),
-        )
-    ]
-)
+_COLUMNS = {
+    "index": pa.uint32(),
+    "ids": pa.list_(pa.uint32()),
+    "demands": pa.list_(pa.uint16()),
+    "capacity": pa.uint32(),
+    "routes": pa.list_(pa.list_(pa.uint32())),
+    "cost": pa.float64(),
+    "source": pa.string(),
+    "solver": pa.string(),
+    "version": pa.string(),
+    "seed": pa.uint64(),
+    "budget": pa.string(),
+    "runtime": pa.float64(),
+    "cpu": pa.string(),
+}
+SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()])
 MADE_BY = ("source", "solver", "version", "budget", "cpu")  # columns of the provenance of a label
 _CHECK = b"check"  # key of the checksum of the footer itself
 
@@ -80,7 +76,6 @@ class Footer:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return self.row_stop - self.row_start - len(self.absent)
 
     def row_of(self, i: int) -> int | None:
@@ -100,12 +95,7 @@ class Footer:
     def of(cls, metadata: dict[bytes, bytes] | None, where: str) -> Footer | None:
         """Return the footer in ``metadata`` of the file at ``where``, None if it is corrupt.
 
-        Raises
-        ------
-        KeyError
-            If the file is not a label file.
-        TooNew
-            If it was written by a newer version of mcvrp.
+        KeyError if the file is not a label file, TooNew if it was written by a newer version of mcvrp.
         """
         stored = {key: value for key, value in (metadata or {}).items() if key != b"ARROW:schema"}
         names = {f.name.encode() for f in fields(cls)}

@@ -33,18 +33,16 @@ _OF_FOOTER = {
     "row_stop": pa.uint32(),
     "absent": pa.list_(pa.uint32()),
 }
+_COLUMNS = {
+    "path": pa.string(),
+    "rows": pa.uint32(),  # redundant, for readers of the file
+    "bytes": pa.uint64(),
+    "modified": pa.float64(),
+    "sha256": pa.string(),
+    **{name: _OF_FOOTER.get(name, pa.string()) for name in _FOOTER},
+}
 _SCHEMA = pa.schema(
-    [
-        pa.field(name, kind, nullable=False)
-        for name, kind in (
-            ("path", pa.string()),
-            ("rows", pa.uint32()),  # redundant, for readers of the file
-            ("bytes", pa.uint64()),
-            ("modified", pa.float64()),
-            ("sha256", pa.string()),
-            *((name, _OF_FOOTER.get(name, pa.string())) for name in _FOOTER),
-        )
-    ],
+    [pa.field(name, kind, nullable=False) for name, kind in _COLUMNS.items()],
     metadata={b"label_version": str(LABEL.version).encode()},
 )
 

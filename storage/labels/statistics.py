@@ -56,18 +56,9 @@ class Spread:
             bins = np.geomspace(x.min(), x.max(), count + 1)
             x = x.clip(bins[0], bins[-1])  # rounding may have left them outside
         counts, edges = np.histogram(x, bins)
-        p10, p50, p90 = np.percentile(x, [10, 50, 90]).tolist()
-        return cls(
-            float(x.mean()),
-            float(x.std(ddof=1)) if len(x) > 1 else 0.0,
-            float(x.min()),
-            p10,
-            p50,
-            p90,
-            float(x.max()),
-            tuple(edges.tolist()),
-            tuple(counts.tolist()),
-        )
+        mean, std = float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else 0.0
+        low, p10, p50, p90, high = np.percentile(x, [0, 10, 50, 90, 100]).tolist()
+        return cls(mean, std, low, p10, p50, p90, high, tuple(edges.tolist()), tuple(counts.tolist()))
 
 
 @dataclass(frozen=True)
@@ -103,8 +94,6 @@ class Sample:
 
     def all_values(self) -> NDArray[np.number]:
         """Return one value per row, ``(rows,)``; of more than `_KEPT` rows the kept ones several times."""
-        if len(self.values) == self.rows:
-            return self.values
         nearest = np.linspace(0, len(self.values) - 1, self.rows).round().astype(np.int64)
         return self.values[nearest]
 
@@ -139,8 +128,6 @@ def merged_spread(samples: Sequence[Sample]) -> Spread:
 
 @dataclass(frozen=True)
 class SizeStatistics:
-    """Statistics of the labels of one size."""
-
     n: int
     rows: int
     absent: int  # instances without label

@@ -30,8 +30,6 @@ class FileFault:
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """Result of a verification."""
-
     dataset: str
     verified_at: str  # time (UTC, ISO 8601)
     fingerprint: str  # of the city, instances and routes that the footers declare
@@ -44,12 +42,10 @@ class VerificationReport:
 
     @property
     def good(self) -> bool:
-        """True if there are no faults and no missing rows."""
         return not self.faults and not self.missing
 
     @property
     def missing_rows(self) -> int:
-        """The number of missing rows."""
         return sum(stop - start for _, start, stop in self.missing)
 
 

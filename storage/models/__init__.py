@@ -11,4 +11,4 @@ if TYPE_CHECKING:
         model_card as model_card,
     )
 else:
-    __getattr__, __dir__ = lazy(__name__, models="ModelCard load_model model_card")
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -7,4 +7,4 @@ from mcvrp.face import lazy
 if TYPE_CHECKING:
     from mcvrp.storage.store.store import Store as Store
 else:
-    __getattr__, __dir__ = lazy(__name__, store="Store")
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -15,7 +15,7 @@ from pyarrow import fs
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.local import LocalFiles
-from mcvrp.storage.store.parts import Parts
+from mcvrp.storage.store.parallel import Parts
 
 
 class Files(Protocol):

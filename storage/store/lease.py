@@ -113,12 +113,7 @@ class Lease:
     def confirm_now(self) -> None:
         """Renew the lease now: within its time to live, no other holder writes.
 
-        Raises
-        ------
-        LeaseLost
-            As `check` does.
-        StoreUnavailable
-            If the store does not answer, so that the holder is unknown.
+        LeaseLost as `check`; StoreUnavailable if the store does not answer, so that the holder is unknown.
         """
         for _ in range(2):  # a copy in another process may have renewed it and changed the tag in between
             self.check()
@@ -187,17 +182,8 @@ def holding(store: Store, path: str, what: str, *, ttl: float = TTL_SECONDS) -> 
     """Hold the lease at ``path`` while the block runs.
 
     A holder on this machine that has ended is replaced at once, one on another machine after ``ttl`` seconds
-    without a heartbeat.
-
-    Parameters
-    ----------
-    what
-        What the holder does, for messages: "dataset 'paper' is being labelled".
-
-    Raises
-    ------
-    McvrpError
-        If another live process holds it.
+    without a heartbeat. ``what`` is what the holder does, for messages: "dataset 'paper' is being labelled".
+    McvrpError if another live process holds it.
     """
     holder = Holder.here()
     _HELD.add(holder.token)

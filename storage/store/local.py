@@ -22,23 +22,21 @@ from pyarrow import fs
 
 from mcvrp.model.errors import brief, reason, without_logins
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable
-from mcvrp.storage.store.parts import Parts
+from mcvrp.storage.store.parallel import Parts
 
 _STALE_SECONDS = 3600.0  # age from which a temporary file no longer has a writer
 _HINTS = {
     errno.ENOSPC: "free space there",
     errno.EDQUOT: "free space there, or request a larger quota",
     errno.EROFS: "give a writable folder",
-    errno.EACCES: "request permission, or give another folder",
-    errno.EPERM: "request permission, or give another folder",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "request permission, or give another folder"),
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENOLINK: "replace the link by its target",  # raised by `_resolve`
     errno.ENXIO: "remove it, or write its content to a file",
     errno.ENAMETOOLONG: "give a shorter one",
     errno.ELOOP: "remove the link, which leads to itself",
-    errno.EEXIST: "move the file away, a folder is expected there",
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "move the file away, a folder is expected there"),
     errno.EISDIR: "move the folder away, a file is expected there",
-    errno.ENOTDIR: "move the file away, a folder is expected there",
 }
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 

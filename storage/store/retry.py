@@ -25,8 +25,6 @@ AFTER_OUTAGE: list[tuple[str, Callable[[], None]]] = []
 
 @dataclass
 class StoreRetry:
-    """Retry of store calls with exponential backoff."""
-
     store: Store
     warn: Callable[[str], None] = logger.warning  # called with a message for each wait
     silence: float = SILENCE  # seconds without a successful request, after which we give up
@@ -51,12 +49,8 @@ class StoreRetry:
     def outlast(self, error: StoreUnavailable) -> None:
         """Wait until the store answers again after ``error``.
 
-        Raises
-        ------
-        StoreSilent
-            If no request has succeeded for ``silence`` seconds.
-        LeaseLost
-            If a lease of this process has been taken over meanwhile.
+        StoreSilent if no request has succeeded for ``silence`` seconds, LeaseLost if a lease of this process
+        has been taken over meanwhile.
         """
         began = self._since = time.monotonic() if self._since is None else self._since
         while True:

@@ -36,9 +36,9 @@ from pyarrow import fs
 from urllib3.exceptions import ProtocolError
 
 from mcvrp.model.errors import without_logins
-from mcvrp.storage.store import contract, credentials, parts as in_parts, s3_errors as s3_answers
+from mcvrp.storage.store import contract, credentials, parallel, s3_errors as s3_answers
 from mcvrp.storage.store.errors import StoreError
-from mcvrp.storage.store.parts import Parts
+from mcvrp.storage.store.parallel import Parts
 
 _BATCH = 1000  # keys per DELETE request
 
@@ -124,14 +124,14 @@ class S3Objects:
 
     def read(self, path: str, parts: Parts) -> bytes:
         """Return the bytes of the object at ``path``, a large one in `Parts`, or FileNotFoundError."""
-        data, tag, size = self._get(path, most=in_parts.LARGE)
-        if size <= in_parts.LARGE:
+        data, tag, size = self._get(path, most=parallel.LARGE)
+        if size <= parallel.LARGE:
             return data
         if parts.name != tag:
             parts.name, parts.done = tag, {}
 
         def fetch(offset: int) -> bytes:
-            span = f"bytes={offset}-{offset + in_parts.PART - 1}"
+            span = f"bytes={offset}-{offset + parallel.PART - 1}"
             return self._get(path, Range=span, IfMatch=tag)[0]
 
         parts.transfer(size, fetch)
@@ -146,7 +146,7 @@ class S3Objects:
 
     def write(self, path: str, data: bytes, parts: Parts) -> None:
         """Write ``data`` to ``path``, replacing an existing object, a large one in `Parts`."""
-        if len(data) <= in_parts.LARGE:
+        if len(data) <= parallel.LARGE:
             self._client.put_object(**self._at(path), Body=data, ContentMD5=_md5(data))
             return
         at, view = self._at(path), memoryview(data)
@@ -156,7 +156,7 @@ class S3Objects:
         upload = {**at, "UploadId": parts.name}
 
         def send(offset: int) -> dict[str, Any]:
-            piece, number = bytes(view[offset : offset + in_parts.PART]), offset // in_parts.PART + 1
+            piece, number = bytes(view[offset : offset + parallel.PART]), offset // parallel.PART + 1
             answer = self._client.upload_part(**upload, PartNumber=number, Body=piece, ContentMD5=_md5(piece))
             return {"PartNumber": number, "ETag": answer["ETag"]}
 

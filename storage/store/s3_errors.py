@@ -86,7 +86,6 @@ def code(error: BaseException) -> str:
 
 
 def tries(error: ClientError) -> int:
-    """Return the number of attempts of the client."""
     return 1 + int(error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0))
 
 

@@ -16,12 +16,11 @@ from mcvrp.model.errors import McvrpError, without_logins
 from mcvrp.storage.store.connections import Connection, Files, Reader, translated
 from mcvrp.storage.store.errors import StoreError as StoreError, StoreUnavailable as StoreUnavailable
 from mcvrp.storage.store.local import folder_at
+from mcvrp.storage.store.parallel import Parts
 from mcvrp.storage.store.parsing import parse_json
-from mcvrp.storage.store.parts import Parts
 from mcvrp.storage.store.retry import SILENCE, StoreRetry
 
 T = TypeVar("T")
-_HIDDEN = "."  # prefix of files that are being written, and of files that are not ours
 _LONGEST = 1024  # bytes of a name: the limit of S3
 _ABSENT = "check the name, mcvrp inspect lists the store"
 
@@ -59,17 +58,9 @@ class Store:
         """Return the store at ``uri``, a local path, ``file:///PATH`` or ``s3://bucket/prefix``.
 
         Endpoint, region and credentials of an object store come from the standard environment and
-        profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...).
-
-        Parameters
-        ----------
-        writable
-            Whether the store is going to be written; writing is then tried now.
-
-        Raises
-        ------
-        StoreError
-            If the path is a file, or nothing can be read or written there.
+        profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...). A ``writable``
+        one is going to be written, which is tried now. StoreError if the path is a file, or nothing can be
+        read or written there.
         """
         store = cls.at(uri)
         action = "cannot write to the store" if writable else "cannot read the store"
@@ -191,11 +182,14 @@ class Store:
         return sorted(name for name in names if not _fault(name))
 
     def files(self, prefix: str, *, hidden: bool = False) -> Sequence[StoredFile]:
-        """Return the files of `list` with size and time; ``hidden`` includes files that are being written."""
+        """Return the files of `list` with size and time; ``hidden`` includes files that are being written.
+
+        Names of these, and of files that are not ours, begin with a dot.
+        """
         root, infos = self._infos(prefix, recursive=True)
         files = (info for info in infos if info.type == fs.FileType.File)
         stored = (_stored(info, info.path.removeprefix(f"{root}/")) for info in files)
-        kept = [file for file in stored if not _fault(file.path) and (hidden or not _is_hidden(file.path))]
+        kept = [file for file in stored if not _fault(file.path) and (hidden or "/." not in f"/{file.path}")]
         return sorted(kept, key=lambda file: file.path)
 
     def list(self, prefix: str) -> list[str]:
@@ -307,7 +301,3 @@ def _fault(path: str) -> str | None:
 
 def _stored(info: fs.FileInfo, path: str) -> StoredFile:
     return StoredFile(path, int(info.size), (info.mtime_ns or 0) / 1e9)
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part.startswith(_HIDDEN) for part in path.split("/"))

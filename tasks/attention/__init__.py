@@ -11,4 +11,4 @@ if TYPE_CHECKING:
         train_attention as train_attention,
     )
 else:
-    __getattr__, __dir__ = lazy(__name__, spec="AttentionSpec", train="AttentionSummary train_attention")
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -72,7 +72,6 @@ class AttentionSpec(OrdersSpec):
         return self
 
     def batch_of(self, n: int) -> int:
-        """Return the batch size for ``n`` customers."""
         if self.batch is not None:
             return self.batch
         return next((batch for last, batch in PAPER_BATCHES if n <= last), _LARGEST_BATCH)

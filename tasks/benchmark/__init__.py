@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.tasks.benchmark.results import BenchmarkResults as BenchmarkResults
-    from mcvrp.tasks.benchmark.run import run_benchmark as run_benchmark
+    from mcvrp.tasks.benchmark.run import BenchmarkResults as BenchmarkResults, run_benchmark as run_benchmark
     from mcvrp.tasks.benchmark.spec import BenchmarkSpec as BenchmarkSpec
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, spec="BenchmarkSpec", results="BenchmarkResults", run="run_benchmark"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -67,14 +67,9 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     """Solve what is missing of the instances in ``folder`` with the solvers of ``spec``; write the results.
 
     ``folder`` is a local folder, or "store:PATH" in the store. A .sol file beside an instance is its best
-    known solution. Sizes and instances of ``spec`` are those of the folder.
-
-    Raises
-    ------
-    McvrpError
-        If there is no valid instance, no method is a solver, or another benchmark has the name.
-    IncompleteError
-        If workers were lost; all other answers are stored.
+    known solution. Sizes and instances of ``spec`` are those of the folder. McvrpError if there is no valid
+    instance, no method is a solver, or another benchmark has the name; IncompleteError if workers were lost,
+    all other answers are then stored.
     """
     methods = tuple(name for name in spec.methods if all_methods()[name].network is None)
     if not methods:

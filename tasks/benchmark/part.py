@@ -51,7 +51,6 @@ class Part:
 
     @property
     def path(self) -> str:
-        """Path of the part in the store."""
         return layout.benchmark_part(self.run, self.block, self.n, self.start, self.stop)
 
     @property

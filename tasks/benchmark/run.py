@@ -8,8 +8,11 @@ setting or another model recomputes only what depends on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
@@ -22,7 +25,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, rotations
-from mcvrp.tasks.benchmark.results import BenchmarkResults
 from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, solve_heuristics
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.strategies import STRATEGIES
@@ -31,28 +33,46 @@ from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.ray_session import ray_session
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mcvrp.tasks.solvers.attention import AttentionSolver
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 
+@dataclass(frozen=True)
+class BenchmarkResults:
+    """Answers of all methods to the same held-out instances."""
+
+    spec: BenchmarkSpec  # with the city's ranges of demand and capacity
+    card: ModelCard | None  # None if no method needs a model
+    accuracy: float | None  # of the model's encoder on the problem tokens
+    table: pa.Table  # one row per instance, method and number of samples: storage.benchmarks.RESULTS
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Results without routes and costs of samples, the input of tables and figures."""
+        return results_frame(self.table)
+
+
+def results_frame(table: pa.Table) -> pd.DataFrame:
+    """Return results without routes and costs of samples, with signed integers that can be subtracted."""
+    frame: pd.DataFrame = table.drop_columns(["routes", "costs"]).to_pandas()
+    return frame.astype({"n": "int64", "index": "int64", "samples": "int64", "workers": "int64"})
+
+
 def run_benchmark(
-    store: Store, city: City, spec: BenchmarkSpec, model_name: str | None = None, version: int | None = None
+    store: Store, city: City, spec: BenchmarkSpec, model_name: str | None = None
 ) -> BenchmarkResults:
     """Solve what is missing, write the results and return them.
 
     A method whose solver is not installed, or does not support the city, keeps its rows and gets a reason.
-    The model, by default its latest version, is None if no method needs one.
-
-    Raises
-    ------
-    McvrpError
-        Before anything is solved: if the city is too small, no capacity rule covers a size, the model is
-        missing, belongs to another city or was trained on a test instance, or a stored part is corrupt.
-    IncompleteError
-        If workers were lost; all other answers are stored.
+    The model, in its latest version, is None if no method needs one. McvrpError, before anything is solved,
+    if the city is too small, no capacity rule covers a size, the model is missing, belongs to another city or
+    was trained on a test instance, or a stored part is corrupt; IncompleteError if workers were lost, all
+    other answers are then stored.
     """
     spec = spec.in_city(city)
-    models = _checked_models(store, city, spec, model_name, version)
+    models = _checked_models(store, city, spec, model_name)
     blocks = [make_block(store, city, spec, method, models) for method in spec.methods]
     stored = stored_parts(store, spec.run)
     for block in blocks:
@@ -135,9 +155,7 @@ def _problem_accuracy(sampler: FmMcvrpSolver, city: City, spec: BenchmarkSpec) -
         return problem_accuracy(sampler.model, city, held_out)
 
 
-def _checked_models(
-    store: Store, city: City, spec: BenchmarkSpec, model_name: str | None, version: int | None
-) -> Models:
+def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: str | None) -> Models:
     for n in spec.sizes:
         if n > city.customers:
             raise McvrpError(
@@ -154,7 +172,7 @@ def _checked_models(
         raise McvrpError(
             f"methods {', '.join(spec.neural)} need a model: name one, or remove them from benchmark.methods"
         )
-    card = model_card(store, model_name, version)
+    card = model_card(store, model_name)
     card.require_city(city)
     require_unseen(store, city, spec, card.dataset)
     return Models(card, attention_models)

@@ -45,12 +45,8 @@ def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
 def solve_on_ray(context: WorkerContext, tasks: Iterable[tuple[Block, Task]], progress: Progress) -> None:
     """Solve parts of blocks and read the answers back; a solver that refuses fails one size of its method.
 
-    Raises
-    ------
-    StoreError
-        If the store refuses.
-    IncompleteError
-        If the worker of a part was lost repeatedly; all other answers are stored.
+    StoreError if the store refuses; IncompleteError if the worker of a part was lost repeatedly, all other
+    answers are then stored.
     """
     owners: dict[str, Block] = {}  # by path of the part
 

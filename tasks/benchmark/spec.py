@@ -140,7 +140,6 @@ class BenchmarkSpec(OrdersSpec):
 
     @property
     def decoding(self) -> Decoding:
-        """Settings of the decoding strategies."""
         return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
 
     @property

@@ -8,4 +8,4 @@ if TYPE_CHECKING:
     from mcvrp.tasks.city.make import make_city as make_city, plan_city as plan_city
     from mcvrp.tasks.city.spec import CitySpec as CitySpec
 else:
-    __getattr__, __dir__ = lazy(__name__, spec="CitySpec", make="make_city plan_city")
+    __getattr__, __dir__ = lazy(__name__, __file__)

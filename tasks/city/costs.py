@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.city import MOST_COST, is_cost
 from mcvrp.model.errors import McvrpError, reason, shown
-from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 
 _NUMPY = b"\x93NUMPY"

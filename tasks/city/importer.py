@@ -14,13 +14,11 @@ from mcvrp.model.instances import Range
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.addresses import AddressTable, address_table
+from mcvrp.tasks.city.addresses import WIDEST, AddressTable, address_table, centred, to_metres
 from mcvrp.tasks.city.costs import read_costs
-from mcvrp.tasks.city.projection import WIDEST, centred, to_metres
 from mcvrp.tasks.city.spec import AddressFile, PlannedCity, misfit
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
-from mcvrp.tasks.files.faults import Faults
-from mcvrp.tasks.files.file_bytes import MOST_BYTES, file_bytes
+from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.support.text import METRES
 
@@ -34,7 +32,7 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     """Return the city of ``spec.file``: the depot, then the other addresses in the file's order.
 
     An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ... Degrees are projected to
-    metres (`tasks.city.projection`); the frame of the model is the smallest square around all addresses.
+    metres (`tasks.city.addresses`); the frame of the model is the smallest square around all addresses.
     Addresses may have the same coordinates. McvrpError naming everything that is wrong with the file, or with
     the costs.
     """

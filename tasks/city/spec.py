@@ -108,7 +108,6 @@ class CitySpec(StrictSpec):
 
     @property
     def title(self) -> str:
-        """Short description of the city."""
         if self.source == "synthetic":
             return f"{self.name}, {self.customers} customers"
         file = f" from {PurePath(self.addresses.file).name}" if self.addresses else ""

@@ -62,15 +62,9 @@ def copy_store(source: Store, target: Store) -> CopySummary:
     """Copy all files of ``source`` except leases and hidden files to ``target``, which may be unfinished.
 
     Every file is read back and compared. Files that an unfinished copy has already are compared and kept, or
-    removed if ``source`` no longer has them.
-
-    Raises
-    ------
-    McvrpError
-        If ``source`` is empty, or ``target`` has other content and is not an unfinished copy of ``source``;
-        nothing is written.
-    StoreError
-        If a file does not read back as it was written.
+    removed if ``source`` no longer has them. McvrpError, and nothing is written, if ``source`` is empty, or
+    ``target`` has other content and is not an unfinished copy of ``source``; StoreError if a file does not
+    read back as it was written.
     """
     began, files = time.monotonic(), contents(source)
     if not files:

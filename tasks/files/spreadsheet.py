@@ -44,8 +44,6 @@ class ReaderStopped(McvrpError):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet of a workbook."""
-
     title: str
     others: tuple[str, ...]  # titles of the visible sheets after it, which were not read
     cells: pa.Table  # text, "" if empty, from row 1 and the first column with a cell

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, unescaped, whole
-from mcvrp.tasks.files.faults import Faults
-from mcvrp.tasks.files.file_bytes import MOST_BYTES
+from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet, is_spreadsheet
 from mcvrp.tasks.support.text import listed
 
@@ -41,8 +40,6 @@ _NAMELESS = re.compile(r"__index_level_\d+__")  # unnamed index in a Parquet fil
 
 @dataclass(frozen=True, eq=False)
 class Tabular:
-    """Content of a table file."""
-
     name: str  # of the file, for messages
     frame: pd.DataFrame  # columns by name in lower case; text is stripped, "" if missing
     rows: NDArray[np.int64]  # row numbers in the file, (N,)

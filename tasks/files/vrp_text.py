@@ -16,7 +16,7 @@ from vrplib.parse.parse_vrplib import group_specifications_and_sections
 
 from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.tasks.files.csv_cells import NUMBER, whole
-from mcvrp.tasks.files.faults import LARGEST, Faults
+from mcvrp.tasks.files.file_bytes import LARGEST, Faults
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 _TYPES, _FORMATS = ("CVRP", "ACVRP"), ("FULL_MATRIX", "LOWER_ROW")

@@ -8,4 +8,4 @@ if TYPE_CHECKING:
     from mcvrp.tasks.gc.cleaning import CleaningSummary as CleaningSummary, clean as clean
     from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 else:
-    __getattr__, __dir__ = lazy(__name__, spec="RetentionSpec", cleaning="CleaningSummary clean")
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -9,6 +9,4 @@ if TYPE_CHECKING:
     from mcvrp.tasks.label.stage import LabelSummary as LabelSummary, label_missing as label_missing
     from mcvrp.tasks.label.verify import verify_dataset as verify_dataset
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, spec="LabelSpec", stage="LabelSummary label_missing", verify="verify_dataset"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

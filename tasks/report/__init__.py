@@ -6,10 +6,7 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.tasks.report.metrics import paired as paired, wins as wins
-    from mcvrp.tasks.report.summary import BenchmarkSummary as BenchmarkSummary
     from mcvrp.tasks.report.tables import Table as Table
-    from mcvrp.tasks.report.write import write_report as write_report
+    from mcvrp.tasks.report.write import BenchmarkSummary as BenchmarkSummary, write_report as write_report
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, metrics="paired wins", tables="Table", summary="BenchmarkSummary", write="write_report"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from mcvrp.tasks.report.metrics import Line, Percentiles, method_name
-from mcvrp.tasks.report.paper import PairedTest
-from mcvrp.tasks.report.paper_values import PAPERS_HGS
+from mcvrp.tasks.report.paper import PAPERS_HGS, PairedTest
 from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.support.text import format_seconds
 
@@ -46,7 +45,6 @@ class Cell:
 
 
 def headings(table: Table) -> tuple[str, ...]:
-    """Return the headings of the columns."""
     return tuple(h for k, h in enumerate(_HEADINGS) if table.has_wins or k != _WINS)
 
 

@@ -69,7 +69,6 @@ class History:
 
 
 def read_history(store: Store, card: ModelCard | None) -> History:
-    """Return the history of the model of ``card``."""
     if card is None:
         return History(None, None, None, {}, (), ())
     path = layout.manifest(card.dataset)

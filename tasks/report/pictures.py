@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, gap
-from mcvrp.tasks.benchmark.results import BenchmarkResults
+from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.report.formats import ReportFigure
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, method_name, paired
-from mcvrp.tasks.report.paper import GREEDY, PAPER_SIZE, SAMPLED, compared_size
-from mcvrp.tasks.report.paper_values import is_papers_setting, published_distances
+from mcvrp.tasks.report.paper import (
+    GREEDY,
+    PAPER_SIZE,
+    SAMPLED,
+    compared_size,
+    is_papers_setting,
+    published_distances,
+)
 from mcvrp.tasks.report.time_curves import cost_against_time, time_curves
 from mcvrp.tasks.support.pictures import (
     BLUE,

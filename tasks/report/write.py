@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
+
+import pandas as pd
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
@@ -17,14 +20,20 @@ from mcvrp.storage.provenance import Parent, Provenance, made, packages, provena
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.prepare import heuristic
-from mcvrp.tasks.benchmark.results import BenchmarkResults
-from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page
+from mcvrp.tasks.benchmark.run import BenchmarkResults
+from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page, to_narrow_markdown
 from mcvrp.tasks.report.history import read_history
-from mcvrp.tasks.report.paper import PAPER_TRAINED_UP_TO, paper_tables, paper_tests
-from mcvrp.tasks.report.paper_values import is_papers_setting
+from mcvrp.tasks.report.metrics import baseline_of, mean_gap
+from mcvrp.tasks.report.paper import (
+    GREEDY,
+    PAPER_TRAINED_UP_TO,
+    SAMPLED,
+    is_papers_setting,
+    paper_tables,
+    paper_tests,
+)
 from mcvrp.tasks.report.pictures import pictures
-from mcvrp.tasks.report.summary import BenchmarkSummary, summarise
-from mcvrp.tasks.report.tables import benchmark_table
+from mcvrp.tasks.report.tables import Table, benchmark_table
 
 OVERVIEW = "table"  # name of the table of all methods; the others are in a folder of their own
 
@@ -136,3 +145,63 @@ def _readme(summary: BenchmarkSummary, page: Page) -> str:
         made=provenance_line(summary.provenance, layout.benchmark_dir(summary.run)),
         key_figures=markdown.table(["", "", ""], rows),
     )
+
+
+@dataclass(frozen=True)
+class BenchmarkSummary:
+    """Key figures of a benchmark; None if not measured.
+
+    Gaps are means over all instances of all sizes to a single run of ``baseline``, in percent: of greedy
+    decoding, and of the best of ``ns_samples`` samples with nucleus ``p``.
+    """
+
+    run: str
+    city_id: str
+    model: str | None
+    model_version: int | None
+    instances: Mapping[int, int]  # number of held-out instances by size
+    encoder_accuracy: float | None  # on the problem tokens
+    gs_mean_gap: float | None
+    ns_mean_gap: float | None
+    ns_samples: int
+    p: float
+    mean_costs: Mapping[str, Mapping[int, float]]  # over solved instances, by method and size
+    failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
+    hardware: str
+    markdown: str  # table of all methods, as two narrow ones
+    baseline: str = "HGS"  # or PyVRP, if HGS has no answers
+    provenance: Provenance | None = None
+
+
+def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:
+    """Return the key figures of ``results``; ``table`` is the one of all methods (`benchmark_table`)."""
+    spec, card, frame = results.spec, results.card, results.frame
+    samples, means = spec.samples[-1], dict[str, dict[int, float]]()
+    for line in table.lines:
+        if line.cost:
+            means.setdefault(line.name, {})[line.n] = line.cost.mean
+    return BenchmarkSummary(
+        run=spec.run,
+        city_id=city.city_id,
+        model=card.name if card else None,
+        model_version=card.version if card else None,
+        instances={line.n: line.instances for line in table.lines},
+        encoder_accuracy=results.accuracy,
+        gs_mean_gap=mean_gap(frame, (GREEDY, 1)),
+        ns_mean_gap=mean_gap(frame, (SAMPLED, samples)),
+        ns_samples=samples,
+        p=spec.p,
+        mean_costs=means,
+        failures=_failures(frame),
+        hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
+        markdown=to_narrow_markdown(table),
+        baseline=baseline_of(frame)[0],
+    )
+
+
+def _failures(results: pd.DataFrame) -> dict[str, tuple[int, str]]:
+    failed: dict[str, Any] = {}
+    for method, block in results[results["failure"].notna()].groupby("method", sort=False):
+        instances = len(block[["n", "index"]].drop_duplicates())
+        failed[str(method)] = (instances, str(block["failure"].mode().iloc[0]))
+    return failed

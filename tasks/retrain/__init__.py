@@ -9,6 +9,4 @@ if TYPE_CHECKING:
     from mcvrp.tasks.retrain.nightly import run_night as run_night
     from mcvrp.tasks.retrain.spec import ImproveSpec as ImproveSpec, NightlySpec as NightlySpec
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, spec="ImproveSpec NightlySpec", nightly="run_night", improve="run_round"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -13,6 +13,4 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solve.outputs import write_day as write_day
     from mcvrp.tasks.solve.spec import SolveSpec as SolveSpec
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, spec="SolveSpec", day="SolveSummary plan_day solve_day", outputs="write_day"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -109,8 +109,6 @@ class SolveSummary:
 
 @dataclass(frozen=True)
 class Solved:
-    """Routed day: plan, routes and summary."""
-
     planned: Planned
     solution: Solution
     summary: SolveSummary

@@ -16,8 +16,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import COST_TOLERANCE, DEPOT, City, Instance, Solution
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.faults import Faults
-from mcvrp.tasks.files.file_bytes import file_bytes
+from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.orders import MOST
 from mcvrp.tasks.solve.spec import AUTO, SolveSpec

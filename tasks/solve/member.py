@@ -21,7 +21,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
-from mcvrp.tasks.support.child import parent, receive, send
+from mcvrp.tasks.support.processes import parent, receive, send
 
 if TYPE_CHECKING:
     from mcvrp.model.decoding import Decoded, Map

@@ -58,23 +58,6 @@ class PartsMember(SearchMember):
         improved = pool.map(_improved, (self,), [(part, options, k) for part in parts])
         return Solution.of(route for part in improved for route in part.routes).in_order
 
-    def whole(self, options: dict[str, Any], k: int, starts: Sequence[Solution], core: int) -> Solution:
-        """Return routes of the whole day, as searched by ``core``; SolverFailed without any."""
-        return replace(self, seed=self.seed + core).solve_slice(options, k, starts)
-
-    def improved(self, part: Solution, options: dict[str, Any], k: int) -> Solution:
-        """Return cheaper routes of the customers of ``part``, or ``part``; "fleet": how many more."""
-        here = np.isin(self.instance.ids, [node for route in part.routes for node in route])
-        ids, demands = self.instance.ids[here], self.instance.demands[here]
-        day = Instance(self.instance.city_id, ids, demands, self.instance.capacity)
-        if "fleet" in options:
-            options = options | {"fleet": options["fleet"] + len(part.routes)}
-        try:
-            solution = self.solve_slice(options, k, [part], day)
-        except SolverFailed:
-            return part
-        return min(part, solution, key=partial(cost, self.city))
-
 
 def in_parts(solver: str, n: int, seconds: float) -> bool:
     """Return whether days of ``n`` customers are searched in parts: where it was measured to be better."""
@@ -102,11 +85,23 @@ def cut(city: City, solution: Solution, count: int, rng: np.random.Generator) ->
 
 
 def _whole(context: tuple[PartsMember], task: tuple[Any, ...]) -> Solution | SolverFailed:
+    """Return routes of the whole day, as one core searches them."""
+    (member,), (options, k, starts, core) = context, task
     try:
-        return context[0].whole(*task)
+        return replace(member, seed=member.seed + core).solve_slice(options, k, starts)
     except SolverFailed as error:
         return error
 
 
 def _improved(context: tuple[PartsMember], task: tuple[Any, ...]) -> Solution:
-    return context[0].improved(*task)
+    """Return cheaper routes of the customers of a part, or the part; "fleet": how many more."""
+    (member,), (part, options, k) = context, task
+    day, here = member.instance, np.isin(member.instance.ids, [node for r in part.routes for node in r])
+    day = Instance(day.city_id, day.ids[here], day.demands[here], day.capacity)
+    if "fleet" in options:
+        options = options | {"fleet": options["fleet"] + len(part.routes)}
+    try:
+        solution: Solution = member.solve_slice(options, k, [part], day)
+    except SolverFailed:
+        return part
+    return min(part, solution, key=partial(cost, member.city))

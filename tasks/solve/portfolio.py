@@ -17,7 +17,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibili
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.member import Found, Member
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
-from mcvrp.tasks.support.child import Child, receive, send
+from mcvrp.tasks.support.processes import Child, receive, send
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.text import length_text
 

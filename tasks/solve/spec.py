@@ -147,10 +147,8 @@ class SolveSpec(StrictSpec):
 
     @property
     def cores(self) -> int:
-        """Number of cores for the search."""
         return self.threads or local_cores()
 
     @property
     def decoding(self) -> Decoding:
-        """Settings of the decoding strategies."""
         return Decoding(self.p, self.top_k, self.polish_temperature or self.temperature)

@@ -11,8 +11,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.faults import Faults
-from mcvrp.tasks.files.file_bytes import file_bytes
+from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.support.text import length_text, listed
 

@@ -18,8 +18,4 @@ if TYPE_CHECKING:
         best_of as best_of,
     )
 else:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        registry="SOLVERS SolverEntry register",
-        solver="Answer Solver SolverFailed SolverMissing best_of",
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

@@ -49,7 +49,6 @@ def hardware() -> str:
 
 @cache
 def processor() -> str:
-    """Return the processor's name."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as stream:  # Linux
         for line in stream:
             if line.startswith("model name"):

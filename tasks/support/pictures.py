@@ -71,7 +71,6 @@ def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[F
 
 
 def style(axis: Axes) -> None:
-    """Apply the common style to ``axis``."""
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
     axis.grid(True, color="#E4E4E4", linewidth=0.8)

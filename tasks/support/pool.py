@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
 
-from mcvrp.tasks.support.child import Child, parent, receive, send
+from mcvrp.tasks.support.processes import Child, parent, receive, send
 
 logger = logging.getLogger(__name__)
 

@@ -12,16 +12,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 LINE_SECONDS = 10.0  # between two log lines
 _CONSOLE_SECONDS = 0.2  # between two updates of the bar
 _WINDOW_SECONDS = 60.0  # of the rate, or more until it contains enough counts
@@ -84,23 +85,22 @@ _bars: ContextVar[bool] = ContextVar("bars", default=True)
 
 
 @contextmanager
-def showing_bars(shown: bool) -> Iterator[None]:
+def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def showing_bars(shown: bool) -> AbstractContextManager[None]:
     """Show bars on a terminal in this context, or none."""
-    token = _bars.set(shown)
-    try:
-        yield
-    finally:
-        _bars.reset(token)
+    return _within(_bars, shown)
 
 
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> AbstractContextManager[None]:
     """Pass the reports made in this context to ``listener``, at most a few per second."""
-    token = _listeners.set((*_listeners.get(), listener))
-    try:
-        yield
-    finally:
-        _listeners.reset(token)
+    return _within(_listeners, (*_listeners.get(), listener))
 
 
 @dataclass
@@ -176,7 +176,6 @@ class Progress:
             self._window.popleft()
 
     def report(self) -> ProgressReport:
-        """Return the current progress."""
         began, done, left = self._window[0]
         seconds, worked = time.monotonic() - began, left - self._left
         rate = max(0.0, (self.done - done) / seconds) if seconds > 0 else 0.0

@@ -14,6 +14,4 @@ if TYPE_CHECKING:
     )
     from mcvrp.tasks.train.spec import TrainSpec as TrainSpec
 else:
-    __getattr__, __dir__ = lazy(
-        __name__, spec="TrainSpec", phases="PhaseSummary TrainSummary publish train train_phase"
-    )
+    __getattr__, __dir__ = lazy(__name__, __file__)

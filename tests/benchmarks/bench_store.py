@@ -23,7 +23,7 @@ os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(Path(__file__).
 import numpy as np
 
 from mcvrp.model.problem import City
-from mcvrp.storage.store import parts
+from mcvrp.storage.store import parallel
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.label import LabelSpec, label_missing
 from mcvrp.tasks.support.machine import hardware
@@ -50,10 +50,10 @@ def large(store: Store, proxy: Proxy, options: argparse.Namespace) -> None:
     """Print the seconds of a large file in each direction, and the share of the link that is used."""
     data = np.random.default_rng(1).bytes(round(options.megabytes * 1e6))
     proxy.conditions = LINK
-    ideal, in_parts = len(data) / LINK.bandwidth, parts.LARGE
+    ideal, in_parts = len(data) / LINK.bandwidth, parallel.LARGE
     heading("", "seconds", "of the link", "requests", texts=1)
-    for way, limit in (("in one request", math.inf), (f"parts of {parts.PART >> 20} MiB", in_parts)):
-        parts.LARGE = limit  # type: ignore[assignment]
+    for way, limit in (("in one request", math.inf), (f"parts of {parallel.PART >> 20} MiB", in_parts)):
+        parallel.LARGE = limit  # type: ignore[assignment]
         for name, transfer in (("write", lambda: store.put("a", data)), ("read", lambda: store.get("a"))):
             with proxy.counted() as counts:
                 seconds = _seconds(transfer)

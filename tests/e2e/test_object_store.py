@@ -15,7 +15,7 @@ from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.benchmark.run import results_frame
 from tests.support.command import Workplace
 from tests.support.fault_kinds import seeds
 from tests.support.s3_proxy import Proxy

@@ -185,7 +185,7 @@ LOADERS = re.compile(
 BETWEEN_PROCESSES = {  # of one machine, through a file or a pipe of their own
     "tasks/train/ranks/launch.py",
     "tasks/train/ranks/rank.py",
-    "tasks/support/child.py",
+    "tasks/support/processes.py",
 }
 
 

@@ -21,8 +21,7 @@ from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import results_frame
-from mcvrp.tasks.benchmark.run import run_benchmark
+from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.report.write import write_report

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli.main import run
-from mcvrp.flows.config import extras
+from mcvrp.flows.config import preflight
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.storage.store.store import Store
 from tests.support.solving import put_day
@@ -87,6 +87,6 @@ def test_no_command_is_forgotten() -> None:
 def test_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(extras, "_is_installed", lambda name: name != "deepspeed")
+    monkeypatch.setattr(preflight, "_is_installed", lambda name: name != "deepspeed")
     assert run(["train"]) == 2
     assert "mcvrp train needs the extra 'pipeline', but deepspeed is not" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.statistics import SizeStatistics, Spread
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.label.card import size_tables
 from mcvrp.tasks.report.formats import to_narrow_markdown
 from mcvrp.tasks.report.tables import benchmark_table

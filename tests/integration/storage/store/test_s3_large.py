@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from mcvrp.storage.store import parts, s3 as s3_objects
+from mcvrp.storage.store import parallel, s3 as s3_objects
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.s3 import Timeouts
 from mcvrp.storage.store.store import Store, StoreError
@@ -35,8 +35,8 @@ COUNT = -(-len(DATA) // PART)
 def distant(proxy: Proxy, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store behind the proxy, with small parts."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    monkeypatch.setattr(parts, "PART", PART)
-    monkeypatch.setattr(parts, "LARGE", 2 * PART)
+    monkeypatch.setattr(parallel, "PART", PART)
+    monkeypatch.setattr(parallel, "LARGE", 2 * PART)
     return Store.open(s3_uri)
 
 

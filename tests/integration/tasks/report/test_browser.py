@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.report.formats import Page as Document, render_page
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import benchmark_table

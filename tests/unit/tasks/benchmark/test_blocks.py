@@ -23,7 +23,7 @@ from mcvrp.tasks.benchmark.blocks import Block, Identity
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block
-from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.tables import benchmark_table

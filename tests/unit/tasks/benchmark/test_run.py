@@ -22,7 +22,7 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import make_block
-from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.report.formats import to_markdown

@@ -18,10 +18,9 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.addresses import address_table
+from mcvrp.tasks.city.addresses import address_table, centred, to_metres
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
-from mcvrp.tasks.city.projection import centred, to_metres
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything

@@ -11,7 +11,7 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.local import LocalFiles
-from mcvrp.storage.store.parts import Parts
+from mcvrp.storage.store.parallel import Parts
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.copying.copy import MARK, contents, copy_store, rank, require_apart
 from tests.support.killed import killed_at_each_write

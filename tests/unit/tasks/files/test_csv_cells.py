@@ -21,7 +21,7 @@ from mcvrp.tasks.city.importer import fitted
 from mcvrp.tasks.driven.rules import check_routes
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, csv_bytes, whole
-from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solve.day import plan_day, solve_day

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.files.faults import Faults
+from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.workbook import DAY, with_state, xlsx

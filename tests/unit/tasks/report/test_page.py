@@ -13,7 +13,7 @@ import pytest
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import results_frame
+from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.report.formats import (
     Page,
     ReportFigure,

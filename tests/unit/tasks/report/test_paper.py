@@ -13,8 +13,13 @@ from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.report.formats import to_csv, to_html, to_latex, to_markdown
 from mcvrp.tasks.report.metrics import Line, Percentiles
-from mcvrp.tasks.report.paper import PAPER_METHODS, paper_tables
-from mcvrp.tasks.report.paper_values import is_papers_setting, published, published_tests
+from mcvrp.tasks.report.paper import (
+    PAPER_METHODS,
+    is_papers_setting,
+    paper_tables,
+    published,
+    published_tests,
+)
 from mcvrp.tasks.report.tables import Table, beginnings
 from tests.support.results import rows_of
 

@@ -11,11 +11,10 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.results import BenchmarkResults
+from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.metrics import MethodRun
-from mcvrp.tasks.report.paper import compared_size
-from mcvrp.tasks.report.paper_values import published_distances
+from mcvrp.tasks.report.paper import compared_size, published_distances
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.support.pictures import png, svg
 from tests.support.figures import drawn, pixels

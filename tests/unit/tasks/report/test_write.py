@@ -18,7 +18,7 @@ from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
-from mcvrp.tasks.benchmark.results import BenchmarkResults
+from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.report.write import write_report

@@ -17,11 +17,10 @@ from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.model.problem import City, Instance, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.columns import Wishes
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text
-from mcvrp.tasks.solve.orders import checked_day, read_orders
+from mcvrp.tasks.solve.orders import Wishes, checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
