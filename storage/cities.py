@@ -282,6 +282,17 @@ def city_text(store: Store, city_id: str) -> str:
     return f"{names} ({city_id})" if names else city_id
 
 
+def require_city(store: Store, city: City, city_id: str, thing: str, hint: str) -> None:
+    """Raise McvrpError unless ``thing``, of the city with the hash ``city_id``, is valid in ``city``.
+
+    That of a city that ``city`` extends is valid: nodes and costs are the same.
+    """
+    if not city.accepts(city_id):
+        raise McvrpError(
+            f"{thing} of city {city_text(store, city_id)}, not of {city_text(store, city.city_id)}: {hint}"
+        )
+
+
 def city_parent(store: Store, city_id: str) -> Parent | None:
     """Return the first city with the content hash ``city_id`` as the parent of an artifact."""
     return next((Parent(layout.city_dir(name), city_id) for name in _names_with(store, city_id)), None)

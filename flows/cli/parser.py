@@ -240,8 +240,22 @@ def _add_columns(parser: _Parser, text: str) -> None:
     example = 'id="Code client" demand=Colis'
     text = f"{text}, by field: {example} (default: the names in the documentation)"
     parser.add_argument(
-        "--columns", nargs="+", action="extend", metavar="FIELD=NAME", type=_column, help=text
+        "--columns", nargs="+", action=_NamedColumns, metavar="FIELD=NAME", type=_column, help=text
     )
+
+
+class _NamedColumns(argparse.Action):
+    """Names of columns by field, from any number of options; a field has one name."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
+    ) -> None:
+        columns = getattr(namespace, self.dest) or {}
+        for field, name in values:
+            if columns.setdefault(field, name) != name:
+                both = f"{shown(columns[field])} and {shown(name)}"
+                raise argparse.ArgumentError(self, f"{field} has two names, {both}: keep one of them")
+        setattr(namespace, self.dest, columns)
 
 
 def _column(value: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from mcvrp.storage.labels.shards import Shard
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
-from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey
+from mcvrp.tasks.label.plan import EARLY_UNITS, LabelDataset, Missing, ShardJob, cut_into_units, survey
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit, merge_shard
@@ -145,9 +145,9 @@ class Driver:
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         spec = self.dataset.spec
-        share = self._seconds(missing) / self.workers
+        share, limits = self._seconds(missing) / self.workers, iter(EARLY_UNITS)
         for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
-            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), share):
+            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), share, limits):
                 yield _Task(jobs, unit)
 
     def _next(self, tasks: Iterator[_Task]) -> _Task | None:

@@ -353,13 +353,14 @@ def test_a_solution_is_a_day_to_learn_from(store: Store) -> None:
     [
         ("E-n22-k4", VRP, SOL, "E-n22-k4.sol has no date in its name"),
         ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol does not solve"),
-        ("2026-01-31", VRP.replace(b"151 264", b"151 265"), UNPRICED, "is an instance of city"),
+        ("2026-01-31", VRP.replace(b"151 264", b"151 265"), UNPRICED, f"not of 'e' ({FILE.city.city_id})"),
         ("2026-01-31", VRP.replace(b"CAPACITY", b"DISTANCE : 9\nCAPACITY"), SOL, "a longest route"),
     ],
 )
 def test_what_is_no_day_is_refused_with_its_reason(
     store: Store, name: str, vrp: bytes, sol: bytes, part: str
 ) -> None:
+    save_city(store, "e", FILE.city)
     store.put(f"incoming/{name}.vrp", vrp)
     store.put(f"incoming/{name}.sol", sol)
     (receipt,) = take_solutions(store).receipts

@@ -13,7 +13,7 @@ from mcvrp.storage.labels.label_files import LabelFile, label_file, read_footer,
 from mcvrp.storage.labels.schema import Footer, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import solving, worker
-from mcvrp.tasks.label.plan import CHUNKS_PER_SHARD, ShardJob, cut_into_units, unit_rows
+from mcvrp.tasks.label.plan import CHUNKS_PER_SHARD, EARLY_UNITS, ShardJob, cut_into_units, unit_rows
 from mcvrp.tasks.label.spec import LabelSpec, seconds_per_instance
 from mcvrp.tasks.label.work import Outcome, Unit
 from mcvrp.tasks.label.worker import PUBLISH_SECONDS, merge_shard
@@ -76,14 +76,14 @@ def test_the_papers_labels_take_few_staged_objects(workers: int) -> None:
     assert seconds_per_instance(spec, 20) == pytest.approx(5.0, rel=0.1)
     total = sum(seconds_per_instance(spec, n) * spec.count for n in spec.sizes)
     chunks, labels, requests = Counter[tuple[int, int]](), 0, 0
-    for (job,), unit in cut_into_units(spec, paper(), total / workers):
+    for (job,), unit in cut_into_units(spec, paper(), total / workers, EARLY_UNITS):
         assert unit
         chunks[job.n, job.k] += 1
         labels += unit.rows
         requests += 1 + 2 * math.ceil(unit.seconds / PUBLISH_SECONDS)  # as the tests on S3 count them
     requests += sum(chunks.values()) + 3 * len(chunks)
     assert labels == 38_100_000
-    assert max(chunks.values()) <= CHUNKS_PER_SHARD == 64
+    assert max(chunks.values()) <= CHUNKS_PER_SHARD + len(EARLY_UNITS) == 80
     assert sum(chunks.values()) <= 100_000
     assert requests < 2_000_000  # 12.7 M with a chunk of 12 rows each minute
 
@@ -99,6 +99,16 @@ def test_the_papers_labels_take_few_staged_objects(workers: int) -> None:
 )
 def test_units_are_as_long_as_the_work_allows(estimate: float, share: float, rows: int) -> None:
     assert unit_rows(25_000, estimate, share) == rows
+
+
+@pytest.mark.parametrize("count", [40, 1000, 60_000])
+def test_something_is_kept_soon(count: int) -> None:
+    """The first units take 5 s, whether of a whole shard or of a part; the next ones longer."""
+    spec = LabelSpec(dataset="d", smallest=N, largest=N, count=count, time_limit=1.0, tuned=False)
+    job = ShardJob(N, 0, 0, count, [], [(0, count)])
+    units = [unit for _, unit in cut_into_units(spec, [job], 1e4, iter(EARLY_UNITS)) if unit]
+    assert [unit.seconds <= 5 for unit in units[:5]] == [True] * 4 + [False]
+    assert [row for unit in units for row in range(unit.start, unit.stop)] == list(range(count))
 
 
 def test_a_kill_costs_at_most_five_minutes() -> None:
