@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +18,7 @@ from mcvrp.tasks.label import solving, worker
 from mcvrp.tasks.label.plan import CHUNKS_PER_SHARD, EARLY_UNITS, ShardJob, cut_into_units, unit_rows
 from mcvrp.tasks.label.spec import LabelSpec, seconds_per_instance
 from mcvrp.tasks.label.work import Outcome, Unit
-from mcvrp.tasks.label.worker import PUBLISH_SECONDS, merge_shard
+from mcvrp.tasks.label.worker import PUBLISH_SECONDS, label_unit, merge_shard
 from tests.support.killed import killed_at_each_write
 from tests.support.labels import CITY, N, some_label, unit_receipt
 
@@ -112,7 +114,7 @@ def test_something_is_kept_soon(count: int) -> None:
 
 
 def test_a_kill_costs_at_most_five_minutes() -> None:
-    """The paper's labels are written every four minutes, and one instance may be unfinished."""
+    """The paper's labels are written every 4.5 minutes, and one instance may be unfinished."""
     assert PUBLISH_SECONDS + 5.0 <= 300.0
 
 
@@ -122,6 +124,19 @@ def test_a_chunk_grows_while_its_unit_works(store: Store, solved: Counter[int], 
     assert receipt.chunk == LabelFile(CHUNK, read_footer(store, CHUNK))
     assert store.list("") == [CHUNK]
     assert set(solved.values()) == {1}
+
+
+def test_a_chunk_is_stored_and_counted_after_five_seconds(
+    store: Store, solved: Counter[int], written: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With labels of 2 s each, the first write is that of the third; the next one is due in minutes."""
+    clock = itertools.count(0.0, 2.0)
+    monkeypatch.setattr(worker, "PUBLISH_SECONDS", PUBLISH_SECONDS)
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    *counts, _ = label_unit(store, CITY, RECIPE, UNIT)
+    assert written == [3, 12]
+    assert set(counts) >= {(3, 3), (11, 3)}
+    assert max(stored for _, stored in counts[:-1]) == 3
 
 
 def test_who_repeats_a_unit_goes_on_with_its_chunk(
