@@ -198,7 +198,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
     if not has_city(store, name):
         others = alternatives(name, store.folders("cities"))
         raise McvrpError(
-            f"no city {name!r} in {store.url()}{others}: run mcvrp city create, or mcvrp city import"
+            f"no city {name!r} in {store.url()}{others}: name one that exists, run mcvrp city create, "
+            "or mcvrp city import"
         )
     card = read_document(store, layout.city_card(name), CityCard, CITY, named="city's card", hint=_AGAIN)
     path, matrix = layout.city_path(name), None

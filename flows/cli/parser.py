@@ -50,6 +50,16 @@ class _Parser(argparse.ArgumentParser):
         commands.type = str  # all arguments of the subcommand pass here, too
         return commands
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._subparsers is None:  # by the command that knows its options
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            first = next((each for each in unknown if each.startswith("-")), "")
+            suggestion = nearest(first.partition("=")[0], options, "") if first else ""
+            meant = f"; {suggestion}" if suggestion.endswith("?") else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return parsed, unknown
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             suggestion = nearest(str(value), list(map(str, action.choices)), "there are")
