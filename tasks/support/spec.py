@@ -95,7 +95,8 @@ ColumnNames = Annotated[
     BeforeValidator(_by_field),
     Field(
         exclude_if=unset,
-        description=f"Names of columns in the files of this city, by field: {', '.join(COLUMN_FIELDS)}",
+        description='Names of columns in the files, by field, such as {"id": "Code client"}; the fields are '
+        + ", ".join(COLUMN_FIELDS),
     ),
 ]
 

@@ -85,6 +85,14 @@ def test_columns_have_the_names_of_the_city(store: Store) -> None:
     assert (nothing.rows, nothing.rejected, nothing.days) == (0, 0, ())
 
 
+@pytest.mark.parametrize("name", ["samedi été", "-x", "日本", ".tour", "a b.c"])
+def test_a_quarantine_has_a_valid_name_whatever_its_file_is_called(store: Store, name: str) -> None:
+    """A night would end with each such file, every night."""
+    store.put(f"incoming/{name}.csv", GOOD.replace("C3", "C99").encode())
+    for taken in take(store).receipts:
+        assert store.exists(layout.driven_quarantine("lyon", taken.quarantine))
+
+
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
