@@ -18,6 +18,7 @@ from mcvrp.model.problem import City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
+from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import Place, require_free, solve_figures, stop_table, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
@@ -124,6 +125,7 @@ def solve(
     Raises McvrpError for invalid input, and if no routes within the limits are found.
     """
     began, spec = time.monotonic(), checked(SolveSpec, options)
+    require_files_of_routes(spec.columns, start, keep)
     if not isinstance(store, Store):
         alone = store is None and model is None and not isinstance(city, str)
         uri = None if store is None else str(store)

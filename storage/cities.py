@@ -185,7 +185,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
     if not has_city(store, name):
         others = alternatives(name, store.folders("cities"))
         raise McvrpError(
-            f"no city {name!r} in {store.url()}{others}: run mcvrp city create, or mcvrp city import"
+            f"no city {name!r} in {store.url()}{others}: name one that exists, run mcvrp city create, "
+            "or mcvrp city import"
         )
     card = read_document(store, layout.city_card(name), CityCard, CITY, named="city's card", hint=_AGAIN)
     path, matrix = layout.city_path(name), None
@@ -267,6 +268,17 @@ def city_text(store: Store, city_id: str) -> str:
     """Return the city with the hash ``city_id`` for messages: its names in the store, and the hash."""
     names = " or ".join(map(repr, _names_with(store, city_id)))
     return f"{names} ({city_id})" if names else city_id
+
+
+def require_city(store: Store, city: City, city_id: str, thing: str, hint: str) -> None:
+    """Raise McvrpError unless ``thing``, of the city with the hash ``city_id``, is valid in ``city``.
+
+    That of a city that ``city`` extends is valid: nodes and costs are the same.
+    """
+    if not city.accepts(city_id):
+        raise McvrpError(
+            f"{thing} of city {city_text(store, city_id)}, not of {city_text(store, city.city_id)}: {hint}"
+        )
 
 
 def city_parent(store: Store, city_id: str) -> Parent | None:

@@ -59,8 +59,8 @@ class IntakeReceipt:
     @property
     def quarantine(self) -> str:
         """File name of its quarantine, without suffix: its own name, made safe, and its key."""
-        stem = re.sub(r"[^\w-]+", "_", PurePath(self.name).stem)[:_MOST_STEM]
-        return f"{stem}-{self.key}"
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", PurePath(self.name).stem).lstrip("_-")[:_MOST_STEM]
+        return f"{stem or 'routes'}-{self.key}"
 
 
 @dataclass(frozen=True)

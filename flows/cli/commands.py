@@ -181,7 +181,7 @@ def _city_spec(options: argparse.Namespace, store: Store) -> CitySpec:
     extends = options.city if options.action == "extend" else None
     fields = {name: value for name in _CITY_FIELDS if (value := getattr(options, name, None)) is not None}
     if options.columns:
-        fields["columns"] = dict(options.columns)
+        fields["columns"] = options.columns
     addresses = {"file": options.file, **fields, **({"extends": extends} if extends else {})}
     name = options.name or (next_name(store, extends) if extends else _file_name(options.file))
     data = {"name": name, "source": "imported", "addresses": addresses}

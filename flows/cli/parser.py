@@ -50,6 +50,16 @@ class _Parser(argparse.ArgumentParser):
         commands.type = str  # all arguments of the subcommand pass here, too
         return commands
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._subparsers is None:  # by the command that knows its options
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            first = next((each for each in unknown if each.startswith("-")), "")
+            suggestion = nearest(first.partition("=")[0], options, "") if first else ""
+            meant = f"; {suggestion}" if suggestion.endswith("?") else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+        return parsed, unknown
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             suggestion = nearest(str(value), list(map(str, action.choices)), "there are")
@@ -247,8 +257,22 @@ def _add_columns(parser: _Parser, text: str) -> None:
     example = 'id="Code client" demand=Colis'
     text = f"{text}, by field: {example} (default: the names in the documentation)"
     parser.add_argument(
-        "--columns", nargs="+", action="extend", metavar="FIELD=NAME", type=_column, help=text
+        "--columns", nargs="+", action=_NamedColumns, metavar="FIELD=NAME", type=_column, help=text
     )
+
+
+class _NamedColumns(argparse.Action):
+    """Names of columns by field, from any number of options; a field has one name."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: Any
+    ) -> None:
+        columns = getattr(namespace, self.dest) or {}
+        for field, name in values:
+            if columns.setdefault(field, name) != name:
+                both = f"{shown(columns[field])} and {shown(name)}"
+                raise argparse.ArgumentError(self, f"{field} has two names, {both}: keep one of them")
+        setattr(namespace, self.dest, columns)
 
 
 def _column(value: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import stored_city
+from mcvrp.storage.cities import Addresses, StoredCity, stored_city
 from mcvrp.storage.driven import customers_per_day
 from mcvrp.storage.store.parsing import parse_toml
 from mcvrp.storage.store.store import Store
@@ -28,6 +28,7 @@ from mcvrp.tasks.city.importer import middle
 from mcvrp.tasks.files.file_bytes import file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import duration
+from mcvrp.tasks.support.text import listed
 
 _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
@@ -40,13 +41,16 @@ def new(options: argparse.Namespace) -> Outcome:
         raise McvrpError("--set: mcvrp preset new writes a file: omit the option, change its fields there")
     store, name = reading(options), layout.checked_name("preset", options.name)
     city, file = stored_city(store, options.city or name), Path(f"{name}.toml")
-    sizes, source = _sizes(store, city.name, options)
-    large = city.city.customers > _DEMO_CUSTOMERS or (sizes or (0, 0))[1] > _DEMO_SIZE
+    wanted, source = _sizes(store, city, options)
+    large = city.city.customers > _DEMO_CUSTOMERS or (wanted or (0, 0))[1] > _DEMO_SIZE
     base = Preset.read(options.preset or (_LARGER if large else DEFAULT))
     base.spec()  # valid, even if it is the user's own
     data = parse_toml(base.toml)
-    sizes = sizes or (data["label"]["smallest"], data["label"]["largest"])
-    sizes = _possible(sizes[0], city.city), _possible(sizes[1], city.city)
+    low, high = wanted or (data["label"]["smallest"], data["label"]["largest"])
+    sizes = _possible(low, city.city), _possible(high, city.city)
+    if wanted and sizes != wanted:
+        table = "" if city.city.capacity else " (without capacities of the city, city import --capacity)"
+        source = f"{source}, {low} to {high}, which is limited to what is possible{table}"
     _fit(data, name, sizes, city.city)
     data["city"] = {"name": city.name, "source": "imported"}
     text = "".join(f"{line}\n" for line in _lines(data, PipelineSpec, "", set()))
@@ -68,7 +72,7 @@ def new(options: argparse.Namespace) -> Outcome:
     return Outcome(document, f"{aligned(figures)}\n\n{file}: run mcvrp run --preset {file}")
 
 
-def _sizes(store: Store, city: str, options: argparse.Namespace) -> tuple[Range | None, str]:
+def _sizes(store: Store, city: StoredCity, options: argparse.Namespace) -> tuple[Range | None, str]:
     """Return the range of customers per day, None if it is unknown, and its source."""
     if options.sizes:
         low, high = options.sizes
@@ -76,19 +80,23 @@ def _sizes(store: Store, city: str, options: argparse.Namespace) -> tuple[Range 
             raise McvrpError(f"--sizes {low} {high} is not a range from 1 upwards: give LO HI")
         return (low, high), "as given"
     if options.history:
-        counts, source = _counts(store, options.history), PurePath(options.history).name
+        counts, source = _counts(store, options.history, city.addresses), PurePath(options.history).name
     else:
-        counts, source = customers_per_day(store, city), layout.driven_dir(city)
+        counts, source = customers_per_day(store, city.name), layout.driven_dir(city.name)
     if not counts:
         return None, "those of the preset: for your days, give --sizes LO HI or --history FILE"
     return middle(np.array(counts)), f"the middle 99 % of {len(counts):,} days in {source}"
 
 
-def _counts(store: Store, file: str) -> list[int]:
-    table = read_tabular(*file_bytes(store, file))
+def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
+    table = read_tabular(*file_bytes(store, file)).calling(addresses.columns)
     date, customer = table.column("date"), table.column("customer", "id")
     if date is None or customer is None:
-        raise McvrpError(f"{table.name} needs the columns date and customer: add them, or give --sizes")
+        columns = listed(table.frame.columns, most=8)
+        raise McvrpError(
+            f"{table.name} needs the columns date and customer (columns: {columns}): add them, or "
+            "give --sizes"
+        )
     dated = table.frame.loc[table.frame[date] != "", [date, customer]]
     return dated.drop_duplicates().groupby(date).size().tolist()
 

@@ -22,6 +22,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import plan_day, solve_day
+from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figures, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
@@ -43,6 +44,7 @@ def solve(options: argparse.Namespace) -> Outcome:
         inputs = f"{options.orders} {options.start} {options.keep}"
         alone = is_vrp(options.orders) and not (options.city or spec.samples or IN_STORE in inputs)
         store = Store.open("." if alone else settings.store_uri(options.store), writable=False)
+    require_files_of_routes(options.columns or {}, options.start, options.keep)
     planned = plan_day(
         store,
         city,
@@ -89,7 +91,7 @@ def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, 
         fields["version"] = version
     if is_vrp(options.orders) and options.model is None:
         fields.setdefault("samples", 0)  # the preset's model was trained on another city
-    fields["columns"] = preset.solve.columns | dict(options.columns or ())
+    fields["columns"] = preset.solve.columns | (options.columns or {})
     data = preset.solve.model_dump() | fields
     return preset, checked(
         SolveSpec, data, lambda each: f"--{str(each.path[0]).replace('_', '-')}: {each.text}"

@@ -79,13 +79,12 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
 
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
     """Raise McvrpError if a model of the benchmark does not exist or belongs to another city."""
-    from mcvrp.storage.models.attention import attention_models
     from mcvrp.storage.models.models import model_card
+    from mcvrp.tasks.benchmark.prepare import attention_cards
 
     check_cores(benchmark=benchmark)
-    if "am" in benchmark.methods:
-        for card in attention_models(store, benchmark.attention or city.name):
-            card.require_city(city.city)
+    name = benchmark.attention or city.name
+    attention_cards(store, city.city, benchmark.model_copy(update={"attention": name}))
     if not benchmark.neural:
         return
     if model is None:

@@ -144,15 +144,3 @@ def parse_table(data: bytes, where: str) -> pa.Table:
     if table.num_rows != footer.rows:
         raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {HINT}")
     return table
-
-
-def require_city(store: Store, shard: LabelFile, city: City) -> None:
-    """Raise McvrpError if the labels of ``shard`` are not valid in ``city``.
-
-    Labels of a city that ``city`` extends are valid: nodes and costs are the same.
-    """
-    if not city.accepts(shard.footer.city_id):
-        raise McvrpError(
-            f"the labels {store.url(shard.path)} are of city {shard.footer.city_id}, "
-            f"not of city {city.city_id}: name that city, or another dataset"
-        )

@@ -19,7 +19,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays as Arrays, read_weights
@@ -90,14 +89,6 @@ class AttentionCard:
     def origin(self) -> Origin:
         """City, network and recipe of its training."""
         return Origin(self.city_id, "", self.network, self.recipe, "")
-
-    def require_city(self, city: City) -> None:
-        """Raise McvrpError unless the model is of ``city``, or of one that it extends."""
-        if not city.accepts(self.city_id):
-            raise McvrpError(
-                f"attention model {self.name!r} for n={self.n} routes city {self.city_id}, "
-                f"not city {city.city_id}: name the models of this city, or train some (mcvrp am)"
-            )
 
 
 def save_training(store: Store, name: str, n: int, state: TrainingState, arrays: Arrays) -> None:

@@ -164,7 +164,10 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
     numbers = versions(store, name)
     if not numbers:
         others = alternatives(name, store.folders("models"))
-        raise McvrpError(f"there is no model {name!r} in {store.url()}{others}: run mcvrp train")
+        raise McvrpError(
+            f"there is no model {name!r} in {store.url()}{others}: run mcvrp train; mcvrp solve --samples 0 "
+            "needs none"
+        )
     listed = ", ".join(map(str, numbers))
     if number is not None:
         raise McvrpError(f"model {name!r} has no version {number}, it has {listed}: name one of these")

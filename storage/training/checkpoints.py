@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.provenance import Parent, Provenance
@@ -44,14 +43,9 @@ class Origin:
     recipe: Mapping[str, Any]  # fields of the phase's spec, and of the run's that change the result
     parent: str  # checksum of the initial weights; "" for random ones
 
-    def require(self, wanted: Origin, city: City, what: str, hint: str) -> None:
-        """Raise McvrpError, with the first difference, if this origin of ``what`` is not ``wanted``.
-
-        Its city may be one that ``city`` extends.
-        """
+    def require(self, wanted: Origin, what: str, hint: str) -> None:
+        """Raise McvrpError, with the first difference but the city, if this origin is not ``wanted``."""
         stored, current = _flat(self), _flat(wanted)
-        if city.accepts(self.city_id):
-            stored["city"] = wanted.city_id
         names = [name for name in stored | current if stored.get(name) != current.get(name)]
         if names:
             name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
@@ -247,7 +241,7 @@ def best_checkpoint(states: Sequence[CheckpointState]) -> list[CheckpointState]:
 
 
 def _flat(origin: Origin) -> dict[str, Any]:
-    values = {"city": origin.city_id, "fingerprint of the labels": origin.fingerprint}
+    values: dict[str, Any] = {"fingerprint of the labels": origin.fingerprint}
     for group in ("network", "recipe"):
         values |= {f"{group}.{name}": value for name, value in getattr(origin, group).items()}
     return values | {"weights to start from": origin.parent}

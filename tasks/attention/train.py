@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import require_city
 from mcvrp.storage.layout import attention_lease
 from mcvrp.storage.models.attention import AttentionCard, attention_card, load_training
 from mcvrp.storage.store.lease import holding
@@ -86,5 +87,7 @@ def _stored(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionC
     if stored is not None:
         origin = stored.origin if isinstance(stored, AttentionCard) else stored[0].origin
         hint = "use another name (attention.model), or the previous value"
-        origin.require(origin_of(city, spec, n), city, f"attention model {name!r} for n={n}", hint)
+        model = f"attention model {name!r} for n={n}"
+        require_city(store, city, origin.city_id, f"{model} is", hint)
+        origin.require(origin_of(city, spec, n), model, hint)
     return stored

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import require_city
 from mcvrp.storage.models.attention import AttentionCard, attention_card, attention_failure
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
@@ -94,11 +95,15 @@ def rotations(spec: BenchmarkSpec, card: ModelCard | None) -> int:
     return spec.rotations if card and card.rotation_trained else 1
 
 
-def attention_cards(store: Store, spec: BenchmarkSpec) -> dict[int, AttentionCard]:
-    """Return the cards of the stored attention models for the sizes of ``spec``."""
-    name = spec.attention
+def attention_cards(store: Store, city: City, spec: BenchmarkSpec) -> dict[int, AttentionCard]:
+    """Return the cards of the stored attention models for the sizes of ``spec``; all must be of ``city``."""
+    name = spec.attention if "am" in spec.methods else None
     cards = {n: attention_card(store, name, n) for n in spec.sizes} if name is not None else {}
-    return {n: card for n, card in cards.items() if card}
+    models = {n: card for n, card in cards.items() if card}
+    hint = "name the models of this city (benchmark.attention), or train some (mcvrp am)"
+    for n, card in models.items():
+        require_city(store, city, card.city_id, f"attention model {name!r} for n={n} is", hint)
+    return models
 
 
 def _part_rows(limit: float | None, method: Method) -> Callable[[int], int]:

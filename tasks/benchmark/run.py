@@ -163,9 +163,7 @@ def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: s
                 "sizes"
             )
         spec.rules_in(city).capacity_range(n)
-    attention_models = attention_cards(store, spec) if "am" in spec.methods else {}
-    for attention_card in attention_models.values():
-        attention_card.require_city(city)
+    attention_models = attention_cards(store, city, spec)
     if not spec.neural:
         return Models(attention=attention_models)
     if model_name is None:

@@ -17,7 +17,7 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses, StoredCity, city_text
+from mcvrp.storage.cities import Addresses, StoredCity, city_text, require_city
 from mcvrp.storage.driven import (
     IntakeReceipt,
     StoredDay,
@@ -223,10 +223,7 @@ def _solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
             f"{PurePath(name).stem}-2026-01-31"
         )
     vrp = read_vrp(store, IN_STORE + _instance(path))
-    if not city.accepts(vrp.city.city_id):
-        raise McvrpError(
-            f"{vrp.name} is an instance of city {vrp.city.city_id}, not of {city.city_id}: name its city"
-        )
+    require_city(store, city, vrp.city.city_id, f"{vrp.name} is an instance", "name its city")
     assert vrp.best  # `read_vrp` reads the solution of the same name, too
     rows = [
         (date[0], route, stop, node, vrp.demands[node - 1], vrp.capacity)

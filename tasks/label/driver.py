@@ -24,9 +24,9 @@ from mcvrp.storage.labels.shards import Shard
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.store.store import StoreError, StoreUnavailable
-from mcvrp.tasks.label.plan import LabelDataset, Missing, ShardJob, cut_into_units, survey
+from mcvrp.tasks.label.plan import EARLY_UNITS, LabelDataset, Missing, ShardJob, cut_into_units, survey
 from mcvrp.tasks.label.spec import seconds_per_instance
-from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.work import Unit, UnitCount, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit, merge_shard
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ClusterLost, CoreCount, require_cluster
@@ -40,6 +40,7 @@ _RESULTS_PER_WAIT = 1 / 64  # of the units in flight: a wait for many costs as m
 _COUNT_SECONDS = 10.0  # between two counts of the cluster's cores
 _LOSSES = 5  # lost workers per unit, before it is left to the next run
 _TRIES = 50  # per unit, if the store answers the others but not this one
+_NOTHING = UnitCount()
 _MERGE_LIMIT = 1800.0  # seconds: reading and writing a shard takes far less
 
 
@@ -53,7 +54,7 @@ class _Task:
     tries: int = 0
     heard: float = 0.0  # when the last result came, or it was sent
     started: bool = False
-    counted: int = 0  # labels of the unit while it is in flight, stored or not
+    count: UnitCount = _NOTHING  # labels of the unit while it is in flight
 
     @property
     def limit(self) -> float:
@@ -84,7 +85,7 @@ class Driver:
     lost: list[str] = field(default_factory=list)
     unmerged: set[str] = field(default_factory=set)
     _left: float = 0.0  # seconds of one core: labels that have not been counted
-    _running: int = 0  # labels counted of the units in flight
+    _running: UnitCount = _NOTHING  # labels of the units in flight
     _counted: float = 0.0
     _looked: float = math.inf
     _cores: CoreCount = field(default_factory=CoreCount)
@@ -108,7 +109,7 @@ class Driver:
         # Ray does not retry: a lost worker is this driver's evidence that an instance kills its solver.
         city = ray.put(self.dataset.source.city)
         send = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_within)
-        self._left, self._running, progress.saved = self._seconds(missing), 0, progress.done
+        self._left, self._running, progress.saved = self._seconds(missing), _NOTHING, progress.done
         self._looked, before = time.monotonic(), progress.done - self.labelled
         self._show(progress)
         progress.begin()
@@ -123,7 +124,7 @@ class Driver:
                 if not self._in_flight:
                     return
                 self._collect()
-                progress.saved = before + self.labelled
+                progress.saved = before + self.labelled + self._running.stored
                 self._show(progress)
                 if time.monotonic() - self._looked > _LOOK_SECONDS:
                     self._cancel_hanging()
@@ -145,9 +146,9 @@ class Driver:
 
     def _tasks(self, missing: Missing) -> Iterator[_Task]:
         spec = self.dataset.spec
-        share = self._seconds(missing) / self.workers
+        share, limits = self._seconds(missing) / self.workers, iter(EARLY_UNITS)
         for n in sorted(missing.by_size):  # surveyed one by one: all jobs of a run may be very many
-            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), share):
+            for jobs, unit in cut_into_units(spec, survey(self.dataset, n), share, limits):
                 yield _Task(jobs, unit)
 
     def _next(self, tasks: Iterator[_Task]) -> _Task | None:
@@ -171,14 +172,16 @@ class Driver:
     def _show(self, progress: Progress) -> None:
         """Report the labels that are stored, and those of units in flight."""
         progress.left = self._left
-        progress.update((progress.saved or 0) + self._running, self._note())
+        made, stored = self._running
+        progress.update((progress.saved or 0) + made - stored, self._note())
 
-    def _count(self, task: _Task, labels: int) -> None:
-        """Note that the unit of ``task`` has made so many labels so far."""
+    def _count(self, task: _Task, count: UnitCount) -> None:
+        """Note how many labels the unit of ``task`` has made so far."""
+        made, stored = count.made - task.count.made, count.stored - task.count.stored
         if task.unit:
-            self._left -= (labels - task.counted) * task.unit.seconds / task.unit.rows
-            self._running += labels - task.counted
-        task.counted = labels
+            self._left -= made * task.unit.seconds / task.unit.rows
+        self._running = UnitCount(self._running.made + made, self._running.stored + stored)
+        task.count = count
 
     def _collect(self) -> None:
         """Wait for some results and handle them."""
@@ -192,7 +195,7 @@ class Driver:
         """Handle a result of ``task``; return whether it has ended."""
         task.heard, task.started = time.monotonic(), True
         try:
-            receipt: UnitReceipt | Shard | int = ray.get(reference)
+            receipt: UnitReceipt | Shard | UnitCount = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreUnavailable):
                 self._retry.outlast(error.cause)
@@ -208,14 +211,14 @@ class Driver:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
             return True
         self._retry.answered()
-        if isinstance(receipt, int):
+        if isinstance(receipt, UnitCount):
             self._count(task, receipt)
             return False
         if isinstance(receipt, Shard):
             self.dataset.labels.note([receipt])
         if not task.unit or not isinstance(receipt, UnitReceipt):
             return True
-        self._count(task, 0)
+        self._count(task, _NOTHING)
         self.dataset.labels.note(receipt.shards)
         self._left -= task.unit.seconds
         self.dataset.quarantine.note(task.unit, receipt.failures)
@@ -239,8 +242,8 @@ class Driver:
     def _once_more(self, task: _Task, reason: str, *, lost: bool = False) -> None:
         """Queue ``task`` again, isolated if its worker was ``lost``; give it up after too many tries."""
         task.tries += 1
-        task.losses = (0 if task.counted else task.losses) + lost  # what it has labelled is not lost
-        self._count(task, 0)
+        task.losses = (0 if task.count.made else task.losses) + lost  # what it has labelled is not lost
+        self._count(task, _NOTHING)
         self.failures += lost
         if task.losses < _LOSSES and task.tries < _TRIES:
             self.retried += 1
@@ -255,7 +258,7 @@ class Driver:
     def _give_up(self, task: _Task, reason: str) -> None:
         self.lost.append(f"{task}: {reason}")
         logger.warning("%s: %s; given up", task, reason)
-        self._count(task, 0)
+        self._count(task, _NOTHING)
         self.unmerged.update(source.path for source in task.jobs[0].sources)
         if not task.unit:
             return
@@ -284,8 +287,8 @@ class Driver:
 
 
 def _within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-    """Yield 0, then what ``work(*arguments)`` yields or returns; the kernel ends it ``seconds`` after one."""
-    yield 0  # it has started: from now on the driver expects a result within ``seconds``
+    """Yield a count, then what ``work(*arguments)`` yields; the kernel ends it after ``seconds`` without."""
+    yield _NOTHING  # it has started: from now on the driver expects a result within ``seconds``
     # The default action instead of a Python handler, which would wait for a solver to return from C++.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)

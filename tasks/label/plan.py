@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -28,6 +28,8 @@ _LONGEST_UNIT = 60.0  # seconds: beyond, units grow only for fewer chunks per sh
 _SHORTEST_UNIT = 1.0  # seconds: shorter units spend more than a few per cent on their start
 _UNITS_PER_WORKER = 16  # if there is little work, so that all workers finish at about the same time
 _FEWEST_PER_WORKER = 2  # units, however few chunks these make per shard
+# Seconds of the first units of a run: something is kept, and counted, soon after its start.
+EARLY_UNITS = (*(5.0,) * 4, *(10.0,) * 4, *(20.0,) * 4, *(40.0,) * 4)
 _SUSPECTS_PER_UNIT = 16  # instances that may each take their time limit
 
 
@@ -209,18 +211,22 @@ def unit_rows(shard_rows: int, estimate: float, share: float) -> int:
 
 
 def cut_into_units(
-    spec: LabelSpec, jobs: Iterable[ShardJob], share: float
+    spec: LabelSpec, jobs: Iterable[ShardJob], share: float, limits: Iterable[float] = ()
 ) -> Iterator[tuple[list[ShardJob], Unit | None]]:
     """Yield units of `unit_rows` with the shards that each is for, and count the units per shard.
 
+    The first ones take at most the seconds of ``limits``.
     A unit is either one or several whole shards, which its worker publishes, or a range of missing rows of
     one shard, which is staged, in the chunk that an earlier run has begun if there is one; None if all rows
     of the shard are staged. Suspects are in units of their own, to be solved isolated.
     """
     whole: list[ShardJob] = []
+    limits = chain(limits, repeat(math.inf))
     for job in jobs:
         estimate = seconds_per_instance(spec, job.n)
-        rows = unit_rows(job.stop - job.start, estimate, share)
+        longest = unit_rows(job.stop - job.start, estimate, share)
+        lengths = (max(1, int(min(longest, limit / estimate))) for limit in limits)
+        rows = next(lengths)
         if whole and not (
             job.fresh
             and (job.n, job.start) == (whole[-1].n, whole[-1].stop)
@@ -235,7 +241,7 @@ def cut_into_units(
             yield [job], None
         units = [
             Unit(job.n, a, b, chunk=chunk, isolated=isolated, seconds=(b - a) * estimate)
-            for chunk, a, b, isolated in _runs(job, rows)
+            for chunk, a, b, isolated in _runs(job, chain([rows], lengths))
         ]
         # Set before the first unit is sent: the shard is merged once as many have come back.
         job.units = len(units)
@@ -250,8 +256,8 @@ def _whole_shards(spec: LabelSpec, jobs: list[ShardJob]) -> tuple[list[ShardJob]
     return jobs, Unit(n, start, stop, shard_rows=spec.shard_rows, seconds=seconds)
 
 
-def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int | None, int, int, bool]]:
-    """Yield the gaps of ``job`` in ranges of at most ``rows``, or up to the end of a chunk that has begun.
+def _runs(job: ShardJob, lengths: Iterator[int]) -> Iterator[tuple[int | None, int, int, bool]]:
+    """Yield the gaps of ``job`` in ranges of ``lengths``, or up to the end of a chunk that has begun.
 
     Each has the first row of that chunk, if there is one, and whether its rows are suspects.
     """
@@ -259,7 +265,7 @@ def _runs(job: ShardJob, rows: int) -> Iterator[tuple[int | None, int, int, bool
     begun = {stop: named for named, stop in staged if named and stop < named[1]}
     for first, stop in job.gaps:
         while first < stop:
-            isolated = first in job.suspects
+            isolated, rows = first in job.suspects, next(lengths)
             chunk, end = begun.get(first, (None, first + rows))
             if isolated:
                 chunk, end = None, first + min(rows, _SUSPECTS_PER_UNIT)

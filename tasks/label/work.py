@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mcvrp.model.instances import InstanceStream, Rules, Split
 from mcvrp.model.problem import City
@@ -128,6 +128,13 @@ class UnitReceipt:
     solving: float
     chunk: LabelFile | None = None
     shards: tuple[Shard, ...] = ()
+
+
+class UnitCount(NamedTuple):
+    """Number of labels that a unit has made so far, and how many of them are stored."""
+
+    made: int = 0
+    stored: int = 0
 
 
 Outcome = Label | Failure

@@ -28,26 +28,31 @@ from mcvrp.storage.labels.statistics import ShardFigures
 from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solving
-from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitReceipt
+from mcvrp.tasks.label.work import Failure, LabelRecipe, Outcome, Unit, UnitCount, UnitReceipt
 
-PUBLISH_SECONDS = 240.0  # between two writes of a growing chunk: with an instance, what a kill may cost
+PUBLISH_SECONDS = 270.0  # between two writes of a growing chunk: with an instance, what a kill may cost
+_FIRST_SECONDS = 5.0  # before its first write: whoever cancels early keeps something
 
 
-def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[int | UnitReceipt]:
+def label_unit(
+    store: Store, city: City, recipe: LabelRecipe, unit: Unit
+) -> Iterator[UnitCount | UnitReceipt]:
     """Label the rows of ``unit`` and publish them as shards, or in a staged chunk that grows meanwhile.
 
-    Yields how many labels there are so far, stored or not, now and then, and at the end the receipt. Raises
-    McvrpError if the store refuses them, or a label is wrong.
+    Yields how many labels there are so far, now and then, and at the end the receipt. Raises McvrpError if
+    the store refuses them, or a label is wrong.
     """
-    made, seconds, counted = 0, 0.0, time.monotonic()
+    made, stored, seconds, counted = 0, 0, 0.0, time.monotonic()
     failures, written = list[Failure](), list[Shard]()
     chunk: LabelFile | None = None
     with solving(city, recipe, unit) as solve:
         for path, first, start, stop in unit.files(recipe.dataset):
             # The unit of a lost worker is repeated: labels that the worker has published are kept.
-            rows, published = _unlabelled(store, path, start, stop), time.monotonic()
+            rows = _unlabelled(store, path, start, stop)
+            due = time.monotonic() + min(_FIRST_SECONDS, PUBLISH_SECONDS)
             waiting: list[Outcome] = []
             made += stop - start - len(rows)
+            stored = made
             for row in rows:
                 waiting.append(outcome := solve(row))
                 if isinstance(outcome, Label):
@@ -55,18 +60,18 @@ def label_unit(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> Ite
                 else:
                     failures.append(outcome)
                 now = time.monotonic()
-                if row == rows[-1] or (not unit.shard_rows and now - published > PUBLISH_SECONDS):
+                if row == rows[-1] or (not unit.shard_rows and now > due):
                     absent = tuple(failure.i for failure in waiting if isinstance(failure, Failure))
                     labels = label_table([label for label in waiting if isinstance(label, Label)])
                     pieces = [LabelPiece(labels, absent)]
                     shard = publish(store, city, recipe.spec_hash, path, unit.n, first, row + 1, pieces)
-                    waiting, published = [], now
+                    waiting, due, stored = [], now + PUBLISH_SECONDS, made
                     chunk = LabelFile(path, shard.footer)
                     if unit.shard_rows:
                         written.append(shard)
                 if now - counted > unit.count_seconds:
                     counted = now
-                    yield made
+                    yield UnitCount(made, stored)
             if not rows:
                 chunk = LabelFile(path, read_footer(store, path))
     yield UnitReceipt(made, tuple(failures), seconds, None if unit.shard_rows else chunk, tuple(written))

@@ -191,6 +191,16 @@ def _demand_fault(cell: str) -> str | None:
     return f"demand {shown(cell)} is more than {MOST:,}: use a larger unit" if demand > MOST else None
 
 
+def require_files_of_routes(columns: Collection[str], start: object, keep: object) -> None:
+    """Raise McvrpError if ``columns`` has a field of a file, earlier or decided routes, that is not given."""
+    unread = set() if keep else {"kept"} if start else _OF_ROUTES
+    if unread := unread & set(columns):
+        files = "keep is not" if start else "neither start nor keep is"
+        raise McvrpError(
+            f"columns: {min(unread)} is a column of earlier or decided routes, but {files} given: remove it"
+        )
+
+
 def _renamed(table: Tabular) -> Tabular:
     """Return ``table`` with normalized column names: "Customer-ID" becomes customer_id."""
     names = [column_key(column) for column in table.frame.columns]

@@ -83,8 +83,11 @@ COLUMN_FIELDS = (
 
 
 def _by_field(names: Any) -> Any:
-    customer = isinstance(names, Mapping) and "customer" in names
-    return {"id" if field == "customer" else field: names[field] for field in names} if customer else names
+    if not isinstance(names, Mapping) or "customer" not in names:
+        return names
+    if "id" in names:
+        raise ValueError("customer and id are the same field: keep one of them")
+    return {"id" if field == "customer" else field: names[field] for field in names}
 
 
 ColumnNames = Annotated[
@@ -92,7 +95,8 @@ ColumnNames = Annotated[
     BeforeValidator(_by_field),
     Field(
         exclude_if=unset,
-        description=f"Names of columns in the files of this city, by field: {', '.join(COLUMN_FIELDS)}",
+        description='Names of columns in the files, by field, such as {"id": "Code client"}; the fields are '
+        + ", ".join(COLUMN_FIELDS),
     ),
 ]
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
+from mcvrp.storage.cities import require_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import require_city
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.spec import TrainSpec
@@ -98,8 +99,14 @@ class HeldOut:
         return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))
 
 
+def require_labels(store: Store, city: City, shard: LabelFile) -> None:
+    """Raise McvrpError if the labels of ``shard`` are not valid in ``city``."""
+    labels = f"the labels {store.url(shard.path)} are"
+    require_city(store, city, shard.footer.city_id, labels, "name that city, or another dataset")
+
+
 def _opened(store: Store, city: City, dataset: str) -> Dataset:
     labels = Dataset.open(store, dataset)
     for shard in labels.shards():
-        require_city(store, shard, city)
+        require_labels(store, city, shard)
     return labels

@@ -11,8 +11,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import require_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import require_city
 from mcvrp.storage.layout import phase_dir, trainer_lease
 from mcvrp.storage.models.models import ModelCard, model_card, model_weights
 from mcvrp.storage.provenance import made
@@ -25,6 +25,7 @@ from mcvrp.storage.training.checkpoints import (
     latest_checkpoint,
     save_checkpoint,
 )
+from mcvrp.tasks.train.held_out import require_labels
 from mcvrp.tasks.train.spec import BASE_PHASE, TrainSpec
 
 
@@ -105,7 +106,7 @@ def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
     networks = card.network, network_of(city, spec)
     base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
-    base.require(wanted, city, f"train.base {spec.base}", "use the network of the base")
+    base.require(wanted, f"train.base {spec.base}", "use the network of the base")
     return card
 
 
@@ -151,7 +152,9 @@ def check_origin(
     A checkpoint of a city that ``city`` extends is accepted.
     """
     hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
-    (actual or state.origin).require(wanted, city, f"phase {state.phase!r} of run {state.run!r}", hint)
+    origin, phase = actual or state.origin, f"phase {state.phase!r} of run {state.run!r}"
+    require_city(store, city, origin.city_id, f"{phase} is", hint)
+    origin.require(wanted, phase, hint)
 
 
 def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
@@ -159,12 +162,12 @@ def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tup
     sizes = spec.sizes(name)
     if sizes[-1] > city.customers:
         raise McvrpError(
-            f"phase {name!r} trains on {sizes[-1]} customers, the city {city.city_id} has {city.customers}: "
+            f"phase {name!r} trains on {sizes[-1]} customers, the city has {city.customers}: "
             "lower last of the phase"
         )
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
     for shard in labels.shards():
-        require_city(labels.store, shard, city)
+        require_labels(labels.store, city, shard)
         footer = shard.footer
         if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first missing row
             rows[footer.n] += footer.rows

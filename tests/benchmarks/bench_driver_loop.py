@@ -32,7 +32,7 @@ from mcvrp.tasks.label import driver as driver_module
 from mcvrp.tasks.label.driver import Driver
 from mcvrp.tasks.label.plan import LabelDataset, count_missing
 from mcvrp.tasks.label.spec import LabelSpec, Source
-from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.work import Unit, UnitCount, UnitReceipt
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.progress import Progress
 
@@ -53,10 +53,10 @@ class Workers:
 
     async def work(
         self, unit: Unit | None, pace: float, phase: float
-    ) -> AsyncIterator[int | UnitReceipt | None]:
+    ) -> AsyncIterator[UnitCount | UnitReceipt | None]:
         """Yield what `label_unit` does, or, without a unit, what `merge_shard` does."""
         made = int(unit.rows * phase) if unit else 0
-        yield made
+        yield UnitCount(made)
         if unit is None:
             yield None
             return
@@ -67,7 +67,7 @@ class Workers:
             await asyncio.sleep(rows * pace)
             made, rows = made + rows, step
             if made < unit.rows:
-                yield made
+                yield UnitCount(made)
         path = layout.staged_chunk("paper", unit.n, unit.start, unit.stop)
         footer = Footer("", "", unit.n, unit.start, unit.stop, "", (), "")
         yield UnitReceipt(unit.rows, (), unit.rows * pace, LabelFile(path, footer))

@@ -12,7 +12,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitReceipt
+from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitCount, UnitReceipt
 from mcvrp.tasks.label.worker import label_unit
 
 CITY = City.uniform(60, seed=3)
@@ -100,7 +100,8 @@ def unit_receipt(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> U
     """Label ``unit`` as a worker does; its counts on the way only rise, to at most those of the receipt."""
     *before, receipt = label_unit(store, city, recipe, unit)
     assert isinstance(receipt, UnitReceipt)
-    counts = [count for count in before if isinstance(count, int)]
-    assert counts == sorted(counts)
-    assert all(count <= receipt.rows for count in counts)
+    counts = [count for count in before if isinstance(count, UnitCount)]
+    for column in zip(*counts, strict=True):
+        assert list(column) == sorted(column)
+    assert all(stored <= made <= receipt.rows for made, stored in counts)
     return receipt

@@ -94,6 +94,13 @@ def test_a_city_and_a_model_of_the_store(tmp_path: Path) -> None:
         ([{"customer": 1}], {}, "orders has no column demand"),
         ({"1": 1}, {"time_limit": -1}, "time_limit.*more than 0"),
         ({"1": 1}, {"fleets": 1}, "fleets.*did you mean fleet"),
+        ({"1": 1}, {"columns": {"customer": "a", "id": "b"}}, "customer and id are the same field"),
+        ({"1": 1}, {"columns": {"route": "Tour"}}, "columns: route .* neither start nor keep is given"),
+        (
+            {"1": 1},
+            {"columns": {"kept": "Fix"}, "start": "nothing.csv"},
+            "columns: kept .* keep is not",
+        ),
         ({"1": 1}, {"keep": "nothing.csv"}, "there is no file nothing.csv"),
         ({"1": 1}, {"longest_route": 1e-3}, "no routes satisfy --longest-route 0.001"),
         ({"1": 1}, {"model": "small", "store": "nowhere"}, "no store"),

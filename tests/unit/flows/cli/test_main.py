@@ -56,6 +56,18 @@ def stored(folder: Path) -> list[Path]:
         ("city import --columns id=Code {file}", ["is not FIELD=NAME", "a file is named first"]),
         ("city import {file} --columns code=id", ["'code=id' is not FIELD=NAME"]),
         ("city import {file} --columns id=", ["'id=' is not FIELD=NAME"]),
+        (
+            "city import {file} --columns id=a --columns customer=b",
+            ["id has two names, 'a' and 'b'"],
+        ),
+        ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
+        (
+            "run --set solve.columns.id=a --set solve.columns.customer=b",
+            ["customer and id are the same field"],
+        ),
+        ("solve day.csv --capcity 40", ["--capcity 40; did you mean --capacity?; see mcvrp solve --help"]),
+        ("gc --delte --xyz", ["--delte --xyz; did you mean --delete?; see mcvrp gc --help"]),
+        ("solve day.csv other.csv", ["unrecognized arguments: other.csv; see mcvrp solve --help"]),
         ("solve day.csv --date 20.02.2026", ["'20.02.2026' is not a date like 2026-01-31"]),
         ("solve day.csv --longest-route 45kms", ["'45kms' is not a length such as 45000 or 45km"]),
         ("city extend lyon {file}", ["no city 'lyon'", "mcvrp city import"]),

@@ -13,7 +13,7 @@ from mcvrp.flows.config.preset import Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.server import deployments
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.cities import load_city, save_city
+from mcvrp.storage.cities import Addresses, load_city, save_city
 from mcvrp.storage.driven import write_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSummary
@@ -61,11 +61,19 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store, capsys: pytest.C
 
 
 def test_sizes_are_the_customers_per_day(place: Store) -> None:
-    """Those of a history, otherwise of the driven days; a customer with two orders on a day is one."""
+    """Those of a history, otherwise of the driven days; a customer with two orders on a day is one.
+
+    Columns have the city's names.
+    """
     rows = [(f"2026-03-0{day}", f"C{k}") for day in range(1, 5) for k in range(24 + day)]
-    lines = [f"{date},{name}" for date, name in [*rows, rows[0]]]
-    Path("orders.csv").write_text("\n".join(["date,customer", *lines]) + "\n")
+    lines = ["date,customer", *(f"{date},{name}" for date, name in [*rows, rows[0]])]
+    Path("orders.csv").write_text("\n".join(lines) + "\n")
     assert sizes(made("--city", "lyon", "--history", "orders.csv", name="a")) == (25, 28)
+    lines[0] = "Jour,Code client"
+    Path("orders.csv").write_text("\n".join(lines) + "\n")
+    names = Addresses(tuple(map(str, range(101))), columns={"id": "Code client", "date": "Jour"})
+    save_city(place, "named", load_city(place, "lyon"), names)
+    assert sizes(made("--city", "named", "--history", "orders.csv", name="b")) == (25, 28)
     city = load_city(place, "lyon")
     for day, n in enumerate((22, 26)):
         nodes = np.arange(1, n + 1)
@@ -76,10 +84,14 @@ def test_sizes_are_the_customers_per_day(place: Store) -> None:
 
 
 @pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (5, 400)])
-def test_phases_labels_and_benchmark_fit_the_sizes(place: Store, given: tuple[int, int]) -> None:
+def test_phases_labels_and_benchmark_fit_the_sizes(
+    place: Store, given: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
     """As many labels as in the preset that it is adapted from, within the city and the capacities."""
     spec = made("--sizes", *map(str, given))
     assert sizes(spec) == (max(20, given[0]), min(100, given[1]))
+    limited = "5 to 400, which is limited to what is possible (without capacities of the city"
+    assert (limited in capsys.readouterr().out) == (given == (5, 400))
     base = load_preset("laptop" if given[1] <= 30 else "evening")
     assert spec.label.rows == pytest.approx(base.label.rows, rel=0.02)
     firsts = [phase.first for phase in spec.train.phases]
@@ -103,7 +115,7 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
-        ("lyon --history bare.csv", "bare.csv needs the columns date and customer: add them"),
+        ("lyon --history bare.csv", "bare.csv needs the columns date and customer (columns: customer): add"),
         ("lyon --set label.count=1", "omit the option, change its fields there"),
         ("lyon --preset laptp", "did you mean laptop?"),
         ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),

@@ -181,7 +181,7 @@ def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) ->
 
 
 def test_an_unknown_city_is_answered_with_those_there_are(store: Store) -> None:
-    with pytest.raises(McvrpError, match=r"no city 'lyn' in [^:]*: run mcvrp city create"):
+    with pytest.raises(McvrpError, match=r"no city 'lyn' in [^:]*: name one that exists"):
         load_city(store, "lyn")
     for name in ("lyon", "metz"):
         save_city(store, name, City.uniform(3, seed=1))
@@ -192,7 +192,7 @@ def test_an_unknown_city_is_answered_with_those_there_are(store: Store) -> None:
 
 
 def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
-    with pytest.raises(McvrpError, match=r"no city 'c' in .*: run mcvrp city create"):
+    with pytest.raises(McvrpError, match=r"no city 'c' in .*: name one that exists"):
         load_city(store, "c")
     save_city(store, "c", City.uniform(5, 1))
     save_city(store, "other", City.uniform(5, 2))

@@ -155,7 +155,10 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
     train_attention(store, CITY, TINY)
     with pytest.raises(McvrpError, match=r"with recipe.lr = 0.001, now it is 0.1: use another name"):
         check_attention_models(store, CITY, changed(lr=0.1))
-    with pytest.raises(McvrpError, match=f"trained with city = {CITY.city_id}, now it is {other.city_id}"):
+    save_city(store, "lyon", CITY)
+    save_city(store, "paris", other)
+    names = rf"is of city 'lyon' \({CITY.city_id}\), not of 'paris' \({other.city_id}\)"
+    with pytest.raises(McvrpError, match=names):
         check_attention_models(store, other, TINY)
     check_attention_models(store, CITY, changed(checkpoint_seconds=7))
 

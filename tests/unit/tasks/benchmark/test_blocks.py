@@ -58,7 +58,7 @@ class Sweeper:
 
 def block_of(store: Store, spec: BenchmarkSpec, method: str) -> Block:
     """Return the method's block with its stored answers."""
-    block = make_block(store, CITY, spec, method, Models(attention=attention_cards(store, spec)))
+    block = make_block(store, CITY, spec, method, Models(attention=attention_cards(store, CITY, spec)))
     block.find(stored_parts(store, spec.run))
     return block
 
@@ -222,7 +222,7 @@ def test_a_name_depends_on_what_determines_the_answers_and_nothing_else(
     put_attention_model(store, 20)
 
     def names(spec: BenchmarkSpec, card: ModelCard = card) -> dict[str, str]:
-        models = Models(card, attention_cards(store, spec))
+        models = Models(card, attention_cards(store, CITY, spec))
         blocks = {method: make_block(store, CITY, spec, method, models) for method in METHODS}
         return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
 

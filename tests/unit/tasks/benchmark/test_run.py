@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def put_models(store: Store, city_id: str) -> None:
     """Store a model and an attention model of another city under the names of the smoke preset."""
-    card = ModelCard("smoke", 1, city_id, {}, "r", "d", "f", True, {}, 0, "")
+    card = ModelCard("smoke", 1, city_id, {}, "r", "d", "f", True, {}, 1, "0" * 64)
     store.put_json(f"{layout.model_dir('smoke', 1)}/model.json", asdict(card))
     am = AttentionCard("smoke", 20, city_id, {}, {}, 1, 0.0, (), 1.0, "here")
     store.put_json(layout.attention_card("smoke", 20), asdict(am))
@@ -72,8 +72,8 @@ def put_models(store: Store, city_id: str) -> None:
         ("samples=[4,1]", ["samples = [4, 1]", "ascend"]),
         ("equal_time=0", ["benchmark.equal_time", "more than 0"]),
         ("top_k=0", ["benchmark.top_k", "at least 1"]),
-        ("seed=1", ["model 'smoke'", "routes city 0123456789abcdef, not city"]),
-        ("methods=['hgs','am']", ["attention model 'smoke' for n=20", "0123456789abcdef, not city"]),
+        ("methods=['hgs','fm-ns']", ["model 'smoke'", "routes city 0123456789abcdef, not city"]),
+        ("methods=['hgs','am']", ["attention model 'smoke' for n=20", "0123456789abcdef, not of 'smoke' ("]),
     ],
 )
 def test_the_command_refuses_in_one_sentence(

@@ -85,6 +85,14 @@ def test_columns_have_the_names_of_the_city(store: Store) -> None:
     assert (nothing.rows, nothing.rejected, nothing.days) == (0, 0, ())
 
 
+@pytest.mark.parametrize("name", ["samedi été", "-x", "日本", ".tour", "a b.c"])
+def test_a_quarantine_has_a_valid_name_whatever_its_file_is_called(store: Store, name: str) -> None:
+    """A night would end with each such file, every night."""
+    store.put(f"incoming/{name}.csv", GOOD.replace("C3", "C99").encode())
+    for taken in take(store).receipts:
+        assert store.exists(layout.driven_quarantine("lyon", taken.quarantine))
+
+
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
@@ -353,13 +361,14 @@ def test_a_solution_is_a_day_to_learn_from(store: Store) -> None:
     [
         ("E-n22-k4", VRP, SOL, "E-n22-k4.sol has no date in its name"),
         ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol does not solve"),
-        ("2026-01-31", VRP.replace(b"151 264", b"151 265"), UNPRICED, "is an instance of city"),
+        ("2026-01-31", VRP.replace(b"151 264", b"151 265"), UNPRICED, f"not of 'e' ({FILE.city.city_id})"),
         ("2026-01-31", VRP.replace(b"CAPACITY", b"DISTANCE : 9\nCAPACITY"), SOL, "a longest route"),
     ],
 )
 def test_what_is_no_day_is_refused_with_its_reason(
     store: Store, name: str, vrp: bytes, sol: bytes, part: str
 ) -> None:
+    save_city(store, "e", FILE.city)
     store.put(f"incoming/{name}.vrp", vrp)
     store.put(f"incoming/{name}.sol", sol)
     (receipt,) = take_solutions(store).receipts

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,10 +15,10 @@ from mcvrp.storage.labels.label_files import LabelFile, label_file, read_footer,
 from mcvrp.storage.labels.schema import Footer, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import solving, worker
-from mcvrp.tasks.label.plan import CHUNKS_PER_SHARD, ShardJob, cut_into_units, unit_rows
+from mcvrp.tasks.label.plan import CHUNKS_PER_SHARD, EARLY_UNITS, ShardJob, cut_into_units, unit_rows
 from mcvrp.tasks.label.spec import LabelSpec, seconds_per_instance
 from mcvrp.tasks.label.work import Outcome, Unit
-from mcvrp.tasks.label.worker import PUBLISH_SECONDS, merge_shard
+from mcvrp.tasks.label.worker import PUBLISH_SECONDS, label_unit, merge_shard
 from tests.support.killed import killed_at_each_write
 from tests.support.labels import CITY, N, some_label, unit_receipt
 
@@ -76,14 +78,14 @@ def test_the_papers_labels_take_few_staged_objects(workers: int) -> None:
     assert seconds_per_instance(spec, 20) == pytest.approx(5.0, rel=0.1)
     total = sum(seconds_per_instance(spec, n) * spec.count for n in spec.sizes)
     chunks, labels, requests = Counter[tuple[int, int]](), 0, 0
-    for (job,), unit in cut_into_units(spec, paper(), total / workers):
+    for (job,), unit in cut_into_units(spec, paper(), total / workers, EARLY_UNITS):
         assert unit
         chunks[job.n, job.k] += 1
         labels += unit.rows
         requests += 1 + 2 * math.ceil(unit.seconds / PUBLISH_SECONDS)  # as the tests on S3 count them
     requests += sum(chunks.values()) + 3 * len(chunks)
     assert labels == 38_100_000
-    assert max(chunks.values()) <= CHUNKS_PER_SHARD == 64
+    assert max(chunks.values()) <= CHUNKS_PER_SHARD + len(EARLY_UNITS) == 80
     assert sum(chunks.values()) <= 100_000
     assert requests < 2_000_000  # 12.7 M with a chunk of 12 rows each minute
 
@@ -101,8 +103,18 @@ def test_units_are_as_long_as_the_work_allows(estimate: float, share: float, row
     assert unit_rows(25_000, estimate, share) == rows
 
 
+@pytest.mark.parametrize("count", [40, 1000, 60_000])
+def test_something_is_kept_soon(count: int) -> None:
+    """The first units take 5 s, whether of a whole shard or of a part; the next ones longer."""
+    spec = LabelSpec(dataset="d", smallest=N, largest=N, count=count, time_limit=1.0, tuned=False)
+    job = ShardJob(N, 0, 0, count, [], [(0, count)])
+    units = [unit for _, unit in cut_into_units(spec, [job], 1e4, iter(EARLY_UNITS)) if unit]
+    assert [unit.seconds <= 5 for unit in units[:5]] == [True] * 4 + [False]
+    assert [row for unit in units for row in range(unit.start, unit.stop)] == list(range(count))
+
+
 def test_a_kill_costs_at_most_five_minutes() -> None:
-    """The paper's labels are written every four minutes, and one instance may be unfinished."""
+    """The paper's labels are written every 4.5 minutes, and one instance may be unfinished."""
     assert PUBLISH_SECONDS + 5.0 <= 300.0
 
 
@@ -112,6 +124,19 @@ def test_a_chunk_grows_while_its_unit_works(store: Store, solved: Counter[int], 
     assert receipt.chunk == LabelFile(CHUNK, read_footer(store, CHUNK))
     assert store.list("") == [CHUNK]
     assert set(solved.values()) == {1}
+
+
+def test_a_chunk_is_stored_and_counted_after_five_seconds(
+    store: Store, solved: Counter[int], written: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With labels of 2 s each, the first write is that of the third; the next one is due in minutes."""
+    clock = itertools.count(0.0, 2.0)
+    monkeypatch.setattr(worker, "PUBLISH_SECONDS", PUBLISH_SECONDS)
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    *counts, _ = label_unit(store, CITY, RECIPE, UNIT)
+    assert written == [3, 12]
+    assert set(counts) >= {(3, 3), (11, 3)}
+    assert max(count[1] for count in counts[:-1] if isinstance(count, tuple)) == 3
 
 
 def test_who_repeats_a_unit_goes_on_with_its_chunk(
