@@ -270,14 +270,14 @@ def city_text(store: Store, city_id: str) -> str:
     return f"{names} ({city_id})" if names else city_id
 
 
-def require_city(store: Store, city: City, city_id: str, thing: str, hint: str) -> None:
-    """Raise McvrpError unless ``thing``, of the city with the hash ``city_id``, is valid in ``city``.
+def require_city(store: Store, city: City, city_id: str, what: str, hint: str) -> None:
+    """Raise McvrpError unless ``what``, of the city with the hash ``city_id``, is valid in ``city``.
 
     That of a city that ``city`` extends is valid: nodes and costs are the same.
     """
     if not city.accepts(city_id):
         raise McvrpError(
-            f"{thing} of city {city_text(store, city_id)}, not of {city_text(store, city.city_id)}: {hint}"
+            f"{what} of city {city_text(store, city_id)}, not of {city_text(store, city.city_id)}: {hint}"
         )
 
 

@@ -103,7 +103,8 @@ class Portfolio:
                     child = Child("mcvrp.tasks.solve.member")
                     stack.callback(child.stop, grace=0.0)
                     running[child.connection] = child, member
-                for connection, (_, member) in running.items():
+                # The model, which is first, has the whole city: sending a large matrix would delay the others.
+                for connection, (_, member) in reversed(running.items()):
                     with contextlib.suppress(OSError):  # its end is seen below
                         send(connection, (member, until - min(_MARGIN, span / 4)))
                 while running and not self._settled(until):
