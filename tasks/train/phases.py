@@ -15,7 +15,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_parent
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
-from mcvrp.storage.provenance import Parent, Provenance, made, packages
+from mcvrp.storage.provenance import Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.tasks.support.machine import local_cores
@@ -161,7 +161,7 @@ def _provenance(job: RankJob) -> Provenance:
     data = Parent(labels, fingerprint) if fingerprint else city_parent(job.store, job.origin.city_id)
     earlier = job.resumed.provenance if job.resumed else None
     parents = earlier.parents if earlier else (data, job.start.as_parent if job.start else None)
-    return made(parents, packages("torch", "deepspeed"), earlier)
+    return made(parents, earlier)
 
 
 def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
