@@ -260,7 +260,7 @@ def is_cost(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def frozen(values: Any, dtype: type) -> NDArray[Any]:
-    """Return ``values`` as an array that nobody can change: a copy, unless they are such an array already."""
+    """Return ``values`` as an array that cannot be changed: a copy, unless they are such an array already."""
     array: NDArray[Any] = np.asarray(values, dtype=dtype)
     memory: Any = array
     while isinstance(memory, np.ndarray):

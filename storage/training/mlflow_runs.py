@@ -1,7 +1,7 @@
 """Training in MLflow: an experiment per training run, a run per phase, and the model versions by address.
 
-MLflow's own variables, such as MLFLOW_TRACKING_URI, say where. Functions return why MLflow failed, "" if it
-did not: it has copies only, for which no training should stop.
+The place is set by MLflow's own variables, such as MLFLOW_TRACKING_URI. Functions return why MLflow failed,
+"" if it did not: it has copies only, for which no training should stop.
 """
 
 from __future__ import annotations
