@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +28,7 @@ help:
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store: benchmarks; record results in BENCHMARKS.md"
+	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store, records: benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -120,6 +120,10 @@ bench-network: $(STAMP)
 # CVRPLIB instances with their .sol, in the folder X.
 bench-solve: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_solve X
+
+# Growth of Prefect's database; 15 minutes.
+bench-records: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_records
 
 # A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
 bench-store: $(STAMP)

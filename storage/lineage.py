@@ -3,59 +3,55 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-from rich.tree import Tree
-
-from mcvrp.model.errors import McvrpError, printable
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.driven import receipts
 from mcvrp.storage.provenance import OUTSIDE, Parent, Provenance, is_outside, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
 
-_SHORT = 12  # digits of a hash that are shown
-_DEEPEST = 100  # levels of a tree
-# By top folder: folders in the path of an artifact, its document, and the keys of its hash there.
-_DOCUMENTS: dict[str, tuple[int, str, tuple[str, ...]]] = {
-    "cities": (2, "city.json", ("city_id",)),
-    "labels": (2, "manifest.json", ("fingerprint",)),
-    "training": (3, "state.json", ("files", "weights.safetensors", "sha256")),  # of its last checkpoint
-    "models": (3, "model.json", ("weights_sha256",)),
-    "attention": (3, "model.json", ("weights_sha256",)),
-    "benchmarks": (2, "summary.json", ()),
-    "solutions": (2, "summary.json", ("digest",)),
-    "nights": (3, layout.TRIAL_RECORDS["nights"], ()),
-    "rounds": (3, layout.TRIAL_RECORDS["rounds"], ()),
-    "driven": (2, "", ()),
+_UNKNOWN = "made by an earlier version of mcvrp, which recorded no provenance"
+# By top folder: folders in the path of an artifact, its documents, the last one first, and where its hash is.
+_DOCUMENTS: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
+    "cities": (2, ("city.json",), ("city_id",)),
+    "labels": (2, ("manifest.json", "spec.json"), ("fingerprint",)),
+    "training": (3, (), ("files", "weights.safetensors", "sha256")),  # of its last checkpoint
+    "models": (3, ("model.json",), ("weights_sha256",)),
+    "attention": (3, ("model.json",), ("weights_sha256",)),
+    "benchmarks": (2, ("summary.json",), ()),
+    "solutions": (2, ("summary.json",), ("digest",)),
+    "nights": (3, (layout.TRIAL_RECORDS["nights"],), ()),
+    "rounds": (3, (layout.TRIAL_RECORDS["rounds"],), ()),
+    "driven": (2, (), ()),
 }
 
 
 @dataclass(frozen=True)
-class Branch:
-    """Artifact as it is now, in a tree of its parents or of what was made of it.
+class Link:
+    """Link to what an artifact was made from, or to what was made of it; ``fault`` says how it is broken."""
 
-    ``hash`` is "" if none identifies it, ``made`` in seconds since 1970; ``fault`` describes a broken link.
+    path: str
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Artifact as it is now; ``fault`` says why it cannot be read, or why nothing is known of its origin.
+
+    ``hash`` is "" if none identifies it.
     """
 
     path: str
     hash: str = ""
     provenance: Provenance | None = None
-    made: float = 0.0
+    document: str = ""
     fault: str = ""
-    branches: tuple[Branch, ...] = ()
-
-    def all(self) -> Iterator[Branch]:
-        """Yield all artifacts of the tree, some of them several times."""
-        yield self
-        for branch in self.branches:
-            yield from branch.all()
+    links: tuple[Link, ...] = ()
 
 
 def artifacts_at(store: Store, path: str) -> list[str]:
@@ -70,91 +66,81 @@ def artifacts_at(store: Store, path: str) -> list[str]:
 
 @dataclass
 class Lineage:
-    """Trees of artifacts in ``store``, whose documents are read once."""
+    """Artifacts of ``store`` with their links; their documents are read once."""
 
     store: Store
-    _read: dict[str, Branch | None] = field(default_factory=dict)
+    _read: dict[str, Artifact] = field(default_factory=dict)
 
-    def artifact(self, path: str) -> Branch | None:
-        """Return the artifact or file at ``path`` alone, None if it is missing or corrupt."""
+    def artifact(self, path: str) -> Artifact:
+        """Return the artifact or file at ``path``, without links."""
         if path not in self._read:
             try:
                 self._read[path] = self._stored(path)
             except StoreError:
                 raise
-            except McvrpError:  # corrupt, or a path that no store has
-                self._read[path] = None
+            except McvrpError:  # also a path that no store has
+                self._read[path] = Artifact(path, fault="missing or corrupt")
         return self._read[path]
 
-    def ancestors(self, path: str, recorded: str = "", below: Set[str] = frozenset()) -> Branch:
-        """Return ``path``, whose hash was ``recorded``, with what it was made from."""
-        artifact = None if is_outside(path) else self.artifact(path)
-        if artifact is None:
-            return Branch(path, recorded, fault="" if is_outside(path) else "missing or corrupt")
-        told = None if path in below or len(below) == _DEEPEST else artifact.provenance
-        parents = told.parents if told else ()
-        branches = tuple(self.ancestors(each.path, each.hash, below | {path}) for each in parents)
-        fault = _changed(recorded, artifact.hash, "changed since: it was {}, and is {} now")
-        return replace(artifact, fault=fault, branches=branches)
+    def ancestors(self, path: str, most: int | None = None) -> dict[str, Artifact]:
+        """Return ``path`` and what it was made from, by their paths: all, or about the ``most`` nearest."""
+        return self._linked(path, lambda path: [(each.path, each) for each in self._parents(path)], most)
 
-    def descendants(self, path: str, above: Set[str] = frozenset()) -> Branch:
-        """Return ``path`` with what was made of it; this reads the documents of all artifacts."""
-        artifact = self.artifact(path) or Branch(path)
-        branches = []
-        for child, recorded in self._children[path] if path not in above and len(above) < _DEEPEST else ():
-            fault = _changed(recorded, artifact.hash, "made when it was {}, it is {} now")
-            branches.append(replace(self.descendants(child, above | {path}), fault=fault))
-        return replace(artifact, branches=tuple(branches))
+    def descendants(self, path: str) -> dict[str, Artifact]:
+        """Return ``path`` and all that was made of it; this reads the documents of all artifacts."""
+        return self._linked(path, lambda path: self._children[path])
+
+    def _linked(
+        self, path: str, further: Callable[[str], Sequence[tuple[str, Parent]]], most: int | None = None
+    ) -> dict[str, Artifact]:
+        """Return artifacts from ``path`` on, to which ``further`` leads by recorded parents."""
+        linked, left = dict[str, Artifact](), [path]
+        for path in left:  # which grows
+            if path in linked:
+                continue
+            artifact, links = self.artifact(path), further(path)
+            if links and most and len(left) >= most:
+                artifact, links = replace(artifact, fault=f"see mcvrp lineage {path}"), ()
+            linked[path] = replace(artifact, links=tuple(self._link(*each) for each in links))
+            left += [path for path, _ in links]
+        return linked
+
+    def _link(self, path: str, recorded: Parent) -> Link:
+        if is_outside(path):  # known by its record alone
+            self._read.setdefault(path, Artifact(path, recorded.hash))
+        was, now = recorded.hash, self.artifact(recorded.path).hash
+        if not (was and now) or was == now:
+            return Link(path)
+        return Link(path, f"changed since: {recorded.path} was {was[:12]}, and is {now[:12]} now")
+
+    def _parents(self, path: str) -> tuple[Parent, ...]:
+        provenance = self.artifact(path).provenance
+        return provenance.parents if provenance else ()
 
     @cached_property
-    def _children(self) -> dict[str, list[tuple[str, str]]]:
-        """Artifacts by the path of a parent, each with the hash that the parent had."""
-        children: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    def _children(self) -> dict[str, list[tuple[str, Parent]]]:
+        """Artifacts by the path of a parent, each with this parent as it was."""
+        children = defaultdict(list)
         for path in artifacts_at(self.store, ""):
-            artifact = self.artifact(path)
-            for parent in artifact.provenance.parents if artifact and artifact.provenance else ():
-                children[parent.path].append((path, parent.hash))
+            for parent in self._parents(path):
+                children[parent.path].append((path, parent))
         return children
 
-    def _stored(self, path: str) -> Branch | None:
-        if not self.store.exists(path):
-            return None
+    def _stored(self, path: str) -> Artifact:
         top, _, name = path.partition("/")
-        depth, document_name, keys = _DOCUMENTS.get(top, (0, "", ()))
+        depth, names, keys = _DOCUMENTS.get(top, (0, (), ()))
         if depth != path.count("/") + 1:  # a file of users
-            return Branch(path, hashlib.sha256(self.store.get(path)).hexdigest())
-        if top == "driven":
+            return Artifact(path, hashlib.sha256(self.store.get(path)).hexdigest())
+        if top == "driven" and self.store.exists(path):
             files = (Parent(f"{OUTSIDE}{each.name}", each.sha256) for each in receipts(self.store, name))
-            return Branch(path, provenance=Provenance(tuple(files)))
-        steps = [path]
+            return Artifact(path, provenance=Provenance(tuple(files)))
         if top == "training":
-            steps = [f"{path}/{step}" for step in self.store.folders(path)]
-        places = [f"{step}/{document_name}" for step in steps] + [f"{path}/spec.json"]  # labels, not finished
-        place = max((place for place in places[:-1] if self.store.exists(place)), default=places[-1])
-        document = self.store.get_json(place)
-        digest: Any = document if keys else ""
+            names = tuple(f"{step}/state.json" for step in sorted(self.store.folders(path), reverse=True))
+        places = (f"{path}/{name}" for name in names)
+        place = next(filter(self.store.exists, places), path)  # a folder is no document
+        document: Any = self.store.get_json(place)
+        digest = document if keys else ""
         for key in keys:
             digest = digest.get(key, "") if isinstance(digest, dict) else ""
-        file = self.store.stat(place)
-        return Branch(path, str(digest), provenance_in(document), file.modified if file else 0.0)
-
-
-def _changed(recorded: str, now: str, text: str) -> str:
-    broken = recorded and now and recorded != now
-    return text.format(recorded[:_SHORT], now[:_SHORT]) if broken else ""
-
-
-def tree_text(root: Branch, title: str = "") -> str:
-    """Return a tree with one line per artifact: hash, makers, and the fault of its link."""
-    stream = io.StringIO()
-    Console(file=stream, width=1000, color_system=None).print(_tree(root, title))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
-
-
-def _tree(branch: Branch, title: str = "") -> Tree:
-    parts = branch.path, branch.hash[:_SHORT], str(branch.provenance or ""), branch.fault.join("[]")
-    tree = Tree(Text(printable(title or "  ".join(part for part in parts if part not in ("", "[]")))))
-    # what is below another branch is shown there alone
-    further = {each.path for top in branch.branches for below in top.branches for each in below.all()}
-    tree.children += [_tree(each) for each in branch.branches if each.path not in further]
-    return tree
+        provenance = provenance_in(document)
+        return Artifact(path, str(digest), provenance, place, "" if provenance else _UNKNOWN)

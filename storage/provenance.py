@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,8 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcvrp.storage.markdown import code, escaped, link
 
 _SOURCES = ("src", "model", "storage", "tasks", "flows", "pyproject.toml")  # of the package, in a checkout
-_GIT_SECONDS = 10.0
-_DIGITS = 12  # of a commit or hash, for people
+_PROGRAMS = ("hybgensea", "pyvrp", "torch", "deepspeed")
 OUTSIDE = "file:"  # prefix of the name of a file that is not in the store
 FIELD = "provenance"
 
@@ -38,7 +36,7 @@ class Parent:
 
 @dataclass(frozen=True)
 class Maker:
-    """Installation that made an artifact; ``programs`` took part, as "torch 2.13.0".
+    """Installation that made an artifact, with its solvers, PyTorch and DeepSpeed, as "torch 2.13.0".
 
     ``modified``: the package differed from ``commit``. The commit is None if the installation has none.
     """
@@ -50,13 +48,12 @@ class Maker:
 
     @property
     def release(self) -> str:
-        """Version with the commit as its local part (PEP 440): "0.1.0+g1a89c2d0.modified"."""
-        return f"{self.version}+g{self.commit}{'.modified' * self.modified}" if self.commit else self.version
+        """Version with the commit as its local part (PEP 440): "0.1.0+g1a89c2d0b7e3.modified"."""
+        commit = f"+g{self.commit[:12]}{'.modified' * self.modified}" if self.commit else ""
+        return self.version + commit
 
     def __str__(self) -> str:
-        commit = f"commit {self.commit[:_DIGITS]}" if self.commit else "commit unknown"
-        changed = " (modified)" if self.modified else ""
-        return ", ".join([f"mcvrp {self.version}", commit + changed, *self.programs])
+        return ", ".join([f"mcvrp {self.release}", *self.programs])
 
 
 @dataclass(frozen=True)
@@ -69,67 +66,54 @@ class Provenance:
     def __str__(self) -> str:
         return "; ".join(map(str, self.makers))
 
-    @property
-    def commits(self) -> str:
-        """Commits of the makers for a cell of a table; "+": modified."""
-        commits = [f"{each.commit[:_DIGITS]}{'+' * each.modified}" for each in self.makers if each.commit]
-        return ", ".join(dict.fromkeys(commits))
-
 
 def is_outside(path: str) -> bool:
     """Return whether ``path`` of a parent is not one of the store, but has a scheme such as `OUTSIDE`."""
     return ":" in path.split("/")[0]
 
 
-def made(
-    parents: Iterable[Parent | None], programs: Iterable[str] = (), earlier: Provenance | None = None
-) -> Provenance:
+def made(parents: Iterable[Parent | None], earlier: Provenance | None = None) -> Provenance:
     """Return the provenance of what this installation makes now, or resumes after its ``earlier`` makers."""
-    maker = Maker(*installation(), tuple(sorted(set(programs))))
-    makers = dict.fromkeys([*(earlier.makers if earlier else ()), maker])
+    makers = dict.fromkeys([*(earlier.makers if earlier else ()), installation()])
     return Provenance(tuple(dict.fromkeys(filter(None, parents))), tuple(makers))
 
 
-def packages(*names: str) -> list[str]:
-    """Return name and version of those of the packages ``names`` that are installed."""
-    installed = {each for name in names for each in distributions(name=name)}
-    return [f"{each.name} {each.version}" for each in installed]
-
-
 @lru_cache(maxsize=1)
-def installation() -> tuple[str, str | None, bool]:
-    """Return version and commit of the running package, and whether its files differ from the commit.
+def installation() -> Maker:
+    """Return the running installation.
 
     In a checkout, the commit is that of git. Otherwise it is what pip recorded when it installed from a
     repository (PEP 610), or the local part of the version, as in 0.1.0+gCOMMIT, which the image has.
     """
+    installed = (each for name in _PROGRAMS for each in distributions(name=name))
+    programs = tuple(sorted({f"{each.name} {each.version}" for each in installed}))
     package = next(iter(distributions(name="mcvrp")), None)
     number, _, local = (package.version if package else "unknown").partition("+g")
     root = Path(__file__).resolve().parents[1]
     if (root / ".git").exists():  # not of a repository that only has this installation in one of its folders
-        commit, modified = _checkout(root)
-        return number, commit, modified
+        return Maker(number, *_checkout(root), programs)
     recorded = json.loads((package and package.read_text("direct_url.json")) or "{}")
     commit = recorded.get("vcs_info", {}).get("commit_id") or local.partition(".")[0]
-    return number, commit or None, local.endswith(".modified")
+    return Maker(number, commit or None, local.endswith(".modified"), programs)
 
 
 def _checkout(root: Path) -> tuple[str | None, bool]:
     """Return the commit of the checkout ``root``, None without git, and whether the package is modified."""
-    command = [shutil.which("git") or "git", "--no-optional-locks", "-C", str(root), "status"]
-    command += ["--porcelain=v2", "--branch", "--untracked-files=all", "--", *_SOURCES]
     # in a hook, git's variables name another repository
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
+
+    def git(*words: str) -> str:
+        command = ["git", "--no-optional-locks", "-C", str(root), *words]
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_GIT_SECONDS, check=True
+            command, env=environment, capture_output=True, text=True, timeout=10, check=True
         )
+        return done.stdout.strip()
+
+    try:
+        commit = git("rev-parse", "--verify", "HEAD")
+        return commit, bool(git("status", "--porcelain", "--untracked-files=all", "--", *_SOURCES))
     except (OSError, subprocess.SubprocessError):  # not installed, or the checkout is another user's
         return None, False
-    lines = done.stdout.splitlines()
-    commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid")]
-    known = bool(commits) and commits[0] != "(initial)"
-    return commits[0] if known else None, known and any(not line.startswith("#") for line in lines)
 
 
 def provenance_in(document: object) -> Provenance | None:
@@ -153,11 +137,9 @@ def provenance_line(provenance: Provenance | None, path: str) -> str:
         return ""
     to_store = "../" * (path.count("/") + 1)
     parents = [
-        link(parent.path, f"{to_store}{parent.path}")
-        if path and not is_outside(parent.path)
-        else code(parent.path.removeprefix(OUTSIDE))
-        for parent in provenance.parents
+        link(name, to_store + name) if path and not is_outside(name) else code(name.removeprefix(OUTSIDE))
+        for name in (parent.path for parent in provenance.parents)
     ]
-    artifact = path or "FOLDER"
     origins = f" from {', '.join(parents)}" if parents else ""
-    return f"Made by {escaped(provenance)}{origins}. {code(f'mcvrp lineage {artifact}')} prints all."
+    further = f" {code(f'mcvrp lineage {path}')} prints all." if path else ""
+    return f"Made by {escaped(provenance)}{origins}.{further}"

@@ -14,17 +14,18 @@ from typing import Any
 
 from mcvrp.flows.cli.inspect_kinds import KINDS, Kind, dataset_of, describe_file, describe_folder
 from mcvrp.flows.cli.output import Outcome, plain, reading, table
+from mcvrp.flows.config.lineage_tree import tree_text
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.lineage import Lineage, artifacts_at, tree_text
-from mcvrp.storage.provenance import OUTSIDE, is_outside
+from mcvrp.storage.lineage import Lineage, artifacts_at
+from mcvrp.storage.provenance import OUTSIDE, Parent, is_outside
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.copying.copy import unfinished
 from mcvrp.tasks.support.text import listed
 
 _LISTED = 8  # names in a list; more are counted
 _CLOSE = 3  # suggested names
-_SPEC = "https://openlineage.io/spec"
+_SPEC, _VERSION = "https://openlineage.io/spec", "DatasetVersionDatasetFacet"
 
 
 def inspect_or_draw(options: argparse.Namespace) -> Outcome:
@@ -231,17 +232,20 @@ def lineage(options: argparse.Namespace) -> Outcome:
     path = located(graph.store, options.path, "lineage")
     if isinstance(path, Outcome):
         return path
-    trees = [graph.ancestors(artifact) for artifact in artifacts_at(graph.store, path) if path]
-    if not trees:
+    artifacts = artifacts_at(graph.store, path) if path else []
+    if not artifacts:
         raise McvrpError(f"{graph.store.url(path)} is no artifact: name one, as mcvrp inspect lists them")
-    earlier = {each.path for tree in trees for branch in tree.branches for each in branch.all()}
-    trees = [tree for tree in trees if tree.path not in earlier]  # those are in its trees
-    below = [graph.descendants(tree.path) for tree in trees]
-    document = [{"made_from": each, "made_of_it": made} for each, made in zip(trees, below, strict=True)]
-    texts = [tree_text(tree) for tree in trees]
-    texts += [tree_text(tree, f"made of {tree.path}") for tree in below if tree.branches]
+    above = {path: graph.ancestors(path) for path in artifacts}
+    used = {each for root, made_from in above.items() for each in made_from if each != root}
+    document, texts, paths = list[dict[str, Any]](), list[str](), dict[str, None]()
+    for root in (path for path in artifacts if path not in used):
+        made_from, made_of_it = above[root], graph.descendants(root)
+        document.append({"made_from": list(made_from.values()), "made_of_it": list(made_of_it.values())})
+        texts.append(tree_text(made_from))
+        if len(made_of_it) > 1:
+            texts.append(tree_text(made_of_it, f"made of {root}"))
+        paths |= dict.fromkeys([*made_from, *made_of_it])
     if options.openlineage:
-        paths = dict.fromkeys(each.path for tree in (*trees, *below) for each in tree.all())
         lines = [f"{json.dumps(event)}\n" for event in openlineage(graph, paths)]
         write_local(Path(options.openlineage), "".join(lines).encode(), "--openlineage")
         texts.append(f"{options.openlineage}: {len(lines):,} OpenLineage events")
@@ -250,24 +254,21 @@ def lineage(options: argparse.Namespace) -> Outcome:
 
 def openlineage(graph: Lineage, paths: Iterable[str]) -> list[dict[str, Any]]:
     """Return a COMPLETE event for each of the artifacts ``paths`` whose makers are known."""
-    events = []
-    for path in paths:
-        artifact = None if is_outside(path) else graph.artifact(path)
-        if artifact is None or artifact.provenance is None or not artifact.provenance.makers:
+    store, events = graph.store, []
+    for artifact in map(graph.artifact, paths):
+        if artifact.provenance is None or not artifact.provenance.makers:
             continue
-        release = artifact.provenance.makers[-1].release
-        producer = f"urn:mcvrp:{release}"
-        engine = {"name": "mcvrp", "version": release} | _facet(producer, "1-1-1", "ProcessingEngineRunFacet")
-        run = uuid.uuid5(uuid.NAMESPACE_URL, f"{graph.store.url(path)}#{artifact.hash}")
-        parents = artifact.provenance.parents
+        path, document = artifact.path, store.stat(artifact.document)
+        producer = f"urn:mcvrp:{artifact.provenance.makers[-1].release}"
+        run = uuid.uuid5(uuid.NAMESPACE_URL, f"{store.url(path)}#{artifact.hash}")
         events.append(
             {
                 "eventType": "COMPLETE",
-                "eventTime": datetime.fromtimestamp(artifact.made, UTC).isoformat(),
-                "run": {"runId": str(run), "facets": {"processing_engine": engine}},
+                "eventTime": datetime.fromtimestamp(document.modified if document else 0, UTC).isoformat(),
+                "run": {"runId": str(run)},
                 "job": {"namespace": "mcvrp", "name": path},
-                "inputs": [_dataset(graph.store, each.path, each.hash, producer) for each in parents],
-                "outputs": [_dataset(graph.store, path, artifact.hash, producer)],
+                "inputs": [_dataset(store, each, producer) for each in artifact.provenance.parents],
+                "outputs": [_dataset(store, Parent(path, artifact.hash), producer)],
                 "producer": producer,
                 "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
             }
@@ -275,16 +276,13 @@ def openlineage(graph: Lineage, paths: Iterable[str]) -> list[dict[str, Any]]:
     return events
 
 
-def _facet(producer: str, version: str, name: str) -> dict[str, str]:
-    return {"_producer": producer, "_schemaURL": f"{_SPEC}/facets/{version}/{name}.json#/$defs/{name}"}
-
-
-def _dataset(store: Store, path: str, digest: str, producer: str) -> dict[str, Any]:
+def _dataset(store: Store, artifact: Parent, producer: str) -> dict[str, Any]:
     """Return an artifact as a dataset of OpenLineage, by its names for buckets and files."""
-    scheme, _, rest = store.url(path).rpartition("://")
+    scheme, _, rest = store.url(artifact.path).rpartition("://")
     bucket, _, key = rest.partition("/")
     namespace, name = (f"{scheme}://{bucket}", key) if scheme else ("file", rest)
-    if is_outside(path):
-        namespace, name = "file", path.removeprefix(OUTSIDE)
-    version = {"datasetVersion": digest} | _facet(producer, "1-0-1", "DatasetVersionDatasetFacet")
-    return {"namespace": namespace, "name": name, **({"facets": {"version": version}} if digest else {})}
+    if is_outside(artifact.path):
+        namespace, name = "file", artifact.path.removeprefix(OUTSIDE)
+    schema = f"{_SPEC}/facets/1-0-1/{_VERSION}.json#/$defs/{_VERSION}"
+    version = {"datasetVersion": artifact.hash, "_producer": producer, "_schemaURL": schema}
+    return {"namespace": namespace, "name": name, "facets": {"version": version} if artifact.hash else {}}

@@ -65,10 +65,7 @@ def model_versions(store: Store, name: str) -> Outcome:
         return describe_folder(store, layout.models_dir(name))
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
-    titles = (
-        *("version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city"),
-        "commit",
-    )
+    titles = "version", "alias", "run", "dataset", "sizes", "solution loss", "greedy gap (%)", "city", "mcvrp"
     rows = [
         (
             card.version,
@@ -78,7 +75,7 @@ def model_versions(store: Store, name: str) -> Outcome:
             "" if card.smallest is None else f"{card.smallest}–{card.largest}",
             *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
             card.city_id,
-            card.provenance.commits if card.provenance else "",
+            card.provenance.makers[-1].release if card.provenance else "",
         )
         for card in cards
     ]

@@ -18,7 +18,7 @@ from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, mode
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
 from mcvrp.storage.packs import NAMED, Pack
-from mcvrp.storage.provenance import Parent, made, packages
+from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
@@ -73,7 +73,7 @@ def export_model(
         steps=checkpoint.steps,
         city=city,
         ids_sha256=ids_sha256,
-        provenance=made(parents, packages("torch", "deepspeed"), checkpoint.provenance),
+        provenance=made(parents, checkpoint.provenance),
     )
     return publish(store, card, data, *([store.get(losses)] if store.exists(losses) else []))
 

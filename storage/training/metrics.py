@@ -69,6 +69,12 @@ _TAGS = {f.name: f.name for f in fields(StepMetrics) if f.name not in ("step", "
 }
 
 
+def scalars(row: StepMetrics) -> list[tuple[str, float]]:
+    """Return the measured values of ``row`` by their names in charts."""
+    values = [(tag, getattr(row, name)) for name, tag in _TAGS.items()]
+    return [(tag, value) for tag, value in values if not math.isnan(value)]
+
+
 def write_events(
     store: Store, run: str, phase: str, rows: Sequence[StepMetrics], times: Sequence[float]
 ) -> None:
@@ -87,6 +93,5 @@ def write_events(
 def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Event]:
     yield Event(wall_time=times[0], file_version=_VERSION)
     for row, at in zip(rows, times, strict=True):
-        scalars = {tag: getattr(row, name) for name, tag in _TAGS.items()}
-        values = [Summary.Value(tag=t, simple_value=v) for t, v in scalars.items() if not math.isnan(v)]
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars(row)]
         yield Event(wall_time=at, step=row.step, summary=Summary(value=values))

@@ -36,7 +36,7 @@ from mcvrp.storage.models.attention import (
     publish_attention_model,
     save_training,
 )
-from mcvrp.storage.provenance import made, packages
+from mcvrp.storage.provenance import made
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
@@ -250,7 +250,7 @@ class Training:
             seconds=self._seconds(),
             hardware=machine,
             diverged=divergence,
-            provenance=made([city_parent(self.store, origin.city_id)], packages("torch")),
+            provenance=made([city_parent(self.store, origin.city_id)]),
         )
         if divergence:
             logger.warning("attention model, n=%d: diverged at %s", self.n, divergence)

@@ -19,7 +19,6 @@ from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.provenance import FIELD, made, provenance_in
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.quarantine import Quarantine
-from mcvrp.tasks.label.solving import make_solver
 from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance
 from mcvrp.tasks.label.work import Unit
 
@@ -63,8 +62,7 @@ class LabelDataset:
         document = self.document.extended(self.source)
         if labelling:
             parent = city_parent(self.store, self.source.city.city_id)
-            solver = make_solver(self.source.recipe, self.spec.smallest)
-            provenance = made([parent], [solver.version], provenance_in(document.fields))
+            provenance = made([parent], provenance_in(document.fields))
             document = SpecDocument({**document.fields, FIELD: asdict(provenance)})
         if document != self.document:
             self.store.put_json(layout.label_spec(self.spec.dataset), document.fields)

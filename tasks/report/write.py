@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,15 +10,13 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.cities import city_parent
 from mcvrp.storage.models.attention import attention_models
-from mcvrp.storage.provenance import Parent, Provenance, made, packages, provenance_in, provenance_line
+from mcvrp.storage.provenance import Parent, Provenance, made, provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.prepare import heuristic
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.report.formats import FORMATS, SIGNIFICANCE_FORMATS, Page, render_page, to_narrow_markdown
 from mcvrp.tasks.report.history import read_history
@@ -87,14 +84,8 @@ def _provenance(store: Store, city: City, results: BenchmarkResults) -> Provenan
         results.card.as_parent if results.card else None,
         *(Parent(card.folder, card.weights_sha256) for card in attention if card.n in spec.sizes),
     ]
-    programs = packages("torch") if spec.neural or attention else []
-    for name in spec.methods:
-        method = all_methods()[name]
-        if method.program or method.alone:
-            with suppress(McvrpError):  # not installed
-                programs.append(heuristic(spec, name).version)
     earlier = provenance_in(store.get_json(path)) if store.exists(path) else None
-    return made(parents, programs, earlier)
+    return made(parents, earlier)
 
 
 def _files(page: Page) -> Iterator[tuple[str, bytes]]:

@@ -22,7 +22,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
-from mcvrp.storage.provenance import Parent, made, packages
+from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
@@ -163,9 +163,7 @@ def run_trial(
         reasons=decision.reasons,
         days=trial.days,
         loop=trial.loop,
-        provenance=made(
-            [champion.as_parent, challenger.as_parent, context.old_labels], packages("torch", "deepspeed")
-        ),
+        provenance=made([champion.as_parent, challenger.as_parent, context.old_labels]),
     )
     return _finish(store, spec.model, write_record(store, spec.model, record)), metrics
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, gap
 from mcvrp.storage import layout, markdown
-from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, packages, provenance_line
+from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, sol_text
@@ -125,7 +125,7 @@ def _provenance(planned: Planned) -> Provenance:
         planned.card.as_parent if planned.card else None,
         Parent(f"{OUTSIDE}{planned.day.source}", planned.digest),
     ]
-    return made(parents, packages("hybgensea", "pyvrp", *(["torch"] if planned.card else [])))
+    return made(parents)
 
 
 def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:

@@ -103,7 +103,7 @@ class Portfolio:
                     child = Child("mcvrp.tasks.solve.member")
                     stack.callback(child.stop, grace=0.0)
                     running[child.connection] = child, member
-                # The model, which is first, has the whole city: sending a large matrix would delay the others.
+                # The model, the first, has the whole city: sending a large matrix would delay the others.
                 for connection, (_, member) in reversed(running.items()):
                     with contextlib.suppress(OSError):  # its end is seen below
                         send(connection, (member, until - min(_MARGIN, span / 4)))

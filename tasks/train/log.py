@@ -15,6 +15,7 @@ import torch
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
+from mcvrp.storage.training.mlflow_runs import log_metrics
 from mcvrp.tasks.train.batches import GlobalBatch
 from mcvrp.tasks.train.engine import PathSums, Sums, TokenSums
 from mcvrp.tasks.train.job import RankJob
@@ -68,6 +69,7 @@ class TrainLog:
         stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []
         self.rows = [row for row in stored if resumed and row.step <= resumed.step]
         self._times: list[float] = []  # closing times of the rows that are not yet in an event file
+        self._untracked: list[tuple[StepMetrics, float]] = []  # rows that MLflow does not have yet
         choices = {"problem": job.city.classes, "solution": self._phase.last + 1}
         self._watches = [Watch(stream, count, limit) for stream, count in choices.items()]
         for row in self.rows:  # so that a resumed run diverges at the same step as an uninterrupted one
@@ -155,16 +157,24 @@ class TrainLog:
                 self._refuse(divergence, *self._steps[-1][:2])
         self.rows.append(row)
         self._times.append(time.time())
+        if self._job.spec.tracker == "mlflow":
+            self._untracked.append((row, self._times[-1]))
         self._steps = []
         self._since = time.monotonic()
         return row
 
-    def save(self) -> None:
-        """Write all rows to the store, and TensorBoard events of those since the last call."""
+    def save(self) -> str:
+        """Write all rows to the store, and events of those since the last call to TensorBoard and MLflow.
+
+        Return why MLflow did not take them: they are sent again by the next call.
+        """
         run, phase = self._job.spec.run, self._job.phase
         write_metrics(self._job.store, run, phase, self.rows)
         write_events(self._job.store, run, phase, self.rows[len(self.rows) - len(self._times) :], self._times)
         self._times = []
+        failure = log_metrics(run, phase, self._untracked) if self._untracked else ""
+        self._untracked = self._untracked if failure else []
+        return failure
 
     def _refuse(self, problem: str, step: int, batch: GlobalBatch | None) -> NoReturn:
         job, last_good = self._job, self._last_good

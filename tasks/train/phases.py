@@ -15,16 +15,17 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_parent
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
-from mcvrp.storage.provenance import Parent, Provenance, made, packages
+from mcvrp.storage.provenance import Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
+from mcvrp.storage.training.mlflow_runs import log_model
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.resources import rank_count, require_cores, require_memory
+from mcvrp.tasks.train.resources import rank_count, require_cores, require_memory, require_tracker
 from mcvrp.tasks.train.resume import (
     base_card,
     check_origin,
@@ -101,7 +102,7 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
     """
     last = spec.phases[-1]
     final = finished(store, spec, last.name, f"model {spec.model!r}")
-    return export_model(
+    card = export_model(
         store,
         spec.model,
         final,
@@ -111,6 +112,11 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
         ids_sha256=city.ids_sha256(final.origin.city_id) if city else None,
         city_parent=city_parent(store, final.origin.city_id),
     )
+    if spec.tracker == "mlflow" and (
+        failure := log_model(spec.run, last.name, card.name, store.url(card.folder))
+    ):
+        logger.warning(failure)
+    return card
 
 
 def train_phase(
@@ -143,6 +149,7 @@ def train_phase(
     began_at, began = checkpoint.step if checkpoint else 0, time.monotonic()
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
+        require_tracker(spec)
         ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
         with run_lease(store, spec) as lease:
             job = RankJob(
@@ -161,7 +168,7 @@ def _provenance(job: RankJob) -> Provenance:
     data = Parent(labels, fingerprint) if fingerprint else city_parent(job.store, job.origin.city_id)
     earlier = job.resumed.provenance if job.resumed else None
     parents = earlier.parents if earlier else (data, job.start.as_parent if job.start else None)
-    return made(parents, packages("torch", "deepspeed"), earlier)
+    return made(parents, earlier)
 
 
 def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:

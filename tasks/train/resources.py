@@ -5,6 +5,7 @@ Checked before training, without torch on machines without GPU: its import takes
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from mcvrp.memory import available_memory
@@ -47,6 +48,15 @@ def require_cores(ranks: int, cores: int) -> None:
     if ranks > cores:
         raise McvrpError(
             f"train.ranks = {ranks}, but this machine has {cores} cores: request {cores} or fewer"
+        )
+
+
+def require_tracker(spec: TrainSpec) -> None:
+    """Raise McvrpError if MLflow is not installed, but is to get the metrics."""
+    if spec.tracker == "mlflow" and not find_spec("mlflow"):
+        raise McvrpError(
+            "train.tracker = mlflow, but MLflow is not installed: run pip install '.[mlflow]' in the source "
+            "folder of mcvrp, or set tensorboard"
         )
 
 

@@ -225,7 +225,8 @@ class Trainer:
 
     def _write_metrics(self) -> None:
         self.job.lease.confirm()  # on every attempt: during an outage another process may have taken over
-        self.log.save()
+        if failure := self.log.save():
+            self.report(Warned(failure))
 
     def _keep_best(self, state: CheckpointState) -> tuple[CheckpointState, Arrays]:
         """Return ``state``, which ends a phase that increased the held-out gap, with its best weights."""

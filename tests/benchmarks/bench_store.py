@@ -42,7 +42,7 @@ def requests(store: Store, proxy: Proxy, options: argparse.Namespace) -> None:
     """Print the requests of each work."""
     heading("work", "all", *KINDS, texts=1)
     with ray_session(2), tempfile.TemporaryDirectory() as folder:
-        for work, counts in StoreRequests(store, proxy, Path(folder)).all(nights=options.nights):
+        for work, counts in StoreRequests(store, proxy.counted, Path(folder)).all(nights=options.nights):
             row(work, counts.total(), *(counts[kind] for kind in KINDS))
 
 

@@ -163,17 +163,16 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
 
 def test_every_artifact_leads_to_the_city_and_names_the_commit(place: Workplace, store: Store) -> None:
     """No link is broken; card, `inspect`, report and the UI say the same."""
-    commit = (installation()[1] or "commit unknown")[:12]
+    commit = installation().release
     artifacts = artifacts_at(store, "")
     assert {path.split("/")[0] for path in artifacts} >= {*STAGES, "attention", "benchmarks"}
     for path in artifacts:
         tree = Lineage(store).ancestors(path)
-        assert "cities/smoke" in {each.path for each in tree.all()}
-        assert [each for each in tree.all() if each.fault or not each.provenance] == []
+        assert "cities/smoke" in tree
+        assert [each for each in tree.values() if each.fault or not each.provenance] == []
         readme = "training/smoke" if path.startswith("training/") else path
         assert commit in inspect(store, f"{readme}/README.md").text, path
-    made = Lineage(store).descendants("cities/smoke")
-    assert {each.path for each in made.all()} == set(artifacts)
+    assert Lineage(store).descendants("cities/smoke").keys() == set(artifacts)
     assert commit in store.get("benchmarks/smoke/report.html").decode()
     assert commit in inspect(store, "models/smoke").text
 

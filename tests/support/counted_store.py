@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from mcvrp.storage.store import connections
 from mcvrp.storage.store.local import LocalFiles
-from tests.support.silent_store import Served
+from tests.support.silent_store import READS, REQUESTS, Served
 
 _PAGE = 1000  # entries of one answer to a listing
 
 
 @dataclass
-class Reading:
-    """Requests that read, one per page of a listing, and the bytes of the files that they returned."""
+class Requests:
+    """Requests of this process by the name of the operation, one per page of a listing, and bytes read."""
 
-    requests: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
 
     def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         answer = work(*arguments, **named)
         pages = -(-len(answer) // _PAGE) if isinstance(answer, list) else 1
-        self.requests += max(1, pages)
+        self.counts[work.__name__] += max(1, pages)
         data = answer[0] if isinstance(answer, tuple) else answer
         self.bytes += len(data) if isinstance(data, bytes) else 0
         return answer
 
+    @property
+    def reading(self) -> int:
+        """Number of requests that read."""
+        return sum(count for name, count in self.counts.items() if name in {*READS, "get_file_info"})
 
-def count_reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """Return the reading of all stores from now on."""
-    reading, methods = Reading(), {"read", "read_tagged", "open", "now"}
+    @contextmanager
+    def counted(self) -> Iterator[Counter[str]]:
+        """Yield a counter that has the requests of the block by operation once it is left."""
+        before, counts = Counter(self.counts), Counter[str]()
+        yield counts
+        counts.update(self.counts - before)
+
+
+def count_requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    """Return the requests of all stores from now on."""
+    requests = Requests()
     monkeypatch.setattr(
-        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), reading.serve, methods)
+        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), requests.serve, REQUESTS)
     )
-    return reading
+    return requests

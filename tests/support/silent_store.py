@@ -18,8 +18,8 @@ from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import everything
 
-_READS = {"read", "read_tagged", "now", "open", "probe"}
-_REQUESTS = {*_READS, "write", "write_new", "swap", "move", "delete", "delete_files"}
+READS = {"read", "read_tagged", "now", "open", "probe"}
+REQUESTS = {*READS, "write", "write_new", "swap", "move", "delete", "delete_files"}
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Served:
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     outage = Outage()
     monkeypatch.setattr(
-        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), outage.serve, _REQUESTS)
+        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), outage.serve, REQUESTS)
     )
     monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
     yield outage

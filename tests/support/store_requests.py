@@ -1,10 +1,11 @@
-"""Requests of each kind of work on a store behind the proxy, counted."""
+"""Requests of each kind of work on a store, counted."""
 
 from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,38 +26,46 @@ from mcvrp.tasks.label import LabelSpec, label_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.retrain.nightly import run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
-from mcvrp.tasks.train.phases import train
+from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec
 from tests.support.labels import put_routes, sweep
-from tests.support.s3_proxy import Proxy
 from tests.support.stand_in import INSTANT
 from tests.support.training import small_spec
 
 CITY = City.uniform(60, seed=3)
 TOWN = StoredCity("town", CITY, Addresses.numbered(CITY.customers), "synthetic")
+LAST = datetime.date(2026, 12, 31)
 SHARD = 480  # rows; with 5 s per label and two cores in 40 units, as preset `paper` has 12 rows per unit
 
 
 @dataclass(frozen=True)
 class StoreRequests:
-    """Requests on ``store`` behind ``proxy``; workers find it through their environment."""
+    """Requests on ``store`` as ``counted``; workers find it through their environment.
+
+    ``launch`` replaces the ranks of training.
+    """
 
     store: Store
-    proxy: Proxy
+    counted: Callable[[], AbstractContextManager[Counter[str]]]
     cache: Path
+    launch: Launcher | None = None
 
     def all(self, *, shards: int = 3, nights: int = 2) -> Iterator[tuple[str, Counter[str]]]:
         """Yield names of works and their requests, of further shards those of each."""
         save_city(self.store, "town", CITY)
         yield from self._labels(shards)
-        yield from self._checkpoints()
         yield from self._blocks()
+        yield from self.without_ray(nights)
+
+    def without_ray(self, nights: int = 2) -> Iterator[tuple[str, Counter[str]]]:
+        """Yield those of works that this process does alone, given ``launch``, with datasets one and many."""
+        yield from self._checkpoints()
         yield from self._nights(nights)
         for path in ("", "labels/many", "town", "models/small"):
-            with self.proxy.counted() as counts:
+            with self.counted() as counts:
                 inspect(self.store, path)
             yield f"inspect {path}".strip(), counts
-        with self.proxy.counted() as counts:
+        with self.counted() as counts:
             clean(self.store, RetentionSpec(), delete=False)
         yield "gc", counts
 
@@ -73,10 +82,10 @@ class StoreRequests:
                 time_limit=5,
                 workers=2,
             )
-            with self.proxy.counted() as counts:
+            with self.counted() as counts:
                 assert label_missing(self.store, CITY, spec).new == SHARD * count
             of_labels.append(counts)
-            with self.proxy.counted() as counts:
+            with self.counted() as counts:
                 assert not verify_dataset(self.store, name, workers=2).faults
             of_verify.append(counts)
         for work, (one, many) in (("label", of_labels), ("verify", of_verify)):
@@ -89,10 +98,10 @@ class StoreRequests:
         origin = Origin(CITY.city_id, "f", asdict(network), {}, "")
         for step in (1, 2, 3, 4):  # the last removes one
             state = CheckpointState("by-hand", "I", step, 4, step, origin, {})
-            with self.proxy.counted() as counts:
+            with self.counted() as counts:
                 state = save_checkpoint(self.store, state, weights, Moments(weights, weights))
         yield "checkpoint", counts
-        with self.proxy.counted() as counts:
+        with self.counted() as counts:
             export_model(self.store, "by-hand", state, dataset="many", rotation_trained=False)
         yield "publication", counts
 
@@ -107,7 +116,7 @@ class StoreRequests:
                 hgs_iterations=5,
                 workers=2,
             )
-            with self.proxy.counted() as counts:
+            with self.counted() as counts:
                 run_benchmark(self.store, CITY, spec)
             parts.append(counts)
         yield "benchmark, one method and size", parts[0]
@@ -117,8 +126,8 @@ class StoreRequests:
         network = NetworkSpec(dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.0)
         phase = PhaseSpec(name="short", first=20, last=20, lr=0.003, trunc=32)
         spec = small_spec(dataset="one", network=network, phases=(phase,), ranks=1, batch=16)
-        with self.proxy.counted() as counts:
-            train(self.store, CITY, spec, self.cache)
+        with self.counted() as counts:
+            train(self.store, CITY, spec, self.cache, self.launch)
         yield "training, 2 steps", counts
         nightly = NightlySpec(
             model="small",
@@ -133,8 +142,8 @@ class StoreRequests:
         )
         for night in range(1, nights + 1):
             put_days(self.store, night)
-            with self.proxy.counted() as counts:
-                summary = run_night(self.store, TOWN, nightly, self.cache, today=datetime.date(2026, 12, 31))
+            with self.counted() as counts:
+                summary = run_night(self.store, TOWN, nightly, self.cache, today=LAST, launch=self.launch)
             assert summary.record
             assert summary.record.number == night
             yield f"night {night}", counts

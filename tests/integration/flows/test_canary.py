@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.storage.lineage import Lineage, artifacts_at
 from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace
 from tests.support.s3_server import S3Server, User
@@ -96,7 +97,12 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
         done = place.mcvrp(*options, RAY_TMPDIR=str(scratch), **SECRETS)
         assert done.returncode == 0, done.stderr[-3000:]
         output += done.stdout + done.stderr
-    assert {"nights", "rounds"} <= set(Store.open(place.store).folders(""))
+    store = Store.open(place.store)
+    assert {"nights", "rounds"} <= set(store.folders(""))
+    for path in artifacts_at(store, ""):
+        tree = Lineage(store).ancestors(path)
+        assert {"cities/smoke", "file:march.csv"} & tree.keys()
+        assert [each for each in tree.values() if each.fault or any(link.fault for link in each.links)] == []
     check(place, scratch, output, watched)
     for name in ("logs", "tmp"):
         assert not (tmp_path / name).exists()

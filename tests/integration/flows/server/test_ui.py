@@ -19,6 +19,7 @@ from tests.support.shared import until
 from tests.support.ui import Ui, mcvrp_ui
 
 pytestmark = pytest.mark.slow
+DAY = 24 * 3600.0
 STOPPED = (0, 130)  # 130 where an orderly stop took too long on a busy machine
 NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightly", "improve", "solve"}
 
@@ -74,6 +75,14 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
     failed(run, "[label] smallest = 30 is above largest = 22")
     assert run["name"] == "label, refused"
     failed(ui.ended(ui.start("train")), "dataset 'smoke' has no labels of 20-22 customers")
+
+
+@on_sqlite
+def test_its_server_deletes_old_runs_and_events(ui: Ui) -> None:
+    server = ui.api("/admin/settings")["server"]
+    vacuum = server["services"]["db_vacuum"]
+    assert set(vacuum["enabled"]) == {"events", "flow_runs"}
+    assert (vacuum["retention_period"], server["events"]["retention_period"]) == (90 * DAY, 7 * DAY)
 
 
 def copied(deployment: dict[str, Any], *more: str) -> dict[str, Any]:

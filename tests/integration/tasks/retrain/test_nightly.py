@@ -64,5 +64,5 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     night = summary.record.name
     tree = Lineage(store).ancestors(layout.trial_dir("small", night))
     made_from = {"models/small/0001", "models/small/0002", "labels/tiny", "driven/small", "file:march.csv"}
-    assert made_from | {f"labels/{night}", f"training/{night}/tune"} <= {each.path for each in tree.all()}
+    assert made_from | {f"labels/{night}", f"training/{night}/tune"} <= tree.keys()
     assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers per day")

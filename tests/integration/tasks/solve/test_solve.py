@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.storage.lineage import Lineage
 from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace
 from tests.support.solving import put_day
@@ -93,6 +94,8 @@ print(artifact.data)
     other, folder = sorted((workplace.store / "solutions").iterdir())
     assert (other.name[:2], folder.name[:7]) == ("e-", "orders-")
     assert f"{folder}/routes.geojson" in done.stdout
+    tree = Lineage(Store.open(workplace.store)).ancestors(f"solutions/{folder.name}")
+    assert list(tree)[1:] == ["cities/small", "file:orders"]
     names = {name for name, _ in workplace.recorded("task_run")}
     assert names == {
         *("route 2 customers", f"write solutions/{folder.name}"),

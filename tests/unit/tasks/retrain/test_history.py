@@ -25,7 +25,7 @@ from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.spec import NetworkSpec
-from tests.support.counted_store import Reading, count_reading
+from tests.support.counted_store import Requests, count_requests
 from tests.support.labels import label_of, put_routes, sweep
 from tests.support.training import nudge, small_spec, write_dataset
 
@@ -75,7 +75,7 @@ def night(store: Store, k: int) -> NightSummary:
     return run_night(store, TOWN, SPEC, Path("/nowhere"), today=today, launch=nudge)
 
 
-def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> Reading:
+def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> Requests:
     """Return what the night of that ``number`` reads; the one before finds no pack, as after a loss."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)  # no power failure here
@@ -85,14 +85,14 @@ def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch)
         for k in range(number - 2):
             past_night(store, k, names)
         assert night(store, number - 2).new
-        reading = count_reading(patch)
+        requests = count_requests(patch)
         done = night(Store.open(store.uri), number - 1)
     assert done.new
     assert done.record
     assert done.record.number == number
     assert len(done.taken.stored) == number
     assert (len(done.taken.receipts), done.taken.known) == (1, number - 1)
-    return reading
+    return requests
 
 
 @pytest.mark.slow
@@ -105,5 +105,5 @@ def test_the_thousandth_night_reads_as_much_as_the_tenth(
     tenth = reading_of_night(tmp_path / "10", 10, monkeypatch)
     thousandth = reading_of_night(tmp_path / "1000", 1000, monkeypatch)
     print(f"\nnight 10: {tenth}\nnight 1000: {thousandth}")
-    assert thousandth.requests <= 1.2 * tenth.requests
+    assert thousandth.reading <= 1.2 * tenth.reading
     assert thousandth.bytes <= 1.2 * tenth.bytes
