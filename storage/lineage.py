@@ -124,7 +124,11 @@ class Lineage:
         if depth != path.count("/") + 1:  # a file of users
             return Branch(path, hashlib.sha256(self.store.get(path)).hexdigest())
         if top == "driven":
-            files = (Parent(f"{OUTSIDE}{each.name}", each.sha256) for each in receipts(self.store, name))
+            files = (
+                Parent(f"{OUTSIDE}{each.name}", each.sha256)
+                for each in receipts(self.store, name)
+                if each.days
+            )
             return Branch(path, provenance=Provenance(tuple(files)))
         steps = [path]
         if top == "training":
