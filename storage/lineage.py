@@ -132,7 +132,8 @@ class Lineage:
         if depth != path.count("/") + 1:  # a file of users
             return Artifact(path, hashlib.sha256(self.store.get(path)).hexdigest())
         if top == "driven" and self.store.exists(path):
-            files = (Parent(f"{OUTSIDE}{each.name}", each.sha256) for each in receipts(self.store, name))
+            taken = (each for each in receipts(self.store, name) if each.days)
+            files = (Parent(f"{OUTSIDE}{each.name}", each.sha256) for each in taken)
             return Artifact(path, provenance=Provenance(tuple(files)))
         if top == "training":
             names = tuple(f"{step}/state.json" for step in sorted(self.store.folders(path), reverse=True))

@@ -74,7 +74,7 @@ def model_versions(store: Store, name: str) -> Outcome:
             card.dataset,
             "" if card.smallest is None else f"{card.smallest}–{card.largest}",
             *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
-            card.city_id,
+            card.city or card.city_id,
             card.provenance.makers[-1].release if card.provenance else "",
         )
         for card in cards

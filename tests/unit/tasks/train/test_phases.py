@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.numpy import save
 
+from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
@@ -83,6 +84,9 @@ def test_the_card_names_the_city_and_the_ids_of_its_customers(store: Store) -> N
     city = StoredCity("lyon", CITY, Addresses.numbered(CITY.customers), "imported")
     card = stage.train(store, city, small_spec(), UNUSED, pretend).model
     assert (card.city, card.ids_sha256) == ("lyon", city.ids_sha256(CITY.city_id))
+    shown = inspect(store, "models/small").text
+    assert "lyon" in shown
+    assert CITY.city_id not in shown
 
 
 def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Store) -> None:
