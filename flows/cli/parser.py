@@ -52,8 +52,8 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown and self._subparsers is None:  # by the command that knows its options
-            options = [name for name in self._option_string_actions if name.startswith("--")]
+        if unknown:  # by the command that knows its options
+            options = re.findall(r"--[a-z][a-z-]*", self.format_help())
             first = next((each for each in unknown if each.startswith("-")), "")
             suggestion = nearest(first.partition("=")[0], options, "") if first else ""
             meant = f"; {suggestion}" if suggestion.endswith("?") else ""
