@@ -74,7 +74,7 @@ def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> Non
     require(store, CITY, SPEC, "II")
     with pytest.raises(McvrpError, match=r"no dataset 'nowhere'.*label\.held_out of at least 1"):
         require(store, CITY, small_spec(held_out="nowhere"), "II")
-    with pytest.raises(McvrpError, match="are of city .*, not of"):
+    with pytest.raises(McvrpError, match=r"are of city .*, not of"):
         require(store, City.uniform(60, seed=4), SPEC, "II")
     larger = tuple(p.model_copy(update={"first": 30, "last": 31}) for p in SPEC.phases)
     with pytest.raises(McvrpError, match="no labels of 30 to 31 customers"):
