@@ -15,7 +15,7 @@ from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
 from mcvrp.tasks.city.card import coordinate_unit
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shortened
+from mcvrp.tasks.solve.stops import Stop, at_stop, count_text, further_columns, measure, shortened
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
 
@@ -122,7 +122,7 @@ def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
         head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
         axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
-    label = f"{k + 1}: {len(route)} stops, {load}/{instance.capacity}"
+    label = f"{k + 1}: {count_text(len(route))}, {load}/{instance.capacity}"
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 

@@ -13,7 +13,7 @@ from xlsxwriter import Workbook
 from mcvrp.storage import markdown
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
-from mcvrp.tasks.solve.stops import Stop, further_columns, measure, shortened
+from mcvrp.tasks.solve.stops import Stop, count_text, further_columns, measure, shortened
 from mcvrp.tasks.support.pictures import in_unit
 from mcvrp.tasks.support.text import length_text, readable_unit
 
@@ -50,7 +50,7 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
         load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 3)])
-        facts = f"{len(stops) - 2:,} stops, load {load:,} of {capacity:,} ({share:.0f} %)"
+        facts = f"{count_text(len(stops) - 2)}, load {load:,} of {capacity:,} ({share:.0f} %)"
         rows = [
             [
                 stop.stop if 0 < stop.stop < len(stops) - 1 else "depot",

@@ -34,6 +34,11 @@ class Stop:
     cumulative_cost: float
 
 
+def count_text(stops: int) -> str:
+    """Return "1 stop", "2 stops"."""
+    return f"{stops:,} stop{'' if stops == 1 else 's'}"
+
+
 def stops_of(solved: Solved) -> list[list[Stop]]:
     """Return the stops of each route: the depot, the customers in order, the depot again."""
     city, instance, ids = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
