@@ -73,7 +73,7 @@ def test_objects_around_the_limits_are_whole(distant: Store, size: int) -> None:
 
 @pytest.mark.slow
 def test_most_of_a_slow_link_is_used(distant: Store, proxy: Proxy) -> None:
-    """At least 70 % here, where two cores are shared; BENCHMARKS.md has the figures of a quiet machine."""
+    """At least half here, where two cores are shared; BENCHMARKS.md has the figures of a quiet machine."""
     proxy.conditions = Conditions(latency=0.03, bandwidth=20e6)
     ideal = len(DATA) / proxy.conditions.bandwidth
     began = time.monotonic()
@@ -81,7 +81,7 @@ def test_most_of_a_slow_link_is_used(distant: Store, proxy: Proxy) -> None:
     written = time.monotonic() - began
     assert distant.get("a") == DATA
     read = time.monotonic() - began - written
-    assert max(written, read) < ideal / 0.7
+    assert max(written, read) < ideal / 0.5
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_an_outage_in_the_middle_costs_the_parts_in_transfer(
     distant: Store, proxy: Proxy, fault: str, uploads: Callable[[], int]
 ) -> None:
     """The parts that the server has are not sent again."""
-    proxy.conditions = Conditions(bandwidth=20e6)
+    proxy.conditions = Conditions(bandwidth=8e6)
 
     def interrupt() -> None:
         until("parts", 10, lambda: proxy.served > before + COUNT // 2, pause=0.01)
