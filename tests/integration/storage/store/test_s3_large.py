@@ -102,10 +102,10 @@ def test_an_outage_in_the_middle_costs_the_parts_in_transfer(
     distant: Store, proxy: Proxy, fault: str, uploads: Callable[[], int]
 ) -> None:
     """The parts that the server has are not sent again."""
-    proxy.conditions = Conditions(bandwidth=8e6)
+    proxy.conditions = Conditions(bandwidth=20e6)
 
     def interrupt() -> None:
-        until("parts", 10, lambda: proxy.served > before + COUNT // 2, pause=0.01)
+        until("parts", 60, lambda: proxy.served > before + COUNT // 2, pause=0.01)
         proxy.fail(fault)
         time.sleep(1.0)
         proxy.repair()
@@ -160,7 +160,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_not_mixed(
     proxy.conditions = Conditions(bandwidth=10e6)
 
     def replace() -> None:
-        until("parts", 10, lambda: proxy.served > before + 3, pause=0.01)
+        until("parts", 60, lambda: proxy.served > before + 3, pause=0.01)
         s3.client().put_object(Bucket=bucket, Key=f"{prefix}/a", Body=DATA[::-1])
 
     before = proxy.served
