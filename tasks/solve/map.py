@@ -197,6 +197,7 @@ def map_page(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
         capacity=instance.capacity,
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
+        count_text=count_text,
         routes=[_drawn(stops, points, city.unit, instance.capacity, further) for stops in routes],
         side=_SIDE + 2 * _MARGIN,
         scale={"length": _spread(city.xy) / _SIDE * factor, "unit": f" {unit_text(name)}"},

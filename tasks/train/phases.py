@@ -98,8 +98,9 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
     """Publish the weights of the run's last phase as a model version, unless one has them already.
 
     Name and customers' ids of ``city`` are written to the model's card. McvrpError if the last phase is not
-    finished.
+    finished, or MLflow is wanted and not installed.
     """
+    require_tracker(spec)  # a run that has finished without MLflow comes here first
     last = spec.phases[-1]
     final = finished(store, spec, last.name, f"model {spec.model!r}")
     card = export_model(

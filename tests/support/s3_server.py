@@ -88,13 +88,13 @@ class S3Server:
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         }
 
-    def client(self) -> Any:
-        """Return a boto3 client as the owner, past everything that is being tested."""
+    def client(self, endpoint: str | None = None) -> Any:
+        """Return a boto3 client as the owner, past what is being tested, or by a proxy at ``endpoint``."""
         import boto3
 
         return boto3.client(
             "s3",
-            endpoint_url=self.endpoint,
+            endpoint_url=endpoint or self.endpoint,
             aws_access_key_id=self.owner.key,
             aws_secret_access_key=self.owner.secret,
             region_name="us-east-1",

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -40,6 +41,25 @@ def instance_for(solution: Solution, seed: int, city: City = CITY) -> Instance:
 
 
 # Cities
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_city_stays_as_it_is_made(read_only: bool) -> None:
+    """Also if it is made of a read-only view, whose memory its owner changes."""
+    owned = TRIPLED.costs(np.arange(31))
+    given = owned[:]
+    given.setflags(write=not read_only)
+    city = City(CITY.xy, given)
+    owned[0, 1] += 1.0
+    assert city.city_id == TRIPLED.city_id
+    assert np.array_equal(np.asarray(city.matrix), np.asarray(TRIPLED.matrix))
+
+
+def test_memory_that_is_never_changed_is_not_copied() -> None:
+    """A stored matrix may have hundreds of MB."""
+    stored = pa.array(TRIPLED.costs(np.arange(31)).ravel()).to_numpy().reshape(31, 31)
+    city = City(CITY.xy, stored)
+    assert np.shares_memory(np.asarray(city.matrix), stored)
 
 
 def test_orders_by_the_ids_of_the_company() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +23,8 @@ from mcvrp.storage.training.mlflow_runs import log_model
 from mcvrp.tasks.train import resources
 from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.log import TrainLog, Watch
+from mcvrp.tasks.train.phases import publish
+from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.datasets import everything
 from tests.support.training import rank_job, small_spec
 
@@ -245,8 +247,12 @@ def test_mlflow_gets_rows_once_it_answers_and_versions_of_models(
     assert (version.source, version.run_id) == ("s3://bucket/models/m/0001", run.info.run_id)
 
 
-def test_training_without_mlflow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [resources.require_tracker, lambda spec: publish(Store.open("."), spec)])
+def test_training_without_mlflow_says_what_to_install(
+    step: Callable[[TrainSpec], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a run that has finished without it is only to be published."""
     monkeypatch.setattr(resources, "find_spec", lambda _: None)
     with pytest.raises(McvrpError, match=r"MLflow is not installed: run pip install '.\[mlflow\]'"):
-        resources.require_tracker(small_spec(tracker="mlflow"))
+        step(small_spec(tracker="mlflow"))
     resources.require_tracker(small_spec())
