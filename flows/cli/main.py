@@ -19,7 +19,7 @@ from typing import NoReturn
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal
-from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, stopping_in_time
+from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, explained, stopping_in_time
 from mcvrp.model.errors import McvrpError
 
 _QUIET = "--quiet"
@@ -34,6 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     verbose, began = "--verbose" in arguments, time.monotonic()
+    explained.clear()
     try:
         if not arguments:
             parser().print_help()
@@ -66,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
             return 0
         # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
         if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
-            if not getattr(error, "__notes__", None):  # logged with what is kept, where that was known
+            if not explained.is_set():
                 logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)

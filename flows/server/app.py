@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import itertools
 import threading
 import time
-from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from prefect.server.api.server import create_app as create_prefect
 from prefect.settings import PREFECT_UI_API_URL, PREFECT_UI_URL
-from sqlalchemy.exc import OperationalError
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcvrp.flows.server.prefect_internals import triggers_lock_first
+from mcvrp.flows.server.prefect_internals import transactions_lock_first
 from mcvrp.flows.server.server import ENTRY
 
 # Logs in with the password that follows the # of the address. Prefect's pages read it from localStorage and
@@ -36,9 +33,6 @@ fetch("/api/admin/version", {headers: {Authorization: "Basic " + password}}).the
 # Against clickjacking: other sites cannot show the UI in a frame.
 _HEADERS = {"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY"}
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_BUSY = "database is locked"  # SQLite
-_BUSY_SECONDS = 20.0  # longest time for which a request is repeated
-_FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5  # seconds between two attempts
 _COLLECT_SECONDS = 1.0
 _FULL = 60  # every 60th collection is of all generations: 0.1 s in which no request is served
 
@@ -51,7 +45,7 @@ def create_app() -> ASGIApp:
     page = HTMLResponse(_PAGE, headers={"Cache-Control": "no-store"})
     app.router.routes.insert(0, Route(ENTRY, lambda request: page))
     # Wrapped instead of added as middleware: Prefect's services call the inner one under another host name.
-    served = _unframed(_repeated(_locking_first(app)))
+    served = _unframed(_locking_first(app))
     # Against DNS rebinding: a site that points its name to this machine would have the same origin as the UI.
     addresses = (PREFECT_UI_API_URL.value(), PREFECT_UI_URL.value())
     named = filter(None, (urlsplit(str(address or "")).hostname for address in addresses))
@@ -61,7 +55,7 @@ def create_app() -> ASGIApp:
 def _locking_first(app: ASGIApp) -> ASGIApp:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         # The lifespan lasts as long as the server, and its services run within.
-        with triggers_lock_first() if scope["type"] == "lifespan" else contextlib.nullcontext():
+        with transactions_lock_first() if scope["type"] == "lifespan" else contextlib.nullcontext():
             await app(scope, receive, send)
 
     return answer
@@ -77,57 +71,6 @@ def _unframed(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, sent if scope["type"] == "http" else send)
 
     return answer
-
-
-def _repeated(app: ASGIApp) -> ASGIApp:
-    """Repeat requests for which SQLite was busy, as Prefect's own clients do; its pages would show an error.
-
-    Prefect answers 503 if another transaction wrote between the read and the write of this one, for which
-    SQLite does not wait: of 15 runs that start at once, most could not be created at the first attempt. Any
-    other 503 is passed on at once.
-    """
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        body, wait, until = [await receive()], _FIRST_WAIT, time.monotonic() + _BUSY_SECONDS
-        while body[-1].get("more_body"):
-            body.append(await receive())
-        while await _is_busy(app, scope, body, receive, send, last=time.monotonic() > until):
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
-
-    return answer
-
-
-async def _is_busy(
-    app: ASGIApp, scope: Scope, body: list[Message], receive: Receive, send: Send, *, last: bool
-) -> bool:
-    """Send the answer of ``app``; return True instead if SQLite was busy, except at the ``last`` attempt."""
-    rest, held = iter(body), list[Message]()
-
-    async def received() -> Message:
-        return next(rest, None) or await receive()
-
-    async def sent(message: Message) -> None:
-        if held or message.get("status") == HTTPStatus.SERVICE_UNAVAILABLE:
-            held.append(message)
-        else:
-            await send(message)
-
-    error: Exception | None = None
-    try:
-        await app(dict(scope), received, sent)
-    except Exception as raised:  # Prefect answers 503 and raises the error of the database, too
-        if held and not last and isinstance(raised, OperationalError) and _BUSY in str(raised):
-            return True
-        error = raised
-    for message in held:
-        await send(message)
-    if error:
-        raise error
-    return False
 
 
 def _collect_aside() -> None:

@@ -21,6 +21,7 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.flows.config.lineage_tree import tree_text
+from mcvrp.flows.server.interrupt import explained
 from mcvrp.flows.server.prefect_internals import was_cancelled
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -99,11 +100,11 @@ def showing_progress(subject: str) -> Iterator[None]:
             yield
     except Exception:
         raise
-    except BaseException as interrupt:
+    except BaseException:
         kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
         sentence = interrupted_text("Cancelled" if was_cancelled() else "Interrupted", kept)
-        interrupt.add_note(sentence)  # for the command, which says it once
         logger.warning(sentence)
+        explained.set()
         for label, report in reports.items():
             if report.share < 1:
                 bars[label].show(report.share, f"{report.label}: {sentence}")

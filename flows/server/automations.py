@@ -1,7 +1,8 @@
 """Automations of a Prefect server: runs that fall silent are ended, failed runs call a webhook.
 
 A run that works sends heartbeats. The server ends it if they stop, because its worker or machine was killed.
-That ends no task run: workers do (`end_tasks_of_dead_runs`). Runs that `mcvrp ui` stops are ended by it: on a
+That ends no task run: workers do (`end_tasks_of_dead_runs`). They also end the runs of killed commands, whose
+own servers know no automations. Runs that `mcvrp ui` stops are ended by it: on a
 busy machine they are killed before they have told the server.
 """
 
@@ -20,6 +21,7 @@ from prefect.client.schemas.actions import ArtifactUpdate, LogCreate
 from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import TERMINAL_STATES, StateType, TaskRun
 from prefect.events.actions import CallWebhook, ChangeFlowRunState
+from prefect.events.filters import EventFilter
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
@@ -27,7 +29,7 @@ from prefect.states import Crashed
 from prefect.types import SecretDict
 from pydantic import SecretStr
 
-from mcvrp.flows.server.deployments import TAG
+from mcvrp.flows.server.deployments import COMMAND_TAG, TAG
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.progress import interrupted_text
 
@@ -54,10 +56,21 @@ _FIELDS = {
 }
 
 _DEAD_RUNS = FlowRunFilter.model_validate(
-    {"tags": {"all_": [TAG]}, "state": {"type": {"any_": [StateType.CRASHED, StateType.CANCELLED]}}}
+    {
+        "tags": {"any_": [TAG, COMMAND_TAG]},
+        "state": {"type": {"any_": [StateType.CRASHED, StateType.CANCELLED]}},
+    }
 )
 _OPEN = TaskRunFilter.model_validate({"state": {"type": {"any_": sorted(set(StateType) - TERMINAL_STATES)}}})
 _WORKED_ON = (StateType.PENDING, StateType.RUNNING)
+_OF_COMMANDS = FlowRunFilter.model_validate(
+    {
+        "tags": {"any_": [COMMAND_TAG]},
+        "state": {"type": {"any_": sorted([*_WORKED_ON, StateType.CANCELLING])}},
+    }
+)
+# three heartbeats of PREFECT_FLOWS_HEARTBEAT_FREQUENCY (`config.settings`)
+SILENT = timedelta(seconds=90)
 _TELL_SECONDS = 1.0  # a person who stops the UI waits for this request
 
 
@@ -74,8 +87,7 @@ class Silence:
 
 
 SILENCES = (
-    # three heartbeats of PREFECT_FLOWS_HEARTBEAT_FREQUENCY (`config.settings`)
-    Silence("heartbeat", ("heartbeat", *_ENDED), timedelta(seconds=90)),
+    Silence("heartbeat", ("heartbeat", *_ENDED), SILENT),
     # a process starts and stops within seconds: the minutes are for a busy machine
     Silence(
         "Pending",
@@ -165,6 +177,23 @@ def end_stopped_runs(runs: Collection[str]) -> None:
         for run in client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(selection)):
             if run.state_type in _WORKED_ON:
                 client.set_flow_run_state(run.id, Crashed(message=CUT_OFF))
+
+
+async def end_dead_commands(client: PrefectClient, within: timedelta = SILENT) -> None:
+    """Set runs of commands to Crashed that have begun and sent no heartbeat ``within`` a time before now.
+
+    Call it once the server has been up for that long: without one, no heartbeat arrives.
+    """
+    since = datetime.now(UTC) - within
+    for run in await client.read_flow_runs(flow_run_filter=_OF_COMMANDS):
+        heartbeats = {
+            "occurred": {"since": since},
+            "event": {"name": [_RUN + "heartbeat"]},
+            "resource": {"id": [f"prefect.flow-run.{run.id}"]},
+        }
+        new = run.state is None or run.state.timestamp > since
+        if not new and not (await client.read_events(EventFilter.model_validate(heartbeats), limit=1)).events:
+            await client.set_flow_run_state(run.id, Crashed(message=CUT_OFF))
 
 
 async def end_tasks_of_dead_runs(client: PrefectClient) -> None:

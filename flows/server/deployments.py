@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _PROGRAM = "python -m mcvrp.flows.server.deployments"
 POOL = "mcvrp"
 TAG = "mcvrp"  # of deployments that are deleted once prefect.yaml no longer lists them
+COMMAND_TAG = "mcvrp-command"  # of runs that no worker executes
 COMMAND = "python -m mcvrp.flows.server.engine"
 # Without variables: no deployment and no run can choose a command or an environment.
 _TEMPLATE: dict[str, Any] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 import warnings
 from typing import Self
 
@@ -16,9 +17,11 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.workers import process
 from pydantic import model_validator
 
-from mcvrp.flows.server.automations import CUT_OFF, end_tasks_of_dead_runs
+from mcvrp.flows.server.automations import CUT_OFF, SILENT, end_dead_commands, end_tasks_of_dead_runs
 from mcvrp.flows.server.deployments import COMMAND
 from mcvrp.model.errors import McvrpError
+
+_BEGAN = time.monotonic()
 
 
 class _OurCommand(process.ProcessJobConfiguration):
@@ -41,13 +44,15 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Prefect warns that this class replaces its own of the same type
 
     class FlowWorker(process.ProcessWorker):
-        """Process worker with `_OurCommand` that ends the task runs of killed runs."""
+        """Process worker with `_OurCommand` that ends killed commands and task runs of killed runs."""
 
         job_configuration = _OurCommand
 
         async def sync_with_backend(self) -> None:
-            """Do what Prefect does at the start and twice a minute, and end such task runs."""
+            """Do what Prefect does at the start and twice a minute, and end such runs."""
             await super().sync_with_backend()
+            if time.monotonic() > _BEGAN + SILENT.total_seconds():
+                await end_dead_commands(self.client)
             await end_tasks_of_dead_runs(self.client)
 
         async def _propose_crashed_state(

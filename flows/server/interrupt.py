@@ -16,6 +16,7 @@ from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 logger = logging.getLogger(__name__)
 
 INTERRUPTED = 130
+explained = threading.Event()  # set once a stopping command has logged what is kept
 CONTINUE = "interrupted: what is finished is kept, the same command resumes from there"
 ORDERLY_SECONDS = 3.5  # for the orderly stop, of 5 s in all
 
@@ -70,7 +71,8 @@ def _watch(reader: socket.socket) -> None:
     with contextlib.suppress(TimeoutError):
         if not _signalled(reader):
             return
-    logger.warning(CONTINUE)
+    if not explained.is_set():
+        logger.warning(CONTINUE)
     kill_descendants()
     os._exit(INTERRUPTED)  # sys.exit would end this thread alone
 

@@ -72,27 +72,27 @@ async def _load_nothing(*_: Any, **__: Any) -> Flow[Any, Any]:
 
 
 @contextmanager
-def triggers_lock_first() -> Iterator[None]:
-    """Have the triggers of automations lock SQLite before they read.
+def transactions_lock_first() -> Iterator[None]:
+    """Have each transaction lock SQLite before it reads, and wait for the lock up to Prefect's minute.
 
-    Their transaction reads a row and then writes it. SQLite refuses the write at once, "database is locked",
-    if anything was written in between: no timeout applies. Prefect logs a traceback, tries the event again at
-    most three times, and drops it: the automation would take a run that has ended for one that is silent.
+    By default a transaction reads and then writes. SQLite refuses the write at once, "database is locked", if
+    anything was written in between: no timeout applies. Prefect answers such a request with 503. It tries an
+    event for an automation again at most three times, with a traceback each, and drops it: the automation
+    would take a run that has ended for one that is silent.
     """
     # Imported here: it takes half a second, and only servers need it.
-    from prefect.server.database import provide_database_interface
-    from prefect.server.events import triggers
+    from prefect.server.database.configurations import AioSqliteConfiguration
 
-    session: Any = triggers.automations_session  # type: ignore[attr-defined]
+    begin: Any = AioSqliteConfiguration.begin_transaction
 
-    def locking(begin_transaction: bool = False) -> AbstractAsyncContextManager[Any]:
-        return provide_database_interface().session_context(begin_transaction, begin_transaction)
+    def locking(self: Any, session: Any, with_for_update: bool = False) -> AbstractAsyncContextManager[Any]:
+        return begin(self, session, with_for_update=True)
 
-    triggers.automations_session = locking  # type: ignore[attr-defined, assignment]
+    AioSqliteConfiguration.begin_transaction = locking  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
-        triggers.automations_session = session  # type: ignore[attr-defined]
+        AioSqliteConfiguration.begin_transaction = begin  # type: ignore[method-assign]
 
 
 def drain(seconds: float) -> None:

@@ -77,7 +77,7 @@ _LKH, _SEARCH = "tasks/solvers/elkai_lkh.py", "tasks/solvers/local_search.py"
 _ZERO = "deepspeed.runtime.zero.stage_1_and_2:DeepSpeedZeroOptimizer"
 _LEASE = ("lease_id", "lease_duration", "raise_on_lease_renewal_failure", "suppress_warnings")
 _LOAD = ("client", "flow_run", "ignore_storage", "storage_base_path", "use_placeholder_flow")
-_SESSION = ("db", "begin_transaction")
+_BEGIN = ("self", "session", "with_for_update")
 _RESTORED = "moments are restored before the first step"
 _SLOT = "a lost slot of a concurrency limit ends no run"
 INTERFACES = [
@@ -89,7 +89,10 @@ INTERFACES = [
     Interface("prefect._internal.control_listener:get_intent", _PREFECT, "a cancelled run is named so", ()),
     Interface("prefect.flow_engine:maintain_concurrency_lease", _PREFECT, _SLOT, _LEASE),
     Interface(
-        "prefect.server.events.triggers:automations_session", _PREFECT, "no event is dropped", _SESSION
+        "prefect.server.database.configurations:AioSqliteConfiguration.begin_transaction",
+        _PREFECT,
+        "no request meets another write",
+        _BEGIN,
     ),
     Interface("prefect.workers.process:load_flow_from_flow_run", _PREFECT, "no hook loads code", _LOAD),
     *(

@@ -23,8 +23,8 @@ from prefect.client.schemas.filters import ArtifactFilter, LogFilter
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Pending, Running
-from mcvrp.flows.server.automations import SILENCES, end_dead_runs, end_stopped_runs
-from mcvrp.flows.server.deployments import POOL, TAG, _make_pool
+from mcvrp.flows.server.automations import SILENCES, end_dead_commands, end_dead_runs, end_stopped_runs
+from mcvrp.flows.server.deployments import COMMAND_TAG, POOL, TAG, _make_pool
 from mcvrp.flows.server.flow_worker import FlowWorker
 from mcvrp.flows.server.server import server_at, server_keeper
 from mcvrp.tasks.support.processes import free_port
@@ -32,16 +32,16 @@ from mcvrp.tasks.support.processes import free_port
 @flow
 def work():
     pass
-"""
 
-# Runs as killed workers and engines leave them, beside some that have to stay as they are.
-SILENT = """
 def beat(run):
     role = {"prefect.resource.id": f"prefect.tag.{TAG}", "prefect.resource.role": "tag"}
     related = [role] if TAG in run.tags else []
     resource = {"prefect.resource.id": f"prefect.flow-run.{run.id}"}
     emit_event("prefect.flow-run.heartbeat", resource, related=related)
+"""
 
+# Runs as killed workers and engines leave them, beside some that have to stay as they are.
+SILENT = """
 server = server_at(free_port())
 with tempfile.TemporaryFile("w+") as log:
     with server_keeper(server, log, {}), server.in_use(), get_client(sync_client=True) as client:
@@ -90,6 +90,10 @@ async def look():
     async with FlowWorker(work_pool_name=POOL):
         pass
 
+async def look_for_commands():
+    async with get_client() as client:
+        await end_dead_commands(client, timedelta(seconds=10))
+
 server = server_at(free_port())
 with tempfile.TemporaryFile("w+") as log:
     with server_keeper(server, log, {}), server.in_use(), get_client(sync_client=True) as client:
@@ -116,6 +120,24 @@ with tempfile.TemporaryFile("w+") as log:
         of_task = LogFilter.model_validate({"task_run_id": {"any_": [tasks["killed"]]}})
         logged = [line.message for line in client.read_logs(of_task)]
         runs = {}
+        for name, tags, state in (
+            ("killed command", [COMMAND_TAG], Running()),
+            ("command killed as it began", [COMMAND_TAG], Pending()),
+            ("living command", [COMMAND_TAG], Running()),
+            ("ended command", [COMMAND_TAG], Completed()),
+            ("run of a worker", [TAG], Running()),
+        ):
+            runs[name] = client.create_flow_run(work, tags=tags)
+            client.set_flow_run_state(runs[name].id, state, force=True)
+        beat(runs["killed command"])
+        time.sleep(12)
+        beat(runs["living command"])
+        runs["new command"] = client.create_flow_run(work, tags=[COMMAND_TAG])
+        client.set_flow_run_state(runs["new command"].id, Running(), force=True)
+        EventsWorker.drain_all(timeout=5)
+        time.sleep(3)  # until the server has written the event
+        asyncio.run(look_for_commands())
+        runs = {name: run.id for name, run in runs.items()}
         for name, above, state in (
             ("works", None, Running()),
             ("its stage", "works", Running()),
@@ -148,9 +170,22 @@ def test_runs_end_with_what_they_are_part_of(tmp_path: Path) -> None:
         by_state.setdefault(": ".join(filter(None, state)), set()).add(name)
     assert by_state == {
         "CRASHED: its flow run has ended": {"killed", "cancelled"},
-        f"CRASHED: {CUT_OFF}": {"works", "its stage", "begins"},
-        "COMPLETED": {"done before", "its ended stage"},
-        "RUNNING": {"alive", "of others", "works elsewhere"},
+        f"CRASHED: {CUT_OFF}": {
+            "works",
+            "its stage",
+            "begins",
+            "killed command",
+            "command killed as it began",
+        },
+        "COMPLETED": {"done before", "its ended stage", "ended command"},
+        "RUNNING": {
+            "alive",
+            "of others",
+            "works elsewhere",
+            "living command",
+            "new command",
+            "run of a worker",
+        },
         "CANCELLING": {"is cancelled"},
     }
 
