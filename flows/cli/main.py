@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -23,17 +24,18 @@ from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, explained, stopp
 from mcvrp.model.errors import McvrpError
 
 _QUIET = "--quiet"
+_GARBAGE = 50_000  # new objects between two collections: imports make far more, and they stay
 logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, where __name__ is "__main__"
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code (see `McvrpError`)."""
+def run(arguments: Sequence[str], began: float | None = None) -> int:
+    """Run one command, which ``began`` by `time.monotonic`, and return its exit code (see `McvrpError`)."""
     with terminal(quiet=_QUIET in arguments):
-        return _run(arguments)
+        return _run(arguments, time.monotonic() if began is None else began)
 
 
-def _run(arguments: Sequence[str]) -> int:
-    verbose, began = "--verbose" in arguments, time.monotonic()
+def _run(arguments: Sequence[str], began: float) -> int:
+    verbose = "--verbose" in arguments
     explained.clear()
     try:
         if not arguments:
@@ -87,8 +89,10 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
+    gc.set_threshold(_GARBAGE)
     with terminal(quiet=_QUIET in sys.argv), stopping_in_time():
-        code = run(sys.argv[1:])
+        # Python has started before, in at least this time of a processor.
+        code = run(sys.argv[1:], time.monotonic() - time.process_time())
     # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then
     # one of their threads ends in a segmentation fault while the interpreter is finalized.
     for stream in (sys.stdout, sys.stderr):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import threading
-from importlib import import_module
 from pathlib import Path
 
 from mcvrp.flows.cli.commands import preset_of
@@ -23,7 +22,7 @@ from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.orders import require_files_of_routes
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, solve_figures, write_day
+from mcvrp.tasks.solve.outputs import Place, day_name, prepare, require_free, solve_figures, write_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.text import TIME, refusal
 
@@ -59,8 +58,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     )
     place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
-    # what draws the map is imported while others search
-    threading.Thread(target=import_module, args=("mcvrp.tasks.solve.sheets",), daemon=True).start()
+    threading.Thread(target=prepare, daemon=True).start()
     with first_signal_raises():
         solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
@@ -108,6 +107,8 @@ class ShardFigures:
     @classmethod
     def of(cls, table: pa.Table) -> ShardFigures:
         """Return the figures of ``table``, which has at least `FIGURE_COLUMNS`."""
+        import pyarrow.compute as pc  # imported here: commands that never get here start faster
+
         columns = {name: table[name] for name in QUANTITIES}
         columns["routes"] = pc.list_value_length(table["routes"])
         made = table.group_by(list(MADE_BY)).aggregate([([], "count_all")]).to_pylist()

@@ -79,6 +79,19 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     return None
 
 
+def prepare() -> None:
+    """Import, compile and load what the files of any day need; meant for a thread while others search."""
+    from matplotlib.figure import Figure
+
+    from mcvrp.tasks.solve import sheets as sheets
+    from mcvrp.tasks.support.pictures import png
+
+    markdown.compile_all("mcvrp.tasks.solve")
+    figure = Figure(figsize=(1, 1))
+    figure.text(0, 0, "fonts")
+    png(figure)
+
+
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day and return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import map_page, route_map
