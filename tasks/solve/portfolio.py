@@ -74,6 +74,12 @@ class Portfolio:
         """Seconds before the search began."""
         return self._start - self.began
 
+    @property
+    def span(self) -> float:
+        """Seconds for the search."""
+        late = min(max(self.start_up - _STARTED_IN, 0.0), _STARTED_IN)
+        return max(self.time_limit - self.start_up - late, self.time_limit * _LEAST_SHARE)
+
     def take(self, found: Found) -> None:
         """Take what a member has found; routes that break a limit or are infeasible are left out."""
         solution = found.solution
@@ -94,8 +100,7 @@ class Portfolio:
 
         Ctrl-C ends the search and leaves the best so far; without any it is raised.
         """
-        late = min(max(self.start_up - _STARTED_IN, 0.0), _STARTED_IN)
-        span = max(self.time_limit - self.start_up - late, self.time_limit * _LEAST_SHARE)
+        span = self.span
         until = time.monotonic() + span
         with contextlib.ExitStack() as stack:
             running: dict[Connection, tuple[Child, Member]] = {}
