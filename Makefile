@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records bench-million up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +28,7 @@ help:
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store, records: benchmarks; record results in BENCHMARKS.md"
+	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store, records, million: benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -124,6 +124,10 @@ bench-solve: $(STAMP)
 # Growth of Prefect's database; 15 minutes.
 bench-records: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_records
+
+# A million labels in hours, also over several starts; the programs of tests/support/s3_server.py.
+bench-million: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_million $(STORE)-million
 
 # A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
 bench-store: $(STAMP)

@@ -29,12 +29,11 @@ from mcvrp.tasks.label import LabelSpec, label_missing
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.ray_session import ray_session
 from tests.benchmarks.common import arguments, heading, row
-from tests.support.s3_proxy import DISTANT, Conditions, Proxy
+from tests.support.s3_proxy import DISTANT, KINDS, Conditions, Proxy
 from tests.support.s3_server import S3Server, serving
 from tests.support.stand_in import ASLEEP
 from tests.support.store_requests import StoreRequests
 
-KINDS = ("GET", "HEAD", "PUT", "LIST", "DELETE", "MULTIPART")
 LINK = Conditions(latency=0.03, bandwidth=50e6)
 
 

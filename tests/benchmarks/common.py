@@ -92,11 +92,15 @@ def row(*cells: object) -> None:
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
-def timed_command(name: str, preset: str, store: Path, *changes: str) -> float:
-    """Run a command of users with ``changes`` of its preset; return its wall-clock seconds."""
+def command(name: str, preset: str, store: object, *changes: str) -> list[str]:
+    """Return a command of users, such as "city create", with ``changes`` of its preset."""
     options = [part for change in changes for part in ("--set", change)]
     program = str(Path(sys.executable).with_name("mcvrp"))
-    command = [program, name, "--preset", preset, "--store", str(store), *options]
+    return [program, *name.split(), "--preset", preset, "--store", str(store), *options]
+
+
+def timed_command(name: str, preset: str, store: Path, *changes: str) -> float:
+    """Run a command of users with ``changes`` of its preset; return its wall-clock seconds."""
     began = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(name, preset, store, *changes), check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - began

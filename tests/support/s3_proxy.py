@@ -22,6 +22,7 @@ import pytest
 from tests.support.s3_server import S3Server
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
+KINDS = ("GET", "HEAD", "PUT", "LIST", "DELETE", "MULTIPART")
 _CHUNK = 2**18  # bytes relayed at once
 
 
@@ -43,7 +44,7 @@ DISTANT = Conditions(latency=0.1, refused=0.02, cut=0.005, writes=3500, reads=55
 
 
 def kind_of(method: str, path: str) -> str:
-    """Return GET, HEAD, PUT, LIST, DELETE or MULTIPART."""
+    """Return one of `KINDS`."""
     parts = urlsplit(path)
     query = parse_qs(parts.query, keep_blank_values=True)
     if "uploads" in query or "uploadId" in query:
