@@ -17,9 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -73,10 +72,7 @@ class Run:
 
     def __post_init__(self) -> None:
         os.environ |= self.server.environment(endpoint=self.proxy.endpoint)
-        os.environ |= {
-            "PREFECT_HOME": str(self.folder / "prefect"),
-            "MCVRP_CACHE": str(self.folder / "cache"),
-        }
+        os.environ["PREFECT_HOME"] = str(self.folder / "prefect")
         self.start = 1 + len(read_rows(self.folder / "starts.jsonl"))
 
     def command(self, name: str) -> list[str]:
@@ -99,8 +95,15 @@ def measure(run: Run) -> None:
     append_row(run.folder / "starts.jsonl", {"bare": alone, "load": load})
     run.server.client().create_bucket(Bucket=BUCKET)
     subprocess.run(run.command("city create"), check=True, stdout=subprocess.DEVNULL)
-    with labelling(run) as process:
+    with (run.folder / "label.log").open("a") as log:
+        process = start_group(run.command("label"), stdout=log, stderr=log)
+    try:
         sample(run, process)
+    finally:
+        process.terminate()  # alone: it ends its own processes
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+        stop_group(process)
     if process.returncode:
         sys.exit(f"mcvrp label ended with {process.returncode}: see {run.folder / 'label.log'}")
     objects = run.objects()
@@ -108,9 +111,8 @@ def measure(run: Run) -> None:
     with run.proxy.counted() as counts:
         verify = subprocess.run([*run.command("verify"), "--json"], stdout=subprocess.PIPE, check=False)
     result = json.loads(verify.stdout)
-    kept = {key: result[key] for key in ("good", "rows", "files", "seconds")}
-    others = {"data": data, "all": sum(objects.values()), "requests": counts.total()}
-    (run.folder / "verified.json").write_text(json.dumps(kept | others))
+    result |= {"data": data, "all": sum(objects.values()), "requests": counts.total()}
+    (run.folder / "verified.json").write_text(json.dumps(result))
 
 
 def bare_seconds(count: int) -> list[float]:
@@ -125,29 +127,13 @@ def _bare(n: int, count: int) -> float:
     return (time.process_time() - began) / count
 
 
-@contextmanager
-def labelling(run: Run) -> Iterator[subprocess.Popen[str]]:
-    """Run `mcvrp label`; stop it if this process is to end."""
-    with (run.folder / "label.log").open("a") as log:
-        process = start_group(run.command("label"), stdout=log, stderr=log)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(_END_SECONDS)
-        finally:
-            stop_group(process)
-
-
 @dataclass
 class Usage:
-    """Memory in MB and processor seconds of a process, and processor seconds with all below it."""
+    """Memory in MB of a process, and processor seconds of all that are or were below it."""
 
     process: psutil.Process
     memory: float = 0.0
-    own: float = 0.0
-    seconds: dict[psutil.Process, float] = field(default_factory=dict)  # also of those that have ended
+    seconds: dict[psutil.Process, float] = field(default_factory=dict)
 
     def look(self) -> None:
         for each in [self.process, *below(self.process.pid)]:
@@ -155,7 +141,6 @@ class Usage:
                 self.seconds[each] = sum(each.cpu_times()[:2])
         with suppress(psutil.NoSuchProcess):
             self.memory = self.process.memory_info().rss / 1e6 or self.memory  # 0 once it has ended
-        self.own = self.seconds.get(self.process, 0.0)
 
 
 def sample(run: Run, process: subprocess.Popen[str]) -> None:
@@ -174,14 +159,14 @@ def sample(run: Run, process: subprocess.Popen[str]) -> None:
                 usage.look()
                 tick = time.monotonic() - began
                 seconds += tick if tick < _PAUSE else _TICK
-            paths = run.objects()
-            counts = (sum(part in path for path in paths) for part in ("/_staging/", "/data/"))
-            used = (round(number, 1) for number in (usage.memory, usage.own, sum(usage.seconds.values())))
-            now = time.strftime("%Y-%m-%d %H:%M:%S")
-            requests = (run.proxy.counts[kind] for kind in KINDS)
-            table.writerow(
-                (run.start, now, round(seconds), labels_done(run.folder), *used, *counts, *requests)
+            paths, used = run.objects(), usage.seconds
+            measured = (
+                *(round(seconds), labels_done(run.folder), round(usage.memory, 1)),
+                *(round(number, 1) for number in (used.get(usage.process, 0.0), sum(used.values()))),
+                *(sum(part in path for path in paths) for part in ("/_staging/", "/data/")),
+                *(run.proxy.counts[kind] for kind in KINDS),
             )
+            table.writerow((run.start, time.strftime("%Y-%m-%d %H:%M:%S"), *measured))
             stream.flush()
 
 
