@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -26,15 +26,16 @@ _MOST_FOOTERS = 2**14  # kept in memory of those that are not in the list: there
 class Dataset:
     """Dataset ``name`` in ``store`` as it is at each call; use `open` to make one.
 
-    Every call lists the store. A footer is taken from the receipt of its writer in this run, or from the list
-    of shards if that has the same file (path, size, time); otherwise it is read, once. With ``checksums`` a
-    file whose checksum neither of them has is read as a whole.
+    Every call lists the store, unless it is `listed`. A footer is taken from the receipt of its writer in
+    this run, or from the list of shards if that has the same file (path, size, time); otherwise it is read,
+    once. With ``checksums`` a file whose checksum neither of them has is read as a whole.
     """
 
     store: Store
     name: str
     checksums: bool = False
     _list: ShardList | None = None
+    _files: Mapping[int, Sequence[StoredFile]] | None = None  # by size
     _read: dict[StoredFile, Shard] = field(default_factory=dict, compare=False)
     _receipts: dict[str, Shard] = field(default_factory=dict, compare=False)
 
@@ -51,6 +52,10 @@ class Dataset:
         except McvrpError:
             return cls(store, name)
 
+    def listed(self) -> Dataset:
+        """Return the dataset with the files that it has now: one listing instead of one per size."""
+        return replace(self, _files=files_by_size(self.store, layout.data_dir(self.name)))
+
     def note(self, shards: Iterable[Shard]) -> None:
         """Remember the receipts of ``shards`` that a worker has just written: they need not be read."""
         for shard in shards:
@@ -63,6 +68,8 @@ class Dataset:
 
     def sizes(self) -> list[int]:
         """Return the sizes that have a folder, ascending."""
+        if self._files is not None:
+            return sorted(self._files)
         sizes = (layout.size_of(name) for name in self.store.folders(layout.data_dir(self.name)))
         return sorted(n for n in sizes if n is not None)
 
@@ -73,8 +80,9 @@ class Dataset:
         file, or is another shard.
         """
         for size in self.sizes() if n is None else [n]:
-            files = {}
-            for file in self.store.files(layout.size_dir(self.name, size)):
+            files, listed = {}, self._files
+            folder = layout.size_dir(self.name, size)
+            for file in self.store.files(folder) if listed is None else listed.get(size, ()):
                 if file.path.endswith(".parquet"):
                     k = layout.shard_number(file.path)
                     if k is None or file.path != layout.label_shard(self.name, size, k):
@@ -147,9 +155,9 @@ class Dataset:
             return error
 
     def fingerprint(self) -> str:
-        digest = Fingerprint()
-        for n in self.sizes():
-            if files := list(self.shards(n)):
+        digest, dataset = Fingerprint(), self.listed()
+        for n in dataset.sizes():
+            if files := list(dataset.shards(n)):
                 digest.add(n, files)
         return digest.value
 
@@ -201,6 +209,15 @@ class Dataset:
             f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "
             f"n={n}, i counts from 0; choose one of these"
         )
+
+
+def files_by_size(store: Store, folder: str) -> dict[int, list[StoredFile]]:
+    """Return the files below ``folder``, of shards or staged chunks, by the size that its folders name."""
+    files: dict[int, list[StoredFile]] = {}
+    for file in store.files(folder):
+        if (n := layout.size_of(file.path.removeprefix(f"{folder}/").partition("/")[0])) is not None:
+            files.setdefault(n, []).append(file)
+    return files
 
 
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:

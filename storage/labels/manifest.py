@@ -51,7 +51,7 @@ def rebuild_manifest(
         raise
     except McvrpError:  # corrupt: it is replaced
         pass
-    dataset = replace(known or Dataset.open(store, name, trust=False), checksums=True)
+    dataset = replace(known or Dataset.open(store, name, trust=False), checksums=True).listed()
     digest, totals = Fingerprint(), list[dict[str, int]]()
 
     def sizes() -> Iterator[list[Shard]]:

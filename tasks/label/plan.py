@@ -1,7 +1,7 @@
 """Plan of a labelling run: which rows of the dataset are missing, cut into units of work.
 
 The rows of a shard depend on the spec alone, staged rows of an earlier run are used however they were cut.
-Everything is processed by size and shard: nothing here holds a list of all of them.
+Everything is processed by size and shard: nothing here holds all of them but one listing of their files.
 """
 
 from __future__ import annotations
@@ -110,25 +110,27 @@ class Missing:
 
 def count_missing(dataset: LabelDataset) -> Missing:
     """Return how many rows are missing; raises as `survey` does."""
-    missing = Missing()
+    missing, staging = Missing(), layout.staging_dir(dataset.spec.dataset)
+    dataset = replace(dataset, labels=dataset.labels.listed())
+    staged = set(map(layout.size_of, dataset.store.folders(staging)))
     for n in dataset.spec.sizes:
-        for job in survey(dataset, n):
+        for job in survey(dataset, n, staged=n in staged):
             missing.by_size[n] = missing.by_size.get(n, 0) + job.missing
             missing.suspects.update((n, i) for i in job.suspects)
     return missing
 
 
-def survey(dataset: LabelDataset, n: int) -> Iterator[ShardJob]:
-    """Yield the shards of size ``n`` that have to be made, from the files that exist.
+def survey(dataset: LabelDataset, n: int, *, staged: bool = True) -> Iterator[ShardJob]:
+    """Yield the shards of size ``n`` that have to be made, from the files that exist, also ``staged`` ones.
 
     A corrupt file counts as missing; missing rows that are quarantined become suspects. Raises McvrpError if
     a file at the path of a shard or staged chunk is foreign, or of another dataset.
     """
     store, spec, quarantined = dataset.store, dataset.spec, dataset.quarantine.rows(n)
-    staged = store.files(layout.staged_dir(spec.dataset, n))
-    staged = [file for file in staged if layout.staged_rows(file.path)]
+    files = store.files(layout.staged_dir(spec.dataset, n)) if staged else ()
+    files = [file for file in files if layout.staged_rows(file.path)]
     chunks: dict[int, list[LabelFile]] = {}  # by shard: no chunk has rows of two
-    for chunk in _own(dataset, dataset.labels.label_files(n, staged, skip_corrupt=True)):
+    for chunk in _own(dataset, dataset.labels.label_files(n, files, skip_corrupt=True)):
         chunks.setdefault(chunk.footer.row_start // spec.shard_rows, []).append(chunk)
     shards = _own(dataset, dataset.labels.shards(n, skip_corrupt=True))
     shard = next(shards, None)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import files_by_size
 from mcvrp.storage.labels.label_files import write_table
 from mcvrp.storage.labels.verification import clear_faults, corrupt_files
 from mcvrp.storage.store.store import Store
@@ -93,12 +94,10 @@ def _without_footer(dataset: LabelDataset, corrupt: Collection[str]) -> Iterator
     """Yield the shards and staged files, except the ``corrupt``, whose footer cannot be read."""
     store, name = dataset.store, dataset.spec.dataset
     for folder in (layout.data_dir(name), layout.staging_dir(name)):
-        for size in store.folders(folder):
-            if (n := layout.size_of(size)) is not None:
-                files = [file for file in store.files(f"{folder}/{size}") if file.path.endswith(".parquet")]
-                files = [file for file in files if file.path not in corrupt]
-                whole = {file.path for file in dataset.labels.label_files(n, files, skip_corrupt=True)}
-                yield from (file.path for file in files if file.path not in whole)
+        for n, files in files_by_size(store, folder).items():
+            files = [file for file in files if file.path.endswith(".parquet") and file.path not in corrupt]
+            whole = {file.path for file in dataset.labels.label_files(n, files, skip_corrupt=True)}
+            yield from (file.path for file in files if file.path not in whole)
 
 
 def _move_away(path: str, context: _RepairContext) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcvrp.tasks.label.driver import Driver, _Task
 from mcvrp.tasks.label.plan import ShardJob
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.label.work import Unit
+from tests.support.counted_store import count_requests
 from tests.support.datasets import CITY, age, count_footers, everything, label_spec, make_dataset
 
 
@@ -31,6 +33,22 @@ def test_a_run_with_nothing_to_do_reads_no_footer(
     assert label_missing(store, CITY, label_spec()).new == 0
     assert sorted(footers.values()) == ([] if listed else [2] * 4)
     assert everything(store) == before
+
+
+def test_the_requests_of_a_run_with_nothing_to_do_do_not_grow_with_the_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests, counts = count_requests(monkeypatch), []
+    for largest in (21, 26):
+        store, spec = Store.open(tmp_path / str(largest)), label_spec(largest=largest, count=2)
+        make_dataset(store, spec)
+        label_missing(store, CITY, spec)  # writes the card
+        age(store, "d")
+        with requests.counted() as counted:
+            labels_missing(store, CITY, spec)
+            label_missing(store, CITY, spec)
+        counts.append(counted.total())
+    assert counts[1] <= counts[0] + 1
 
 
 @pytest.mark.parametrize("looked_ago", [0.0, 4_000.0])
