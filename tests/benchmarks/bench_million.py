@@ -193,7 +193,7 @@ def report(folder: Path, count: int) -> None:
     before = dict.fromkeys(samples[0], 0.0)
     for (start, _), group in groupby(samples, lambda each: (each["start"], each["labels"] // tenth)):
         *_, now = group
-        if start != before["start"]:  # labels stay, all else begins anew
+        if start != before["start"]:  # labels stay, all else begins at zero
             before = {name: before[name] * (name == "labels") for name in before}
         new = {name: now[name] - before[name] for name in now}
         minutes, requests = new["seconds"] / 60, sum(new[kind] for kind in KINDS)
