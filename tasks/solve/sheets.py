@@ -13,7 +13,7 @@ from xlsxwriter import Workbook
 from mcvrp.storage import markdown
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
-from mcvrp.tasks.solve.stops import Stop, count_text, further_columns, measure, shortened
+from mcvrp.tasks.solve.stops import Stop, count_text, further_columns, measure, shift_texts, shortened
 from mcvrp.tasks.support.pictures import in_unit
 from mcvrp.tasks.support.text import length_text, readable_unit
 
@@ -46,7 +46,8 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
     header += [f"From stop before{in_unit(name)}", f"Since the depot{in_unit(name)}"]
     title = f"{summary.orders}, city {summary.city}{f', {planned.date}' if planned.date else ''}"
     sheets, totals = list[_Sheet](), list[list[Cell]]()
-    for stops in routes:
+    times = shift_texts(solved) or len(routes) * [""]
+    for stops, time in zip(routes, times, strict=True):
         load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 3)])
@@ -63,6 +64,7 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
             for stop in stops
         ]
         facts = f"{title}: {facts}, {what} {length_text(price, summary.unit)}"
+        facts += time and f", {time} with its stops"
         sheets.append(_Sheet(number, facts, header, rows))
     facts = f"{title}: {len(routes):,} routes, {what} {length_text(summary.cost, summary.unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
