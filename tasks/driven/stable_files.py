@@ -53,7 +53,7 @@ def stable_files(
         return file.path.lower().endswith(endings)
 
     found = files()
-    why = f"is not ingested: its name ends with none of {', '.join(endings)}"
+    why = f"has a name that ends with none of {', '.join(endings)}"
     before = list(filter(named, found))
     others = [Incomplete(file.path, why) for file in found if not named(file)]
     if seconds <= 0 or "://" in store.uri:

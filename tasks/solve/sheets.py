@@ -40,6 +40,8 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
     """Return the overview, and the sheet of each of ``routes``, which are stops, including the depot."""
     planned, summary = solved.planned, solved.summary
     further = dict(list(further_columns(planned).items())[:_FURTHER])
+    if planned.spec.shift is not None:  # pages show texts without the names of their columns
+        further["service"] = {node: f"service {text} s" for node, text in further["service"].items()}
     what, capacity = measure(planned.city), summary.capacity
     factor, name = readable_unit(summary.unit, max(stops[-1].cumulative_cost for stops in routes))
     header = ["Stop", "Customer", *further, "Demand", "Load so far"]

@@ -63,7 +63,7 @@ def test_a_file_that_is_no_table_is_named(store: Store) -> None:
     """A day that was saved as text would be missed without a word; an instance belongs to its solution."""
     for name in ("day.csv", "day.txt", "city.vrp"):
         put(store, name, WHOLE, 60)
-    why = "is not ingested: its name ends with none of .csv, .parquet"
+    why = "has a name that ends with none of .csv, .parquet"
     assert look(store) == (["day.csv"], {"day.txt": why}, 0)
     assert look(store, seconds=0) == (["day.csv"], {"day.txt": why}, 0)
 

@@ -259,6 +259,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         }
         for text in (route_table(result), pages(result, stops)):
             assert f"{longest:,} s" in text
+        assert "service 100 s" in pages(result, stops)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
     assert any(
         note.endswith("the routes: service; service counts with --shift only") for note in free.summary.notes
