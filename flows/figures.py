@@ -182,7 +182,7 @@ def night_figures(night: NightSummary) -> Figures:
         "rows in quarantine": f"{sum(receipt.rejected for receipt in taken.receipts):,}",
     }
     if taken.waiting:
-        figures["not taken yet"] = "; ".join(map(str, taken.waiting))
+        figures["not ingested"] = "; ".join(map(str, taken.waiting))
     if refused := [receipt for receipt in taken.receipts if receipt.refused]:
         figures["refused files"] = "; ".join(str(receipt.refused) for receipt in refused)
     if measured:

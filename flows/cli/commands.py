@@ -120,7 +120,9 @@ def _cvrplib(options: argparse.Namespace) -> Outcome:
     result = run_cvrplib(store, options.instances, spec)
     rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
     document = {"run": result.run, "answers": rows, "notes": result.notes}
-    return Outcome(document, f"{result.markdown()}\n{store.url(layout.benchmark_dir(result.run))}")
+    return Outcome(
+        document, f"{markdown_text(result.markdown())}\n{store.url(layout.benchmark_dir(result.run))}"
+    )
 
 
 def plan(options: argparse.Namespace) -> Outcome:

@@ -62,8 +62,8 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            suggestion = nearest(str(value), list(map(str, action.choices)), "there are")
-            raise argparse.ArgumentError(action, f"there is no {shown(value)}; {suggestion}")
+            suggestion = nearest(str(value), list(map(str, action.choices)), "choices")
+            raise argparse.ArgumentError(None, f"there is no command {shown(value)}; {suggestion}")
 
     def error(self, message: str) -> NoReturn:
         hint = self.hint or f"see {self.prog} --help"

@@ -59,6 +59,10 @@ def _load(path: str) -> Callable[..., Any]:
     return resolve_name(f"mcvrp.flows.{path}")
 
 
+def _trial_folder(model: str, record: Any) -> str:
+    return layout.trial_dir(model, record.name) if record else layout.models_dir(model)
+
+
 _TABLE = (
     Stage(
         "pipeline", "run", "the whole pipeline: city, labels, training, benchmark",
@@ -110,14 +114,14 @@ _TABLE = (
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
         "check_trial", "night_figures", "night_tables", "night_lacks", sections=("city", "train", "nightly"),
-        place=lambda made, asked: layout.models_dir(asked["nightly"].model),
+        place=lambda made, asked: _trial_folder(asked["nightly"].model, made.record),
     ),
     Stage(
         "improve", "improve",
         "improve labels with the champion, fine-tune it, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
         "check_trial", "improve_figures", "improve_tables", sections=("city", "train", "improve"),
-        place=lambda made, asked: layout.models_dir(asked["improve"].model),
+        place=lambda made, asked: _trial_folder(asked["improve"].model, made[-1].record),
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import itertools
+import os
 import threading
 import time
 from urllib.parse import urlsplit
 
 from prefect.server.api.server import create_app as create_prefect
-from prefect.settings import PREFECT_UI_API_URL, PREFECT_UI_URL
+from prefect.settings import PREFECT_HOME, PREFECT_UI_API_URL, PREFECT_UI_URL
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import HTMLResponse
@@ -54,9 +56,23 @@ def create_app() -> ASGIApp:
 
 def _locking_first(app: ASGIApp) -> ASGIApp:
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        # The lifespan lasts as long as the server, and its services run within.
-        with transactions_lock_first() if scope["type"] == "lifespan" else contextlib.nullcontext():
+        if scope["type"] != "lifespan":
             await app(scope, receive, send)
+            return
+        # One start at a time: two servers that create the tables of a new database at once would both fail.
+        PREFECT_HOME.value().mkdir(parents=True, exist_ok=True)
+        home = os.open(PREFECT_HOME.value(), os.O_RDONLY)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(home, fcntl.LOCK_EX)
+
+        async def sent(message: Message) -> None:
+            if message["type"].startswith("lifespan.startup"):  # complete or failed
+                os.close(home)
+            await send(message)
+
+        # The lifespan lasts as long as the server, and its services run within.
+        with transactions_lock_first():
+            await app(scope, receive, sent)
 
     return answer
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.tasks.files.cvrplib import INSTANCE
 
 logger = logging.getLogger(__name__)
 
@@ -41,22 +42,29 @@ def stable_files(
 ) -> tuple[list[StoredFile], list[Incomplete]]:
     """Return the stable files below ``folder`` whose names end with one of ``endings``, and the other ones.
 
+    Instances (.vrp) are neither: they belong to their solutions.
     If one has changed within ``seconds``, this waits for that long and looks again. With 0, all are stable.
     """
 
     def files() -> list[StoredFile]:
-        return [file for file in store.files(folder) if file.path.lower().endswith(endings)]
+        return [file for file in store.files(folder) if not file.path.lower().endswith(INSTANCE)]
 
-    before = files()
+    def named(file: StoredFile) -> bool:
+        return file.path.lower().endswith(endings)
+
+    found = files()
+    why = f"has a name that ends with none of {', '.join(endings)}"
+    before = list(filter(named, found))
+    others = [Incomplete(file.path, why) for file in found if not named(file)]
     if seconds <= 0 or "://" in store.uri:
-        return before, []
+        return before, others
     now = store.now()
     if young := [file.path for file in before if abs(now - file.modified) < seconds]:
         more = f" and {len(young) - 1} more" if young[1:] else ""
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
-    stable, others = list[StoredFile](), list[Incomplete]()
-    for file in files():
+    stable = list[StoredFile]()
+    for file in filter(named, files()):
         unchanged = file in before
         if unchanged and (abs(store.now() - file.modified) > CUT_SECONDS or _ends(store, file)):
             stable.append(file)

@@ -24,7 +24,7 @@ from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
-from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.orders import USED_WITH, Day, checked_day, read_orders
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
@@ -328,7 +328,9 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
     if day.further:
-        yield f"further columns of the orders, carried into the routes: {listed(day.further)}"
+        unused = [f"{name} counts with {USED_WITH[name]} only" for name in day.further if name in USED_WITH]
+        carried = f"further columns of the orders, carried into the routes: {listed(day.further)}"
+        yield "; ".join([carried, *unused])
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "

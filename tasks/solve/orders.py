@@ -40,6 +40,7 @@ _REFUSED = {
     },
 }
 _SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
+USED_WITH = {**dict.fromkeys(_SERVICE, "--shift"), _PRIORITY: "--drop"}  # options by optional column
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, sol_text
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
 from mcvrp.tasks.solve.portfolio import Finding
-from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, stops_of
+from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shift_texts, stops_of
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
@@ -249,8 +249,13 @@ def route_table(solved: Solved) -> str:
         ]
         for stops in stops_of(solved)
     ]
-    cost = measure(solved.planned.city).capitalize()
-    return markdown.table(["Route", "Customers", "Load", "Utilization", cost], rows, "rrrrr")
+    header = ["Route", "Customers", "Load", "Utilization", measure(solved.planned.city).capitalize()]
+    if times := shift_texts(solved):
+        header, rows = (
+            [*header, "With its stops"],
+            [[*row, time] for row, time in zip(rows, times, strict=True)],
+        )
+    return markdown.table(header, rows, len(header) * "r")
 
 
 def solve_figures(summary: SolveSummary) -> dict[str, str]:

@@ -13,7 +13,7 @@ from xlsxwriter import Workbook
 from mcvrp.storage import markdown
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
-from mcvrp.tasks.solve.stops import Stop, count_text, further_columns, measure, shortened
+from mcvrp.tasks.solve.stops import Stop, count_text, further_columns, measure, shift_texts, shortened
 from mcvrp.tasks.support.pictures import in_unit
 from mcvrp.tasks.support.text import length_text, readable_unit
 
@@ -40,13 +40,16 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
     """Return the overview, and the sheet of each of ``routes``, which are stops, including the depot."""
     planned, summary = solved.planned, solved.summary
     further = dict(list(further_columns(planned).items())[:_FURTHER])
+    if planned.spec.shift is not None:  # pages show texts without the names of their columns
+        further["service"] = {node: f"service {text} s" for node, text in further["service"].items()}
     what, capacity = measure(planned.city), summary.capacity
     factor, name = readable_unit(summary.unit, max(stops[-1].cumulative_cost for stops in routes))
     header = ["Stop", "Customer", *further, "Demand", "Load so far"]
     header += [f"From stop before{in_unit(name)}", f"Since the depot{in_unit(name)}"]
     title = f"{summary.orders}, city {summary.city}{f', {planned.date}' if planned.date else ''}"
     sheets, totals = list[_Sheet](), list[list[Cell]]()
-    for stops in routes:
+    times = shift_texts(solved) or len(routes) * [""]
+    for stops, time in zip(routes, times, strict=True):
         load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 3)])
@@ -63,6 +66,7 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
             for stop in stops
         ]
         facts = f"{title}: {facts}, {what} {length_text(price, summary.unit)}"
+        facts += time and f", {time} with its stops"
         sheets.append(_Sheet(number, facts, header, rows))
     facts = f"{title}: {len(routes):,} routes, {what} {length_text(summary.cost, summary.unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]

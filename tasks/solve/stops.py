@@ -10,6 +10,8 @@ import numpy as np
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Planned, Solved
+from mcvrp.tasks.solvers.solver import route_lengths
+from mcvrp.tasks.support.text import length_text
 
 _DECIMALS = 6  # of a cost
 # Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
@@ -55,6 +57,15 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
     return routes
 
 
+def shift_texts(solved: Solved) -> list[str]:
+    """Return the duration of each route with its stops, empty without a shift."""
+    planned = solved.planned
+    if planned.spec.shift is None:
+        return []
+    lengths = route_lengths(planned.city, solved.solution, planned.day.wishes.service)
+    return [length_text(length, planned.city.unit) for length in lengths]
+
+
 def measure(city: City) -> str:
     """Return what the costs of ``city`` are: straight-line distances, or those of a matrix."""
     return "straight-line distance" if city.matrix is None else "cost"
@@ -62,6 +73,8 @@ def measure(city: City) -> str:
 
 def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
+
+    With a shift the first one is `service`: seconds of all orders of a customer.
 
     A column with a name of `_OWN`, or that both files have with different texts, is named after its file:
     address_route, order_name.
@@ -74,6 +87,9 @@ def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
     of_routes = [name for field, name in planned.addresses.columns.items() if field in _OWN]
     taken = {column_key(name): dict[int, str]() for name in (*_OWN, *of_routes)}
     columns: dict[str, dict[int, str]] = {}
+    if planned.spec.shift is not None:
+        service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
+        columns["service"] = taken["service"] = service
     for file, table in (("address", of_addresses), ("order", planned.day.further)):
         for title, texts in table.items():
             name, same = title, taken.get(column_key(title), {})

@@ -103,8 +103,10 @@ def stored(folder: Path) -> list[Path]:
         ("ui --notify hooks.example.org", ["--notify", "https://"]),
         ("ui --database mysql://host/name", ["--database", "postgresql://"]),
         ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
-        ("rnu", ["there is no 'rnu'; did you mean run?"]),
-        ("models exprt", ["there is no 'exprt'; did you mean export?"]),
+        ("rnu", ["mcvrp: there is no command 'rnu'; did you mean run?"]),
+        ("preset nwe lyon", ["mcvrp: there is no command 'nwe'; did you mean new?"]),
+        ("preset lyon", ["mcvrp: there is no command 'lyon'; choices: new; see mcvrp preset --help"]),
+        ("models exprt", ["mcvrp: there is no command 'exprt'; did you mean export?"]),
         ("run --prseet smoke", ["--prseet"]),
         ("city", ["create|import|extend", "mcvrp city --help"]),
         ("models laptop", ["'laptop'", "run mcvrp models show MODEL"]),  # as before there were subcommands

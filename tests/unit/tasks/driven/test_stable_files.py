@@ -59,6 +59,15 @@ def test_what_grows_or_comes_meanwhile_is_not_taken(store: Store) -> None:
     assert look(store, write) == ([], {"late.csv": "is being written", "log.csv": "is being written"}, 30)
 
 
+def test_a_file_that_is_no_table_is_named(store: Store) -> None:
+    """A day that was saved as text would be missed without a word; an instance belongs to its solution."""
+    for name in ("day.csv", "day.txt", "city.vrp"):
+        put(store, name, WHOLE, 60)
+    why = "has a name that ends with none of .csv, .parquet"
+    assert look(store) == (["day.csv"], {"day.txt": why}, 0)
+    assert look(store, seconds=0) == (["day.csv"], {"day.txt": why}, 0)
+
+
 @pytest.mark.parametrize("name", ["stalled.csv", "stalled.parquet", "empty.csv"])
 def test_what_looks_cut_off_is_left_for_longer(store: Store, name: str) -> None:
     data = {"stalled.csv": WHOLE[:-1], "stalled.parquet": b"PAR1 half of it", "empty.csv": b""}[name]
@@ -74,7 +83,6 @@ def test_whole_files_of_each_kind_look_whole(store: Store) -> None:
     buffer = io.BytesIO()
     pd.DataFrame({"a": [1]}).to_parquet(buffer)
     files = {
-        "notes.txt": b"half",
         "a.CSV": b"a\r\n1\r\n",
         "b.csv": b"a\r1\r",
         "c.csv": "a\n1\n".encode("utf-16"),

@@ -21,8 +21,10 @@ from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.orders import Wishes, checked_day, read_orders
-from mcvrp.tasks.solve.outputs import Place, write_day
+from mcvrp.tasks.solve.outputs import Place, route_table, stop_table, write_day
+from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
 from mcvrp.tasks.solvers.most_served import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
@@ -247,7 +249,21 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
             f"the routes satisfy --shift {shift:g}; the longest is {longest:,} s with its stops"
             in result.summary.notes
         )
-        assert not any("ignored" in note for note in result.summary.notes)
+        assert not any("--shift only" in note for note in result.summary.notes)
+        stops = stops_of(result)
+        table = stop_table(result.planned, [stop for route in stops for stop in route])
+        assert dict(zip(table["customer"], table["service"], strict=True)) == {
+            "Depot": "",
+            "West": "100",
+            "East": "100",
+        }
+        for text in (route_table(result), pages(result, stops)):
+            assert f"{longest:,} s" in text
+        assert "service 100 s" in pages(result, stops)
+    free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
+    assert any(
+        note.endswith("the routes: service; service counts with --shift only") for note in free.summary.notes
+    )
     with pytest.raises(
         McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s; without"
     ):
