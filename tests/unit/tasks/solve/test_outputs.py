@@ -102,7 +102,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) -> None:
-    result = solved_day(store, str(VRP), None, city=None, samples=0, time_limit=2)
+    result = solved_day(store, str(VRP), None, city=None, samples=0, time_limit=20)
     folder = Store.open(tmp_path)
     assert {address.rpartition("/")[2] for address in write_day(Place(folder), result)} == FILES | {
         "E-n22-k4.sol"
