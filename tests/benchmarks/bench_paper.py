@@ -27,6 +27,7 @@ from tests.benchmarks.common import arguments, heading, instances_of, row
 from tests.support.command import Workplace
 from tests.support.s3_proxy import DISTANT, Proxy
 from tests.support.s3_server import S3Server, serving
+from tests.support.shared import until
 
 _COUNTS = """
     label.largest=30 label.count=3 label.held_out=1
@@ -53,9 +54,9 @@ class Chain:
     environment: dict[str, str] = field(default_factory=dict)
 
     def stage(
-        self, title: str, *command: str, store: str = "", until: Callable[[], bool] | None = None
+        self, title: str, *command: str, store: str = "", killed: Callable[[], bool] | None = None
     ) -> None:
-        """Run a command, and print its row; it is killed (kill -9) as soon as ``until`` holds."""
+        """Run a command, and print its row; it is killed (kill -9) as soon as ``killed`` holds."""
         uri = store or self.store
         before, began, peaks = _bytes(uri), time.monotonic(), [0.0, 0.0]
         environment = self.place.environment(**self.environment, MCVRP_STORE=uri)
@@ -68,13 +69,13 @@ class Chain:
             watch = threading.Thread(target=self._watch, args=(run, peaks))
             watch.start()
             while run.poll() is None:
-                if until and until():
+                if killed and killed():
                     run.kill()
                 time.sleep(0.2)
             watch.join()
         seconds, grown = time.monotonic() - began, _bytes(uri) - before
         row(title, f"{seconds:.0f}", *(f"{peak / 2**30:.1f}" for peak in peaks), f"{grown / 1e6:,.1f}")
-        if run.returncode and not until:
+        if run.returncode and not killed:
             raise SystemExit(f"{title}: exit code {run.returncode}, see {log.name}")
 
     def preset(
@@ -82,11 +83,11 @@ class Chain:
         title: str,
         *command: str,
         changes: Sequence[str] = (),
-        until: Callable[[], bool] | None = None,
+        killed: Callable[[], bool] | None = None,
     ) -> None:
         """Run a command of the preset with the small counts."""
         counts = [part for count in (*_COUNTS.split(), _METHODS, *changes) for part in ("--set", count)]
-        self.stage(title, *command, "--preset", "paper", *counts, until=until)
+        self.stage(title, *command, "--preset", "paper", *counts, killed=killed)
 
     def _watch(self, run: subprocess.Popen[bytes], peaks: list[float]) -> None:
         while run.poll() is None:
@@ -120,11 +121,8 @@ def local(place: Workplace) -> None:
     saved = f"{layout.phase_dir('paper', _KILLED)}/step-*/state.json"
     first = lambda: any(place.store.glob(saved))  # noqa: E731
     every = ("train.checkpoint_every=1",)
-    chain.preset(f"phase {_KILLED}, killed", "train", "--phase", _KILLED, changes=every, until=first)
-    began = time.monotonic()
-    while place.processes():
-        time.sleep(0.2)
-    print(f"processes of the killed command ended after {time.monotonic() - began:.1f} s", flush=True)
+    chain.preset(f"phase {_KILLED}, killed", "train", "--phase", _KILLED, changes=every, killed=first)
+    until("the ranks have ended", 60, lambda: not place.processes())
     chain.preset(f"phase {_KILLED} resumed, II-C, publication", "train")
     chain.stage("export", "models", "export", "paper", "exported")
     other = str(place.folder / "other")
