@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records bench-million up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records bench-million bench-paper up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +28,7 @@ help:
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store, records, million: benchmarks; record results in BENCHMARKS.md"
+	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store, records, million, paper: benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -132,6 +132,11 @@ bench-million: $(STAMP)
 # A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
 bench-store: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_store
+
+# The preset `paper` with small counts in the new folder X; an hour, 20 GB of memory, the programs of bench-store.
+bench-paper: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_paper X
+	$(BIN)/python -m tests.benchmarks.bench_paper X --distant
 
 bench-training: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_training
