@@ -341,8 +341,8 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     if portfolio.interrupted:
         yield f"interrupted after {duration(portfolio.seconds)}: these are the best routes so far"
     yield from portfolio.failures
-    for label in dict.fromkeys(portfolio.silent):
-        yield f"{label} has found no cheaper routes in {duration(portfolio.seconds)}"
+    for text in dict.fromkeys(portfolio.silent):
+        yield f"{text} in {duration(portfolio.seconds)}"
 
 
 def _limit_notes(

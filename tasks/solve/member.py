@@ -55,6 +55,11 @@ class Member(Protocol):
     @property
     def label(self) -> str: ...
 
+    @property
+    def begun(self) -> bool:
+        """Whether it begins with routes."""
+        ...
+
     def found(self, until: float) -> Iterator[Found]: ...
 
 
@@ -100,6 +105,10 @@ class SearchMember:
         entry, settings = SOLVERS[solver], tuned_budget(solver, instance.n, spec.time_limit)
         options, more = settings.options() | limits.given, {"label": entry.label} | more
         return cls(entry, small, day, tuple(nodes.tolist()), options, limits, seed, **more)
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.starts)
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
@@ -161,6 +170,7 @@ class ModelMember:
     spec: SolveSpec
     rotations: int  # 1 if the model was trained without
     then: SearchMember | None = None
+    begun: ClassVar[bool] = False
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements: of the samples, of local search, and of the search that follows."""

@@ -60,7 +60,7 @@ class Portfolio:
     solution: Solution | None = None  # the cheapest within the limits
     findings: dict[str, Finding] = field(default_factory=dict)  # by member
     failures: list[str] = field(default_factory=list)  # of members, one sentence each
-    silent: list[str] = field(default_factory=list)  # members that have found nothing so far
+    silent: list[str] = field(default_factory=list)  # what is said of members that have found nothing so far
     interrupted: bool = False
     seconds: float = 0.0  # of the search
     _start: float = field(default_factory=time.monotonic)
@@ -122,7 +122,8 @@ class Portfolio:
                     raise
                 self.interrupted = True
         self.seconds = self._elapsed()
-        self.silent = [member.label for _, member in running.values() if member.label not in self.findings]
+        silent = [member for _, member in running.values() if member.label not in self.findings]
+        self.silent = [f"{each.label} has found no {'cheaper ' * each.begun}routes" for each in silent]
         if self.solution is None:
             raise SolverFailed(self._no_routes())
         return self.solution

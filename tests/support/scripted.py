@@ -17,6 +17,7 @@ class Scripted:
 
     label: str
     script: tuple[tuple[float, Solution | Exception | int], ...]
+    begun: bool = False
 
     def found(self, until: float) -> Iterator[Found]:
         for seconds, answer in self.script:

@@ -96,7 +96,7 @@ def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
     solution = search.search([searching, Scripted("silent", ((60.0, first),))], "a day")
     assert cost(CITY, solution) == cost(CITY, later)
     assert search.seconds < 25
-    assert search.silent == ["silent"]
+    assert search.silent == ["silent has found no routes"]
     patient = portfolio(2.5, patient=True)
     patient.search([Scripted("one", ((0.0, first), (60.0, first)))], "a day")
     assert patient.seconds >= 2.4
