@@ -184,7 +184,7 @@ def night_figures(night: NightSummary) -> Figures:
     if taken.waiting:
         figures["not ingested"] = "; ".join(map(str, taken.waiting))
     if refused := [receipt for receipt in taken.receipts if receipt.refused]:
-        figures["refused files"] = "; ".join(str(receipt.refused) for receipt in refused)
+        figures["refused files"] = f"{len(refused):,}"  # `night_lacks` has the reasons
     if measured:
         figures["learned from"] = learned(measured)
     if measured and measured.drift:

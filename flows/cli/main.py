@@ -52,8 +52,8 @@ def _run(arguments: Sequence[str], began: float) -> int:
         text = text.rpartition("\n\n")[2] if options.quiet else text
         sys.stdout.write(f"{document or text}\n")
         sys.stdout.flush()
-        if outcome.lacks:
-            logger.error("mcvrp: %s", redact(outcome.lacks))
+        for line in redact(outcome.lacks).splitlines():
+            logger.error("mcvrp: %s", line)
         return outcome.code
     except McvrpError as error:
         if verbose:

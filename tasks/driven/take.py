@@ -62,7 +62,7 @@ class Taken:
         return sorted({day for receipt in self.receipts for day in receipt.days})
 
     def lacks(self, where: str) -> str:
-        """Return what was not ingested and why, "" if nothing; quarantines are in the folder ``where``."""
+        """Return what was not ingested and why, in lines; quarantines are in the folder ``where``."""
         parts = [f"{each.name} was refused: {each.refused}" for each in self.receipts if each.refused]
         kinds = [
             f"{count:,} × {reason} ({each.name})"
@@ -73,7 +73,7 @@ class Taken:
             parts.append(
                 f"{rows:,} rows in quarantine, {listed(kinds)}: correct them in {where} and submit them again"
             )
-        return "; ".join(parts)
+        return "\n".join(parts)
 
 
 def take_routes(

@@ -181,15 +181,15 @@ def test_a_repair_has_the_capacity_of_its_day(store: Store) -> None:
     assert reasons.count("its capacity is 12, that of the day 10") == 3
 
 
-def test_what_was_not_ingested_is_one_sentence(store: Store) -> None:
+def test_what_was_not_ingested_has_a_line_each(store: Store) -> None:
     """Reasons by number, with the files and the folder of the rows to correct."""
     rows = "".join(f"2026-13-{day:02},a{day},1,C1,4,10\n" for day in range(1, 13))
     store.put("incoming/dates.csv", f"{HEADER}\n{rows}2026-02-27,b,1,C98,2,10\n".encode())
     store.put("incoming/bad.csv", b"day\n1\n")
-    lacks = take(store).lacks("driven/lyon/quarantine")
-    assert lacks.startswith("bad.csv was refused: bad.csv has no column date")
-    assert "13 rows in quarantine, 12 × date … is not a date like 2026-01-31 (dates.csv)" in lacks
-    assert "1 × customer … is not in the city (dates.csv)" in lacks
+    refused, rows_set_aside = take(store).lacks("driven/lyon/quarantine").splitlines()
+    assert refused.startswith("bad.csv was refused: bad.csv has no column date")
+    assert "13 rows in quarantine, 12 × date … is not a date like 2026-01-31 (dates.csv)" in rows_set_aside
+    assert "1 × customer … is not in the city (dates.csv)" in rows_set_aside
     assert take(store).lacks("") == ""
 
 
