@@ -99,12 +99,9 @@ def run_stage(
 
 def _on_record(flow: Any, records: Any, **parameters: Any) -> Any:
     """Run ``flow`` with a Prefect server, and verify afterwards that it has a record of every stage."""
-    from prefect import tags
-
-    from mcvrp.flows.server.deployments import COMMAND_TAG
     from mcvrp.flows.server.server import prefect_server
 
-    with prefect_server(records) as server, tags(COMMAND_TAG):
+    with prefect_server(records) as server:
         # No address: its password would end up in the mails of cron and the logs of CI.
         if server.ours and sys.stderr.isatty() and settings.first_time("history"):
             logger.info("Prefect records each run with log and figures: mcvrp ui shows them")

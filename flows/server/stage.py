@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-from prefect import Flow
+from prefect import Flow, tags
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import FlowRun, State, TaskRun
-from prefect.context import FlowRunContext
+from prefect.context import FlowRunContext, TagsContext
 from prefect.exceptions import MissingContextError
 from prefect.flow_engine import run_flow
 from prefect.logging import get_run_logger
@@ -29,6 +29,7 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, log_to_prefect, one_line, redact
 from mcvrp.flows.config.parameters import of_worker, parameters_of, parsed
 from mcvrp.flows.config.stages import STAGES
+from mcvrp.flows.server.deployments import COMMAND_TAG
 from mcvrp.flows.server.records import Records, is_outage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.cities import StoredCity, stored_city
@@ -69,7 +70,10 @@ class StageFlow(Flow[P, R]):
         """Run the stage as a flow run of its own, noted in the records of the stage that calls it."""
         records = self.records or running_records() or Records()
         call = functools.partial(Flow.__call__, **kwargs)
-        return cast(R, self._run(records, lambda stage: call(stage, *args), lambda: self.fn(*args, **kwargs)))
+        with contextlib.nullcontext() if settings.worked_run() else tags(COMMAND_TAG):
+            return cast(
+                R, self._run(records, lambda stage: call(stage, *args), lambda: self.fn(*args, **kwargs))
+            )
 
     def run_deployed(self, run: FlowRun, records: Records) -> None:
         """Run the stage as the flow run ``run``, which a worker executes."""
@@ -164,7 +168,9 @@ def _checked(name: str, body: Callable[P, R], model: type[BaseModel]) -> Callabl
         log_to_prefect()
         try:
             values = parsed(model, dict(zip(model.model_fields, args, strict=False)) | kwargs)
-            result = cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
+            # Without the tag of the run: a task with tags asks the server for a slot each time.
+            with TagsContext(current_tags=set()):
+                result = cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
             _log_result(name, result, values)
             return result
         except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
