@@ -80,16 +80,10 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 
 
 def prepare() -> None:
-    """Import, compile and load what the files of any day need; meant for a thread while others search."""
-    from matplotlib.figure import Figure
-
+    """Import and compile what the files of any day need; meant for a thread while others search."""
     from mcvrp.tasks.solve import sheets as sheets
-    from mcvrp.tasks.support.pictures import png
 
     markdown.compile_all("mcvrp.tasks.solve")
-    figure = Figure(figsize=(1, 1))
-    figure.text(0, 0, "fonts")
-    png(figure)
 
 
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
