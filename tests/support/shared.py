@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import time
 import urllib.request
@@ -58,23 +59,20 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
 def served_once(name: str, serve: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
     """Yield the address of a server that the first process starts with ``serve`` and stops last."""
     address, users = _place[0] / name, _place[0] / f"{name}.users"
-    user = users / str(os.getpid())
     with ExitStack() as ours:
         with FileLock(f"{address}.lock"):
-            users.mkdir(exist_ok=True)
-            user.touch()
             first = not address.exists()
             if first:
                 address.write_text(ours.enter_context(serve()))
             served = address.read_text()
+            # The system releases it for a process that dies, and a child does not inherit it
+            user = ours.enter_context(users.open("a+"))
+            fcntl.lockf(user, fcntl.LOCK_SH)
         try:
             yield served
         finally:
-            user.unlink()
             if first:
                 with FileLock(f"{address}.lock"):
                     address.unlink()  # who comes now starts another
-                    left = [int(path.name) for path in users.iterdir()]
-                while any(Path(f"/proc/{process}").exists() for process in left):
-                    time.sleep(0.2)
-                    left = [process for process in left if (users / str(process)).exists()]
+                    users.unlink()
+                fcntl.lockf(user, fcntl.LOCK_EX)  # the others have left

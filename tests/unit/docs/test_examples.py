@@ -29,12 +29,12 @@ PLACES = [(45.0 + k / 1000, 4.0 + (k * k % 61) / 1000) for k in range(61)]  # mo
 CUT_OFF = 45.06  # a latitude without a road, if ``cut_off``
 _ALL = examples(DOCS / "labels.md", "python")
 EXAMPLES, (NODES, SPLITS), FROM_S3 = _ALL[:5], _ALL[5:7], _ALL[7:]
-READERS = {
-    "pandas": lambda labels: labels,
-    "pyarrow.dataset": lambda labels: labels.to_table().to_pandas(),
-    "polars": lambda labels: labels.to_pandas(),
-    "duckdb": lambda labels: labels.df(),
-    "datasets": lambda labels: labels.to_pandas(),
+READERS = {  # the frame of pandas that an example's labels become
+    "pandas": "labels",
+    "pyarrow.dataset": "labels.to_table().to_pandas()",
+    "polars": "labels.to_pandas()",
+    "duckdb": "labels.df()",
+    "datasets": "labels.to_pandas()",
 }
 
 
@@ -67,10 +67,8 @@ def test_each_reader_gets_exactly_the_labels(
     monkeypatch.setenv("HF_HOME", str(folder / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {}
-    exec(example, names)
-    assert_same_labels(
-        READERS[reader](names["labels"]), Store.open("store"), partitioned=reader != "datasets"
-    )
+    exec(f"{example}\nframe = {READERS[reader]}", names)
+    assert_same_labels(names["frame"], Store.open("store"), partitioned=reader != "datasets")
 
 
 def test_splits_and_nodes_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
