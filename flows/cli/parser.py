@@ -297,6 +297,21 @@ def _length(value: str) -> float | str:
         raise argparse.ArgumentTypeError(f"{shown(value)} is not a length such as 45000 or 45km") from None
 
 
+_DURATION = re.compile(r"(?:([0-9.]+) ?h)? ?(?:([0-9.]+) ?min)? ?(?:([0-9.]+) ?s)?")
+
+
+def _duration(value: str) -> float:
+    """Return seconds."""
+    try:
+        if (match := _DURATION.fullmatch(value.strip().lower())) and any(match.groups()):
+            parts = zip(match.groups(), (3600, 60, 1), strict=True)
+            return sum(float(part) * seconds for part, seconds in parts if part)
+        return _number(float, value)
+    except (ValueError, argparse.ArgumentTypeError):
+        text = f"{shown(value)} is not a duration such as 28800, 8h or 7h 30min"
+        raise argparse.ArgumentTypeError(text) from None
+
+
 def _date(value: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(value)
@@ -321,14 +336,18 @@ def _add_day(solve: _Parser) -> None:
         "maximum cost of a route, in the city's unit, or such as 45km (default: unlimited)",
         type=_length,
     )
-    text = "maximum duration of a route with its stops; the city's costs are in seconds"
-    add("--shift", "SECONDS", text, type=float)
-    text = "service time of an order (default: 0), if its column 'service' is empty; with --shift"
-    add("--service", "SECONDS", text, type=float)
+    text = (
+        "maximum duration of a route with its stops, in seconds or such as 8h; the city's costs are seconds"
+    )
+    add("--shift", "DURATION", text, type=_duration)
+    text = (
+        "service time of an order such as 180 or 3min (default: 0), if its column 'service' is empty; with "
+    )
+    add("--service", "DURATION", f"{text}--shift", type=_duration)
     text = "leave out customers for whom the limits have no room, lowest column 'priority' first"
     solve.add_argument("--drop", action="store_const", const=True, help=text)
     add("--keep", "ROUTES", "decided routes, or their first stops: columns route, stop, customer, kept")
-    solve.add_argument("--service-time", type=float, dest="service", help=argparse.SUPPRESS)
+    solve.add_argument("--service-time", type=_duration, dest="service", help=argparse.SUPPRESS)
     solve.add_argument(*_FLEET, type=int, dest="fleet", help=argparse.SUPPRESS)
     solve.add_argument(*_LONGEST_ROUTE, type=_length, dest="longest_route", help=argparse.SUPPRESS)
     for name in _TIME_WINDOWS:  # kept is the name of the option, whatever its value

@@ -16,6 +16,7 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.output import Outcome
+from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.label.stage import LabelSummary
@@ -95,6 +96,9 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --fleet 2.5", ["--fleet", "'2.5' is not an integer"]),
         ("solve day.csv --longest-route -3", ["--longest-route", "at least 1e-06", "-3"]),
         ("solve day.csv --shift 0", ["--shift", "more than 0", "0"]),
+        ("solve day.csv --shift 8x", ["--shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
+        ("solve day.csv --shift 1.2.3h", ["--shift: '1.2.3h' is not a duration"]),
+        ("solve day.csv --shift 200h", ["--shift", "at most 604800", "720000"]),
         ("solve day.csv --service -1", ["--service", "at least 0", "-1"]),
         ("solve day.csv --service 1e9 --shift 9", ["--service", "at most 604800"]),
         ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "omit it"]),
@@ -125,6 +129,14 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
     assert err.count("\n") == 1
     assert all(part in err for part in said), err
     assert stored(tmp_path) == [tmp_path / "file"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("28800", 28800), ("8h", 28800), ("7h 30min", 27000), ("1.5H", 5400), ("2min30s", 150), ("0.5", 0.5)],
+)
+def test_a_duration_has_units_or_seconds(text: str, seconds: float) -> None:
+    assert parser().parse_args(["solve", "day.csv", "--shift", text]).shift == seconds
 
 
 def test_the_bare_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
