@@ -223,7 +223,12 @@ OPTIONS = {  # arguments of the command: Python reads "2_0" and the digits of al
     ("solve", "o.csv", "--time-limit", "1_0"): "--time-limit: '1_0' is not a number",
     ("solve", "o.csv", "--time-limit", "nan"): "--time-limit: 'nan' is not a number",
     ("solve", "o.csv", "--shift", "nan"): "--shift: 'nan' is not a duration such as 28800, 8h or 7h 30min",
-    ("solve", "o.csv", "--service", "3_0"): "--service: '3_0' is not a number",
+    (
+        "solve",
+        "o.csv",
+        "--service",
+        "3_0",
+    ): "--service: '3_0' is not a duration such as 28800, 8h or 7h 30min",
     ("solve", "o.csv", "--keep", ""): "--keep: the value is empty",
     ("solve", "o.csv", "--model", ""): "--model: the value is empty",
     ("city", "import", "a.csv", "--history", " "): "--history: the value is empty",
