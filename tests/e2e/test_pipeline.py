@@ -286,7 +286,7 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
         text=True,
     )
     staging = place.store / "labels" / "smoke" / "_staging"
-    until("rows", 120, lambda: process.poll() is not None or list(staging.rglob("rows-*.parquet")))
+    until("rows", 300, lambda: process.poll() is not None or list(staging.rglob("rows-*.parquet")))
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=5) == 130
     assert process.stderr is not None

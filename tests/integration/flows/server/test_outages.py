@@ -170,6 +170,7 @@ def test_a_run_continues_with_its_server_restarted(
     assert set(place.recorded("flow_run")) == set(undisturbed.recorded("flow_run"))
 
 
+@pytest.mark.timeout(1500)  # every start of a server is ended: minutes on a busy machine
 def test_a_run_whose_server_does_not_stay_up_continues_without_a_record(
     tmp_path: Path, undisturbed: Workplace
 ) -> None:
