@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcvrp.storage.markdown import code, escaped, link
 
 _SOURCES = ("src", "model", "storage", "tasks", "flows", "pyproject.toml")  # of the package, in a checkout
-_PROGRAMS = ("hybgensea", "pyvrp", "torch", "deepspeed")
+_PROGRAMS = ("hybgensea", "pyvrp", "elkai", "torch", "deepspeed")
 OUTSIDE = "file:"  # prefix of the name of a file that is not in the store
 FIELD = "provenance"
 
