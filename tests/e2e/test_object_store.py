@@ -26,7 +26,7 @@ from tests.support.ui import mcvrp_ui
 def falling_silent(proxy: Proxy, rng: random.Random, end: threading.Event) -> None:
     """Let the server fall silent again and again, after some requests, for longer than a client tries."""
     while not end.is_set():
-        moment = proxy.served + rng.randint(1, 1000)
+        moment = proxy.served + rng.randint(1, 500)
         while proxy.served < moment and not end.wait(0.05):
             pass
         proxy.fail(rng.choice(("503", "reset", "429 TooManyRequests")))
@@ -70,7 +70,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     finally:
         end.set()
         trouble.join()
-    assert waited.count("waiting for the store") > 1
+    assert waited.count("waiting for the store") > 3
     assert Dataset.open(silent, "smoke").fingerprint() == Dataset.open(quiet, "smoke").fingerprint()
     for path in ("models/smoke/0001/model.safetensors", "attention/smoke/n=020/model.safetensors"):
         assert silent.get(path) == quiet.get(path)

@@ -159,7 +159,7 @@ def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
         ("rare losses", 500),
         *(
             pytest.param(kind, 2000, marks=pytest.mark.slow)
-            for kind in ("rare losses", "rare gains", "heavy tails")
+            for kind in ("normal", "rare losses", "rare gains", "heavy tails")
         ),
     ],
 )
