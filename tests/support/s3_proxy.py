@@ -66,11 +66,13 @@ class Proxy:
         self.failed = 0  # requests that met a fault
         self.served = 0  # requests that reached the server
         self.refused = 0  # requests that the conditions refused or cut
+        self.most = 0  # requests that were answered at the same time
         self.counts = Counter[str]()  # requests by kind, refused ones too
         self.conditions = conditions
         self._target = urlsplit(target)
         self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
         self._turn = threading.Lock()
+        self._answering = 0
         self._chance = random.Random(1)
         self._free = {"up": 0.0, "down": 0.0}  # moment from which a direction can carry more
         self._rates = Counter[tuple[str, bool, int]]()
@@ -101,6 +103,17 @@ class Proxy:
         before, counts = Counter(self.counts), Counter[str]()
         yield counts
         counts.update(self.counts - before)
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        with self._turn:
+            self._answering += 1
+            self.most = max(self.most, self._answering)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._answering -= 1
 
     def next_fault(self, method: str, path: str) -> str:
         """Return the fault that this request meets, "" for none."""
@@ -168,6 +181,10 @@ class _ProxyHandler(BaseHTTPRequestHandler):
     server: _Listener
 
     def answer(self) -> None:
+        with self.server.proxy.answering():
+            self._answer()
+
+    def _answer(self) -> None:
         proxy = self.server.proxy
         fault = proxy.next_fault(self.command, self.path)
         if fault == "hang":

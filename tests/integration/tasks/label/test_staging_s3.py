@@ -41,18 +41,17 @@ def distant(proxy: Proxy, s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> Store
 
 
 def test_a_merge_reads_its_chunks_in_parallel(distant: Store, proxy: Proxy) -> None:
-    """One request per chunk and three for the shard, in a tenth of its limit by far."""
+    """One request per chunk, as many at once as there are threads, and three for the shard."""
     sources: list[LabelFile] = []
     for start in range(0, ROWS, 2):
         path = layout.staged_chunk("d", N, start, start + 2)
         table = label_table(LABELS[start : start + 2])
         sources.append(write_table(distant, path, CITY, "spec", N, table))
-    before, began = proxy.served, time.monotonic()
+    before = proxy.served
     merge_shard(distant, CITY, "spec", SHARD, N, 0, ROWS, sources)
-    seconds = time.monotonic() - began
     assert proxy.served - before == len(sources) + 3  # its own: look, write, one deletion of all
-    rounds = len(sources) / THREADS + 3
-    assert rounds * SECONDS <= seconds < 5 * rounds * SECONDS + 1.0 < _MERGE_LIMIT / 10
+    assert proxy.most >= THREADS
+    assert (len(sources) / THREADS + 3) * SECONDS < _MERGE_LIMIT / 10
     assert distant.list("") == [SHARD]
 
 
