@@ -38,7 +38,7 @@ demo: $(STAMP)
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder -n
 
 test: $(STAMP)
-	$(PYTEST) 3 -m "not slow"
+	$(PYTEST) 4 -m "not slow"
 
 # Tests without server, Ray or browser, e.g. on another Python.
 test-unit: $(STAMP)

@@ -30,6 +30,7 @@ def test_links_of_the_notebook_lead_to_pages() -> None:
     assert [page for page in pages if not (DOCS / page).exists()] == []
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_addresses_to_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell without an error; a picture is shown, and the routes are shorter than one per customer."""
     place = Workplace.new(tmp_path)

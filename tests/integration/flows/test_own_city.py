@@ -29,6 +29,8 @@ from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.phases import check_training, train
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 
+pytestmark = pytest.mark.slow
+
 # Changes of the preset smoke: an imported city, orders below 20 customers, one phase.
 OWN = [
     *("city.name=own", "city.source=imported", "label.dataset=own", "label.smallest=12", "label.largest=13"),
@@ -135,7 +137,6 @@ def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity
         require_sizes(spec, place.city)
 
 
-@pytest.mark.slow
 def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:
     """HGS cannot take asymmetric costs: labels, baseline of the benchmark and report are PyVRP's."""
     rng = np.random.default_rng(1)

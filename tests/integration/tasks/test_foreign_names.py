@@ -80,12 +80,14 @@ def test_the_traps_work(place: Workplace) -> None:
         run(place, sys.executable, "-m", "mcvrp.tasks.train.ranks.rank")
 
 
+@pytest.mark.slow
 def test_labels_are_solved_by_ray_and_in_a_process_apart(place: Workplace) -> None:
     done = run(place, sys.executable, "-P", "-c", LABEL)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("launcher", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["local", "ray"])
 def test_ranks_train(place: Workplace, launcher: str) -> None:
     write_dataset(Store.open(place.store), CITY, range(20, 23), 30)
     spec = small_spec(ranks=1, launcher=launcher)

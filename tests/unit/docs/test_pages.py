@@ -118,10 +118,6 @@ def test_phrases_are_found_in_text_alone(name: str, text: str, found: list[str],
     assert [hit.phrase for hit in phrases.hits(tmp_path)] == found
 
 
-def test_the_tree_contains_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert phrases.main() == 0, capsys.readouterr().out
-
-
 # The tree in docs/store.md
 
 _VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion"}

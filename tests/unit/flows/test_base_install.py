@@ -53,6 +53,7 @@ _PIPELINE = ("run", "label", "train", "am", "benchmark", "nightly", "improve", "
 _PROGRAMS = ("mcvrp.flows.server.deployments", "mcvrp.flows.server.worker")
 
 
+@pytest.mark.slow
 def test_a_base_installation_routes_reads_and_makes_cities(tmp_path: Path) -> None:
     put_day(Store.open(tmp_path / "store"))
     (tmp_path / "monday.csv").write_text("customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9)))

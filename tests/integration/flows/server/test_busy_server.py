@@ -22,6 +22,8 @@ from mcvrp.flows.server.server import Server, server_at, server_keeper
 from mcvrp.tasks.support.processes import free_port
 from tests.support.shared import until
 
+pytestmark = pytest.mark.slow
+
 RUNS, TASKS, LINES = 15, 3, 5
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.command import Workplace
 
+pytestmark = pytest.mark.slow
+
 # As if the folder of Prefect were not writable.
 READ_ONLY = """
 import os
@@ -102,7 +104,6 @@ def test_without_the_password_there_is_no_access(place: Workplace) -> None:
     assert password not in done.stderr + "".join(map(str, answers["entry"]))
 
 
-@pytest.mark.slow
 def test_a_password_of_the_operator_is_used_and_not_printed(place: Workplace) -> None:
     """As well as a host name; the UI is unpacked to PREFECT_HOME if Prefect's folder is not writable."""
     password = {"PREFECT_SERVER_API_AUTH_STRING": "admin:0p3r4t0r"}

@@ -47,6 +47,7 @@ with terminal(), prefect_server(records := Records()) as server:
 """
 
 
+@pytest.mark.slow
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
     """Missing results are a warning of their run, and not of the terminal: the command prints them last."""
     done = place.python("-c", MANY)
@@ -143,6 +144,7 @@ print(json.dumps([(log.name, log.level, log.message, bool(log.task_run_id)) for 
 """
 
 
+@pytest.mark.slow
 def test_lines_of_a_run_are_in_its_logs(place: Workplace) -> None:
     done = place.python("-c", SPEAKS, SOME_PASSWORD=SECRET)
     assert done.returncode == 0, done.stderr

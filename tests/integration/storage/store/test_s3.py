@@ -131,6 +131,7 @@ while done < int(sys.argv[2]):
 """
 
 
+@pytest.mark.slow
 def test_no_update_is_lost_among_threads_and_processes(store: Store) -> None:
     store.put("counter", b"0")
     command = [sys.executable, "-c", COUNT_UP, store.uri, "15"]

@@ -119,6 +119,7 @@ def test_a_writer_needs_a_bucket_that_it_may_write(
     assert "permission denied" in refused(s3_uri, writable=False)
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as silent:
         silent.setblocking(False)

@@ -99,6 +99,7 @@ def test_a_server_that_is_busy_for_a_while_is_waited_for(
     assert proxy.failed >= 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "reset", "hang"])
 def test_lasting_trouble_is_reported_in_time(
     troubled: Store, proxy: Proxy, fault: str, plain: Callable[[Store], dict[str, bytes]]

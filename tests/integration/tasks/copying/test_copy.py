@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mcvrp.flows.cli.inspect import fetch
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.store.store import Store
@@ -23,6 +25,7 @@ def bytes_of(store: Store) -> dict[str, bytes]:
     return {file.path: store.get(file.path) for file in store.files("", hidden=True)}
 
 
+@pytest.mark.slow
 def test_there_and_back_again(tmp_path: Path, s3_uri: str) -> None:
     """A store with labels is equal after both ways, and its labels are read and verified in the bucket."""
     store, bucket = Store.open(tmp_path / "store"), Store.open(s3_uri)
@@ -41,6 +44,7 @@ def test_there_and_back_again(tmp_path: Path, s3_uri: str) -> None:
     assert bytes_of(back) == bytes_of(store)
 
 
+@pytest.mark.slow
 def test_a_killed_copy_is_continued_by_the_same_command(tmp_path: Path, s3_uri: str) -> None:
     """kill -9 in the middle: no alias and no mark of completeness is there; then everything is."""
     store = Store.open(tmp_path / "store")

@@ -73,6 +73,7 @@ def check(store: Store, undisturbed: Rows, corrupt: Sequence[str]) -> None:
     assert verify_dataset(store, "d").good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chunks", "again"),
     [
@@ -140,6 +141,7 @@ def test_verify_sees_what_is_staged(store: Store, undisturbed: Rows) -> None:
     check(store, undisturbed, [path, elsewhere])
 
 
+@pytest.mark.slow
 def test_who_is_killed_while_a_chunk_is_taken_out_loses_nothing(
     store: Store, tmp_path_factory: pytest.TempPathFactory, undisturbed: Rows
 ) -> None:

@@ -283,6 +283,7 @@ def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         driver.process.wait()
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: LabelCommand) -> None:
     """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
     assert len(at_work.family.members()) > 1

@@ -264,6 +264,7 @@ def _worked(item: int, shared: int) -> int:
     return item * shared
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_takes_no_other_along() -> None:
     """An item that kills its reader each time has that as its answer; the other items have theirs."""
     answers = dict(windowed(_worked, range(8), 2, 10, NOWHERE))
@@ -277,6 +278,7 @@ def _refused(item: int, shared: int) -> int:
     return item
 
 
+@pytest.mark.slow
 def test_a_refusal_ends_all_or_only_its_item() -> None:
     """A `McvrpError` is raised or the answer, as requested; an error of the store is raised."""
     with pytest.raises(McvrpError, match="not this one"):
@@ -288,16 +290,14 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
         list(windowed(_refused, range(8), 2, 0, NOWHERE, refusals=True))
 
 
-@pytest.mark.parametrize("most", [5, pytest.param(None, marks=pytest.mark.slow)])
-def test_verification_outlasts_a_silent_store(
-    store: Store, scratch: Path, outage: Outage, most: int | None
-) -> None:
+@pytest.mark.slow
+def test_verification_outlasts_a_silent_store(store: Store, scratch: Path, outage: Outage) -> None:
     in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
 
     def report(there: Store) -> VerificationReport:
         return replace(verify_dataset(there, "d"), verified_at="")
 
-    check_outlasted(store, scratch, outage, report, at_least=15, exact=".parquet", most=most)
+    check_outlasted(store, scratch, outage, report, at_least=15, exact=".parquet")
 
 
 def _slow(item: int, seconds: float) -> int:

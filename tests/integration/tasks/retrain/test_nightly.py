@@ -21,6 +21,8 @@ from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, PolicySpec
 from tests.support.labels import drive
 from tests.support.training import small_spec, write_dataset
 
+pytestmark = pytest.mark.slow
+
 CITY = City.uniform(60, seed=3)
 TODAY = datetime.date(2026, 3, 31)
 

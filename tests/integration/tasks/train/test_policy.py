@@ -50,6 +50,7 @@ def columns(store: Store, run: str, *names: str) -> np.ndarray:
     return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, "tune")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "optimizer"), [("fresh", "adamw"), ("labels", "muon")])
 def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(
     store: Store, here: Here, source: str, optimizer: str
@@ -72,6 +73,7 @@ def test_a_resumed_phase_is_bit_for_bit_the_uninterrupted_one(
     assert (np.isnan(greedy) == np.isnan(best)).all()
 
 
+@pytest.mark.slow
 def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_path: Path) -> None:
     """Two ranks, or one instance per micro-batch, equal one rank with all within rounding."""
     calm: dict[str, object] = {"network": spec_of("x").network.model_copy(update={"dropout": 0.0})}

@@ -26,6 +26,8 @@ from tests.support.driven_training import DrivenRun, Part
 from tests.support.forked_ranks import Killer, forked
 from tests.support.training import CITY, metric_rows, small_spec
 
+pytestmark = pytest.mark.slow
+
 PHASE = small_spec().phases[1].model_copy(update={"name": "only", "passes": 6})  # 45 steps
 
 
@@ -57,8 +59,9 @@ def assert_same(store: Store, run: str, other: str) -> None:
     [
         (1, 0, 3, "folder"),
         (1, 0, 1, "s3"),
-        pytest.param(2, 1, 3, "folder", marks=pytest.mark.slow),
-        *(pytest.param(ranks, 0, 25, "folder", marks=pytest.mark.slow) for ranks in (1, 2)),
+        (2, 1, 3, "folder"),
+        (1, 0, 25, "folder"),
+        (2, 0, 25, "folder"),
     ],
 )
 def test_ranks_that_are_killed_train_the_uninterrupted_run(
@@ -82,7 +85,6 @@ def test_ranks_that_are_killed_train_the_uninterrupted_run(
         (2, ("rank", "driver", "everything") * 3),
     ],
 )
-@pytest.mark.slow
 def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     store: Store, tmp_path: Path, ranks: int, parts: tuple[Part, ...]
 ) -> None:
@@ -102,7 +104,6 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
     assert_same(store, "killed", "whole")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
 def test_a_run_resumes_on_another_number_of_ranks(store: Store, tmp_path: Path, order: str) -> None:
     """Started by one rank, resumed by two and then three: the batches and losses of one."""

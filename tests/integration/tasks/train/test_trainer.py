@@ -71,6 +71,7 @@ def rows(store: Store, run: str, phase: str = "II", names: Sequence[str] = LOSSE
     return np.array([[getattr(row, name) for name in names] for row in read_metrics(store, run, phase)])
 
 
+@pytest.mark.slow
 def test_neither_stops_nor_validation_change_training(store: Store, here: Here) -> None:
     """Stopped between checkpoints and resumed, with a held-out set: the same rows, weights and moments."""
     train_all(store, small_spec(run="whole"), here())
@@ -128,6 +129,7 @@ def test_a_phase_is_a_plain_loop_with_adamw(
     np.testing.assert_allclose(rows(store, "small", "I", names), expected_rows, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [(1, 0), (0, 2), (2, 1)])
 def test_checkpoints_do_not_depend_on_the_zero_stage(
     store: Store, here: Here, stages: tuple[int, int]

@@ -12,13 +12,13 @@ import pytest
 from prefect.settings import PREFECT_HOME, temporary_settings
 from starlette.types import Message, Receive, Scope, Send
 
-from mcvrp.flows.server import app
-
 
 def test_servers_create_their_tables_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two commands on a new machine: at once, one failed with an error of the database."""
+    from mcvrp.flows.server import app  # takes 3 s, here and not in each process that collects the tests
+
     monkeypatch.setattr(app, "transactions_lock_first", contextlib.nullcontext)  # once a process
     starting, most = 0, 0
 

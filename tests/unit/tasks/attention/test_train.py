@@ -236,6 +236,7 @@ def test_training_instances_never_repeat_and_new_baselines_have_new_tests(
     assert tested == [0] + [first for first in firsts[1:] for _ in range(2)]
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_is_the_undisturbed_one(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,14 +264,12 @@ def test_an_interrupted_training_is_the_undisturbed_one(
     assert store.list(card.folder) == Store.open(tmp_path / "whole").list(card.folder)
 
 
-@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
-def test_training_outlasts_a_silent_store(
-    store: Store, tmp_path: Path, outage: Outage, most: int | None
-) -> None:
+@pytest.mark.slow
+def test_training_outlasts_a_silent_store(store: Store, tmp_path: Path, outage: Outage) -> None:
     save_city(store, "small", CITY)
 
     def trained(silent: Store) -> list[float]:
         (card,) = train_attention(silent, CITY, TINY).cards
         return [epoch.greedy for epoch in card.epochs]
 
-    check_outlasted(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors", most=most)
+    check_outlasted(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors")

@@ -155,7 +155,6 @@ def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
 @pytest.mark.parametrize(
     ("kind", "trials"),
     [
-        ("normal", 500),
         ("rare losses", 500),
         *(
             pytest.param(kind, 2000, marks=pytest.mark.slow)

@@ -229,13 +229,14 @@ def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, s
             night(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "step", "meanwhile", "at_least"),
     [
         (trial, "compared", False, 9),
         (trial, "compared", True, 9),
-        pytest.param(None, "", False, 40, marks=pytest.mark.slow),
-        pytest.param(phases, "publish", True, 15, marks=pytest.mark.slow),
+        (None, "", False, 40),
+        (phases, "publish", True, 15),
     ],
 )
 def test_a_killed_night_is_completed(
@@ -261,14 +262,13 @@ def test_a_killed_night_is_completed(
         assert len(promoted_once(there, meanwhile)) == 2 + meanwhile
 
 
-@pytest.mark.parametrize("most", [6, pytest.param(80, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_night_outlasts_a_silent_store(
     store: Store,
     decided: list[bool],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     outage: Outage,
-    most: int | None,
 ) -> None:
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     drive(store, 1, 8)
@@ -284,7 +284,7 @@ def test_a_night_outlasts_a_silent_store(
         result,
         at_least=100,
         exact=(".safetensors", "0000.parquet"),
-        most=most,
+        most=80,
     )
 
 

@@ -104,6 +104,7 @@ def test_a_part_whose_search_fails_stays(monkeypatch: pytest.MonkeyPatch) -> Non
             searching._round(pool, {"time_limit": 0.1}, 0, [start])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
     """In the numbers of the whole city; routes in numbers too small for parts are searched as a whole."""
@@ -117,6 +118,7 @@ def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
         assert len(set(prices)) == len(prices) >= 1
 
 
+@pytest.mark.slow
 def test_no_process_is_left_behind() -> None:
     """The portfolio kills the member, whose own children then end."""
     day = instance(LARGE, 450)
