@@ -1,11 +1,13 @@
 """Training in MLflow: an experiment per training run, a run per phase, and the model versions by address.
 
-The place is set by MLflow's own variables, such as MLFLOW_TRACKING_URI. Functions return why MLflow failed,
+The place is set by MLflow's own variables, such as MLFLOW_TRACKING_URI; so is the patience with a server, which
+is less here than MLflow's own. Functions return why MLflow failed,
 "" if it did not: it has copies only, for which no training should stop.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +15,8 @@ from mcvrp.model.errors import brief, reason
 from mcvrp.storage.training.metrics import StepMetrics, scalars
 
 _BATCH = 1000  # metrics of a request, MLflow's limit
+# Training waits meanwhile. With MLflow's own settings a server that is away takes four minutes a checkpoint.
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 
 
 def log_metrics(run: str, phase: str, rows: Sequence[tuple[StepMetrics, float]]) -> str:
@@ -53,6 +57,8 @@ def _run(client: Any, run: str, phase: str) -> str:
 def _tried(log: Callable[[Any], None]) -> str:
     from mlflow import MlflowClient
 
+    for name, value in _PATIENCE.items():
+        os.environ.setdefault(name, value)
     try:
         log(MlflowClient())
     except Exception as error:  # of its databases and connections, too

@@ -19,7 +19,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
-from mcvrp.storage.training.mlflow_runs import log_model
 from mcvrp.tasks.train import resources
 from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.log import TrainLog, Watch
@@ -219,32 +218,6 @@ def test_never_better_than_guessing_is_a_divergence() -> None:
 def test_steps_are_counted_not_rows() -> None:
     assert divergence([0.5] + [9.0] * 2, every=10) is None
     assert (divergence([0.5] + [9.0] * 3, every=10) or (0, ""))[0] == 40
-
-
-def test_mlflow_gets_rows_once_it_answers_and_versions_of_models(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In its database in a file; rows that it refused are sent with the next ones."""
-    mlflow = pytest.importorskip("mlflow", reason="needs the extra mlflow")
-    database, log = f"sqlite:///{tmp_path / 'mlflow.db'}", log_of(store, tracker="mlflow")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'nowhere' / 'mlflow.db'}")
-    (tmp_path / "nowhere").write_text("no folder")
-    take(log, (1, 2))
-    assert "MLflow has not taken what was logged" in log.save()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
-    take(log, (3,))
-    assert log.save() == ""
-    take(log_of(store, start=state(3), tracker="mlflow"), (4,))
-    for _ in range(2):
-        assert log_model("small", "II", "m", "s3://bucket/models/m/0001") == ""
-    client = mlflow.MlflowClient(database)
-    (run,) = client.search_runs([client.get_experiment_by_name("small").experiment_id])
-    assert run.info.run_name == "II"
-    history = client.get_metric_history(run.info.run_id, "loss/solution")
-    assert [each.step for each in history] == [1, 2, 3]
-    assert [each.value for each in history] == [row.solution_loss for row in log.rows]
-    (version,) = client.search_model_versions("name = 'm'")
-    assert (version.source, version.run_id) == ("s3://bucket/models/m/0001", run.info.run_id)
 
 
 @pytest.mark.parametrize("step", [resources.require_tracker, lambda spec: publish(Store.open("."), spec)])
