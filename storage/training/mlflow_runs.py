@@ -1,8 +1,8 @@
 """Training in MLflow: an experiment per training run, a run per phase, and the model versions by address.
 
-The place is set by MLflow's own variables, such as MLFLOW_TRACKING_URI; so is the patience with a server, which
-is less here than MLflow's own. Functions return why MLflow failed,
-"" if it did not: it has copies only, for which no training should stop.
+The place is set by MLflow's own variables, such as MLFLOW_TRACKING_URI; so is the patience with a server, of
+which there is less here by default. Functions return why MLflow failed, "" if it did not: it has copies only,
+for which no training should stop.
 """
 
 from __future__ import annotations
