@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import humanize
@@ -43,20 +40,6 @@ def reading(options: argparse.Namespace) -> Store:
 def writing(options: argparse.Namespace) -> Store:
     """Return the store of ``options``, which has to respond now, but is waited for later."""
     return Store.open(settings.store_uri(options.store)).outlasting()
-
-
-def output_folder(address: str | Path) -> Store:
-    """Return a store at ``address`` for output, whose folder is created with its first file.
-
-    A command that fails before it writes leaves no empty folder.
-    """
-    folder = Path(address).expanduser().absolute()
-    new = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
-    store = Store.open(address)  # creates the folder to test whether it is writable
-    for path in new if "://" not in str(address) else ():
-        with contextlib.suppress(OSError):  # another process has written a file into it
-            path.rmdir()
-    return store
 
 
 def aligned(figures: Mapping[str, object]) -> str:

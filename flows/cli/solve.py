@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from mcvrp.flows.cli.commands import preset_of
-from mcvrp.flows.cli.output import Outcome, aligned, output_folder, plain
+from mcvrp.flows.cli.output import Outcome, aligned, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
@@ -56,7 +56,7 @@ def solve(options: argparse.Namespace) -> Outcome:
         date=options.date,
         keep=options.keep,
     )
-    place = Place(output_folder(options.out or Path(ROUTES) / day_name(planned)))
+    place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     threading.Thread(target=prepare, daemon=True).start()
     with first_signal_raises():

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from mcvrp.flows.cli.commands import preset_of
-from mcvrp.flows.cli.output import Outcome, output_folder, plain, reading, size_text
+from mcvrp.flows.cli.output import Outcome, plain, reading, size_text
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.verification import VerificationReport
 from mcvrp.storage.store.store import Store
@@ -20,7 +20,7 @@ def copy(options: argparse.Namespace) -> Outcome:
         raise McvrpError("mcvrp store copy takes its two stores as arguments: omit --store and --set")
     require_apart(Store.at(options.source), Store.at(options.target))
     source = Store.open(options.source, writable=False).outlasting()
-    summary = copy_store(source, output_folder(options.target).outlasting())
+    summary = copy_store(source, Store.open(options.target).outlasting())
     kept = summary.files - summary.copied
     text = (
         f"{summary.target}: {summary.files:,} files, {size_text(summary.bytes)}, equal to those of "

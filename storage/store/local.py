@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,12 @@ class LocalFiles:
         folder = Path(self.root)
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"the store {folder} is a file: give a folder or an s3:// address")
-        if writable:
+        if writable and not os.path.lexists(folder):
+            # its first file creates it: a command that fails before leaves no empty folder
+            above = next(parent for parent in folder.parents if os.path.lexists(parent))
+            with tempfile.TemporaryFile(dir=above):
+                pass
+        elif writable:
             name = f".probe-{secrets.token_hex(4)}"
             self.write(name, b"")
             self.delete(name)

@@ -132,6 +132,19 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
+    "arguments", ["label", "run --set city.source=imported", "city import {folder}/a.vrp", "benchmark {folder}"]
+)
+def test_a_refused_command_creates_no_store(
+    arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "instances").mkdir()
+    (tmp_path / "instances" / "a.vrp").write_text("NAME : a\nTYPE : CVRP\n")
+    assert cli.run(arguments.format(folder=tmp_path / "instances").split()) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["instances"]
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [("28800", 28800), ("8h", 28800), ("7h 30min", 27000), ("1.5H", 5400), ("2min30s", 150), ("0.5", 0.5)],
 )

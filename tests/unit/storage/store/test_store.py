@@ -92,6 +92,8 @@ def test_an_opened_store_exists_can_be_written_or_is_left_as_it_is(tmp_path: Pat
         with pytest.raises(McvrpError, match=f"cannot write to the store {folder}"):
             Store.open(folder)
     assert (tmp_path / "f").read_text() == "mine"
+    Store.open(tmp_path / "new" / "store")
+    assert os.listdir(tmp_path) == ["f"]  # the first file creates it
 
 
 def test_json_reads_back(store: Store) -> None:
