@@ -45,11 +45,11 @@ test-unit: $(STAMP)
 	$(PYTEST) 3 -m "not slow" tests/unit
 
 test-full: $(STAMP)
-	$(PYTEST) 3
+	$(PYTEST) 4
 
 # The tests that `make test` leaves out.
 test-slow: $(STAMP)
-	$(PYTEST) 3 -m slow
+	$(PYTEST) 4 -m slow
 
 check: $(STAMP)
 	$(BIN)/ruff check .
