@@ -132,7 +132,8 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", ["label", "run --set city.source=imported", "city import {folder}/a.vrp", "benchmark {folder}"]
+    "arguments",
+    ["label", "run --set city.source=imported", "city import {folder}/a.vrp", "benchmark {folder}"],
 )
 def test_a_refused_command_creates_no_store(
     arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
