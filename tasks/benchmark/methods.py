@@ -111,8 +111,8 @@ def _warm_started(name: str) -> Method:
         equal_time=True,
         tuned=True,
         identity=lambda spec, rotations: (*_nucleus(spec.decoding, rotations), *marks),
-        text=f"{SOLVERS[name].label} from the samples, for the part of `equal_time` that decoding leaves; the "
-        "best sample if it leaves nothing",
+        text=f"{SOLVERS[name].label} from the samples, for the part of `equal_time` that decoding leaves; "
+        "the best sample if it leaves nothing",
     )
 
 
