@@ -72,6 +72,7 @@ def test_what_makes_an_artifact_complete_is_copied_last() -> None:
 
 def test_a_copy_that_was_killed_never_looks_complete_and_is_continued(source: Store, tmp_path: Path) -> None:
     """Whichever write the process was killed in: marks come after data, and the same command completes it."""
+    (tmp_path / "empty").mkdir()
     empty = Store.open(tmp_path / "empty")
     expected = copied(source)
 
