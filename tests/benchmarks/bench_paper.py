@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,7 @@ def distant(place: Workplace) -> None:
     with serving(place.folder / "s3") as endpoint:  # two checkpoints are more than it has in memory
         server, proxy = S3Server(endpoint), Proxy(endpoint, DISTANT)
         chain = Chain(place, f"s3://{server.bucket()}/paper", server.environment(endpoint=proxy.endpoint))
+        os.environ |= server.environment()  # for the growth of the store, past the proxy
         chain.stage("copy of city and labels", "store", "copy", str(place.folder / "labelled"), chain.store)
         phase = 'train.phases=[{name="II-A", first=20, last=25, lr=1.4e-3, rotation=true}]'
         chain.preset("phase II-A alone", "train", "--phase", "II-A", changes=(phase,))
