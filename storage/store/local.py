@@ -97,12 +97,14 @@ class LocalFiles:
         folder = Path(self.root)
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"the store {folder} is a file: give a folder or an s3:// address")
-        if writable and not os.path.lexists(folder):
-            # its first file creates it: a command that fails before leaves no empty folder
-            above = next(parent for parent in folder.parents if os.path.lexists(parent))
-            with tempfile.TemporaryFile(dir=above):
-                pass
-        elif writable:
+        if writable:
+            try:
+                folder.lstat()
+            except FileNotFoundError:
+                # its first file creates it: a command that fails before leaves no empty folder
+                above = next(parent for parent in folder.parents if os.path.lexists(parent))
+                with tempfile.TemporaryFile(dir=above):
+                    return
             name = f".probe-{secrets.token_hex(4)}"
             self.write(name, b"")
             self.delete(name)

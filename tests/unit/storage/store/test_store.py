@@ -88,7 +88,8 @@ def test_an_opened_store_exists_can_be_written_or_is_left_as_it_is(tmp_path: Pat
     (tmp_path / "f").write_text("mine")
     with pytest.raises(McvrpError, match="f is a file"):
         Store.open(tmp_path / "f")
-    for folder in (tmp_path / "f" / "below", "/proc/mcvrp"):  # the superuser cannot write there either
+    longer = tmp_path / ("n" * 256)
+    for folder in (tmp_path / "f" / "below", longer, longer / "below", "/proc/mcvrp"):  # refused to root, too
         with pytest.raises(McvrpError, match=f"cannot write to the store {folder}"):
             Store.open(folder)
     assert (tmp_path / "f").read_text() == "mine"
