@@ -97,14 +97,15 @@ class LocalFiles:
         folder = Path(self.root)
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"the store {folder} is a file: give a folder or an s3:// address")
-        if writable:
-            try:
-                folder.lstat()
-            except FileNotFoundError:
-                # its first file creates it: a command that fails before leaves no empty folder
-                above = next(parent for parent in folder.parents if os.path.lexists(parent))
-                with tempfile.TemporaryFile(dir=above):
-                    return
+        if writable and not os.path.lexists(folder):
+            # its first file creates it: a command that fails before leaves no empty folder
+            above = next(parent for parent in folder.parents if os.path.lexists(parent))
+            for name in folder.relative_to(above).parts:
+                with contextlib.suppress(FileNotFoundError):
+                    (above / name).lstat()  # raises OSError if the name is too long
+            with tempfile.TemporaryFile(dir=above):
+                pass
+        elif writable:
             name = f".probe-{secrets.token_hex(4)}"
             self.write(name, b"")
             self.delete(name)

@@ -2,7 +2,8 @@
 
 Seconds, peak memory (PSS) of all processes of a command and of the largest, growth of the store. II-B is
 killed after its first checkpoint, and resumed. --distant, afterwards: a phase and the model in an S3 store
-at 100 ms per request with 2 % refused (tests/support/s3_server.py). An hour, 20 GB of memory, 30 GB of disk.
+at 100 ms per request with 2 % refused (tests/support/s3_server.py). 20 minutes on idle cores,
+20 GB of memory, 30 GB of disk.
 """
 
 from __future__ import annotations

@@ -89,9 +89,10 @@ def test_an_opened_store_exists_can_be_written_or_is_left_as_it_is(tmp_path: Pat
     with pytest.raises(McvrpError, match="f is a file"):
         Store.open(tmp_path / "f")
     longer = tmp_path / ("n" * 256)
-    for folder in (tmp_path / "f" / "below", longer, longer / "below", "/proc/mcvrp"):  # refused to root, too
+    longer_below = tmp_path / "new" / longer.name
+    for folder in (tmp_path / "f" / "below", longer, longer / "below", longer_below, "/proc/mcvrp"):
         with pytest.raises(McvrpError, match=f"cannot write to the store {folder}"):
-            Store.open(folder)
+            Store.open(folder)  # refused to the superuser, too
     assert (tmp_path / "f").read_text() == "mine"
     Store.open(tmp_path / "new" / "store")
     assert os.listdir(tmp_path) == ["f"]  # the first file creates it
