@@ -223,11 +223,12 @@ class City:
         return (self.xy - np.asarray(self.origin)) / self.scale
 
     def legs(self, path: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """Return the cost of each leg of ``path``, ``(len(path) - 1,)``."""
+        """Return the cost of each leg of ``path``, ``(..., L)``, as ``(..., L - 1)``."""
+        start, end = path[..., :-1], path[..., 1:]
         if self.matrix is not None:
-            return self.matrix[path[:-1], path[1:]]
-        delta = self.xy[path[1:]] - self.xy[path[:-1]]
-        return np.hypot(delta[:, 0], delta[:, 1])
+            return self.matrix[start, end]
+        delta = self.xy[end] - self.xy[start]
+        return np.hypot(delta[..., 0], delta[..., 1])
 
     def costs(self, nodes: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """Return the travel costs between ``nodes``, ``(k, k)``, from row to column."""

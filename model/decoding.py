@@ -58,15 +58,13 @@ class Decoded:
     costs: NDArray[np.float64]
 
     @classmethod
-    def of(cls, city: City, instance: Instance, paths: NDArray[np.int32]) -> Decoded:
+    def of(cls, city: City, paths: NDArray[np.int32]) -> Decoded:
         """Return ``paths``, ``(samples, L)``, trimmed to the longest, and their costs."""
         used = int(np.flatnonzero(paths.any(axis=0))[-1]) + 2  # the last customer, then the depot
         paths = paths[:, :used]
-        nodes = instance.nodes
-        leg = city.costs(nodes)
-        leg[DEPOT, DEPOT] = 0.0  # padding stays at the depot
-        positions = np.searchsorted(nodes, paths)
-        return cls(paths, np.array([exact_sum(leg[row[:-1], row[1:]]) for row in positions]))
+        legs = city.legs(paths)
+        legs[(paths[:, :-1] == DEPOT) & (paths[:, 1:] == DEPOT)] = 0.0  # padding stays at the depot
+        return cls(paths, np.array([exact_sum(row) for row in legs]))
 
     def solution(self, sample: int) -> Solution:
         """Return one sample as a solution, routes in the order of decoding."""
@@ -147,7 +145,7 @@ def decode(
     for jobs, of_jobs in zip(batches, mapped(_decode_batch, context, batches), strict=True):
         for job, paths in zip(jobs, of_jobs, strict=True):
             pieces[job.index].append((job.samples, paths[: len(job.samples)]))
-    return [_finish(city, instance, first, parts) for instance, parts in zip(instances, pieces, strict=True)]
+    return [_finish(city, first, parts) for parts in pieces]
 
 
 def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
@@ -265,14 +263,12 @@ def rollout(
     return strategy.finish(positions, totals)[:, :, : t + 2]
 
 
-def _finish(
-    city: City, instance: Instance, first: int, parts: list[tuple[range, NDArray[np.int32]]]
-) -> Decoded:
+def _finish(city: City, first: int, parts: list[tuple[range, NDArray[np.int32]]]) -> Decoded:
     longest = max(part.shape[1] for _, part in parts)
     paths = np.zeros((sum(len(samples) for samples, _ in parts), longest), dtype=np.int32)
     for samples, part in parts:
         paths[np.asarray(samples) - first, : part.shape[1]] = part
-    return Decoded.of(city, instance, paths)
+    return Decoded.of(city, paths)
 
 
 def _check(

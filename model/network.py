@@ -12,8 +12,9 @@ groups of S samples that share an instance and its rotation.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import cast
+from typing import Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,10 @@ from torch import Tensor, nn
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.features import FEATURES
+
+# cuDNN makes a plan for every new shape, which takes some 90 ms: longer than a step of training or decoding,
+# whose shapes differ from one to the next. PyTorch prefers it on new GPUs; flash attention is left.
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @dataclass(frozen=True)
@@ -227,13 +232,27 @@ class FmMcvrp(nn.Module):
         parts = [self.encoder_input, self.encoder, self.encoder_norm, self.output]
         return [p for part in parts for p in part.parameters()]
 
+    def to_bf16(self) -> Self:
+        """Round the weights to bf16, for decoding; those of the input projections stay as they are."""
+        for name, module in self.named_children():
+            if not name.endswith("_input"):
+                module.to(torch.bfloat16)
+        return self
+
+    def _projected(self, layer: nn.Module, features: Tensor) -> Tensor:
+        # Not in bf16, whose coordinates are a grid of 1/256: many customers of a city share a point of it.
+        kind = features.device.type
+        with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
+            projected: Tensor = layer(features.to(self.encoder_input.weight.dtype))
+        return projected.to(self.output.weight.dtype)
+
     def encode(self, problem: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the node embeddings E, ``(B, T, D)``, of problem features ``(B, T, 9)``.
 
         ``lengths`` ``(B,)`` are the numbers of tokens without padding; None: no padding.
         """
         mask = _key_mask(lengths, problem.shape[1])
-        x = self.dropout(self.encoder_input(problem.to(self.encoder_input.weight.dtype)))
+        x = self.dropout(self._projected(self.encoder_input, problem))
         for block in self.encoder:
             x = block(x, mask)
         return self.encoder_norm(x)
@@ -249,7 +268,7 @@ class FmMcvrp(nn.Module):
         Each problem of ``memory`` has ``samples`` consecutive paths. Padding at the end of a path needs no
         mask, as no earlier token attends to it.
         """
-        x = self.dropout(self.decoder_input(solution))
+        x = self.dropout(self._projected(self.decoder_input, solution))
         for block, keys_values in zip(self.decoder, memory.keys_values, strict=True):
             x = block(x, keys_values, memory.mask, samples)
         return self.decoder_norm(x)
@@ -258,14 +277,19 @@ class FmMcvrp(nn.Module):
         """Return an empty cache for ``length`` tokens of ``samples`` = G * S paths."""
         shape = (samples, self.config.heads, length, self.config.dim // self.config.heads)
         weight = self.output.weight
-        return [(weight.new_zeros(shape), weight.new_zeros(shape)) for _ in self.decoder]
+        kind, dtype = weight.device.type, weight.dtype
+        if torch.is_autocast_enabled(kind):  # that of the keys; another one would be converted in every step
+            dtype = torch.get_autocast_dtype(kind)
+        return [
+            (weight.new_zeros(shape, dtype=dtype), weight.new_zeros(shape, dtype=dtype)) for _ in self.decoder
+        ]
 
     def step(self, solution: Tensor, cache: Cache, t: int, memory: Memory) -> Tensor:
         """Return the embeddings of token ``t``, ``(G, S, D)``, and write its keys to ``cache``.
 
         Equals position ``t`` of `decode` on the whole path.
         """
-        x = self.decoder_input(solution.to(self.decoder_input.weight.dtype))  # (G, S, 9) -> (G, S, D)
+        x = self._projected(self.decoder_input, solution)  # (G, S, 9) -> (G, S, D)
         for block, stored, keys_values in zip(self._decoder_blocks, cache, memory.keys_values, strict=True):
             x = block.step(x, stored, t, keys_values, memory.mask)
         return self.decoder_norm(x)

@@ -90,14 +90,13 @@ def run_benchmark(
 
 
 def _sampler(store: Store, spec: BenchmarkSpec, card: ModelCard) -> FmMcvrpSolver:
-    import torch
-
+    from mcvrp.tasks.solvers.devices import placed
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
     model, _ = load_model(store, card.name, card.version)
-    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     strategy = STRATEGIES["ns"].make(spec.decoding)
-    return FmMcvrpSolver(model, strategy, rotations(spec, card), f"{card.name} version {card.version}")
+    name = f"{card.name} version {card.version}"
+    return FmMcvrpSolver(placed(model), strategy, rotations(spec, card), name)
 
 
 def _solve_on_ray(

@@ -88,15 +88,13 @@ def _costs(
 
 def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -> FmMcvrpSolver:
     """Return the version of ``card`` as a solver with ``samples`` per instance, on a GPU if there is one."""
-    import torch
-
     from mcvrp.model.strategies import Nucleus
+    from mcvrp.tasks.solvers.devices import placed
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
     network, _ = load_model(store, card.name, card.version)
-    network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     rotations = samples if card.rotation_trained else 1  # other networks do not know rotated cities
-    return FmMcvrpSolver(network, Nucleus(p), rotations, f"{card.name}@{card.version}", pool=pool)
+    return FmMcvrpSolver(placed(network), Nucleus(p), rotations, f"{card.name}@{card.version}", pool=pool)
 
 
 def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:

@@ -183,15 +183,14 @@ class ModelMember:
                 yield from replace(self.then, starts=(*best, *self.then.starts)).found(until)
 
     def _network(self) -> FmMcvrp:
-        import torch
-
         from mcvrp.storage.models.models import load_model
+        from mcvrp.tasks.solvers.devices import placed
 
         if self.name is None:
             network, _ = load_model(self.store.uri)
         else:
             network, _ = load_model(self.store, self.name, self.version)
-        return network.to("cuda" if torch.cuda.is_available() else "cpu")
+        return placed(network)
 
     def _samples(self, network: FmMcvrp, until: float, improved: dict[Solution, float]) -> Iterator[Found]:
         """Yield improvements of samples and of local search; ``improved`` gets all distinct solutions."""

@@ -111,7 +111,7 @@ class AttentionSolver:
                 longest = max(part.shape[2] for part in parts)
                 padded = [np.pad(part, ((0, 0), (0, 0), (0, longest - part.shape[2]))) for part in parts]
                 for instance, positions in zip(chunk, np.concatenate(padded, axis=1), strict=True):
-                    yield Decoded.of(city, instance, instance.nodes[positions].astype(np.int32))
+                    yield Decoded.of(city, instance.nodes[positions].astype(np.int32))
 
 
 @dataclass(frozen=True)

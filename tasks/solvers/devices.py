@@ -1,4 +1,4 @@
-"""Devices of networks: names in tables, and the threads and processes of decoding on a CPU."""
+"""Devices of networks: the one to decode on, names in tables, threads and processes of decoding on a CPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import torch
 from torch import nn
 
 from mcvrp.model.decoding import Map, map_here
+from mcvrp.model.network import FmMcvrp
 from mcvrp.tasks.support.pool import Pool
 
 # Upper limit for decoding in several processes, each with a copy of the network.
 _MOST_PARAMETERS = 1 << 24
+
+
+def placed(network: FmMcvrp) -> FmMcvrp:
+    """Return ``network`` on the GPU if there is one, in bf16: decoding takes a third of the time of fp32."""
+    return network.to_bf16().to("cuda") if torch.cuda.is_available() else network
 
 
 def device_text(model: nn.Module, pool: Pool | None = None) -> str:

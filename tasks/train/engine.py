@@ -192,8 +192,12 @@ class Engine:
         if isinstance(part, Batch):
             return part.to(self._engine.device)
         assert self._costs is not None
-        with torch.autocast(self._engine.device.type, torch.bfloat16, enabled=self.options.bf16):
+        with self.precision():
             return draw(self.network, self._step.table, self._costs, part)
+
+    def precision(self) -> torch.autocast:
+        """Return the context of the forward pass and of decoding: autocast, without effect in fp32."""
+        return torch.autocast(self._engine.device.type, torch.bfloat16, enabled=self.options.bf16)
 
     def _attempt(self, part: MicroBatch) -> None:
         """Compute the gradient of ``part`` on this rank alone: the others may be blocked elsewhere."""

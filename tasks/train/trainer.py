@@ -193,7 +193,8 @@ class Trainer:
             return {}
         network, samples = self.engine.network, self.spec.held_out_samples
         share = (self.rank, self.job.ranks)
-        with self.log.clock_stopped():  # decoding is not training: the rate of tokens excludes it
+        # decoding is not training: the rate of tokens excludes it
+        with self.log.clock_stopped(), self.engine.precision():
             gaps = {"greedy_gap": self.held_out.gap(network, self.table, Greedy(), 1, *share)}
             if self.phase.policy:
                 gaps["best_gap"] = self.held_out.gap(network, self.table, Nucleus(), samples, *share)

@@ -1,21 +1,26 @@
 """Gap against processor seconds per instance of models and searches (bench_regimes STORE MODEL ROWS.jsonl).
 
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
-standard errors; processor seconds of one core. The model solves 1,000 instances together, and the first of
-them again one at a time, with equal answers; so do the attention models of the store named by --attention,
-for their sizes. With --device cuda the seconds of networks are wall-clock time. HGS and PyVRP have budgets
-down to a millisecond and settings for size and budget, HGS also its own; random solutions with the same
-local search are a baseline. Measurements are stored in ROWS.jsonl and not repeated; the table of all is
-printed, and --picture draws it.
+standard errors; processor seconds of one core, or with --cores of that many cores, all of which are busy. The
+model solves --instances together, and the first of them again one at a time, with equal answers; so do the
+attention models of the store named by --attention, for their sizes. With --device cuda the seconds of
+networks are wall-clock time. HGS and PyVRP have budgets down to a millisecond and settings for size and
+budget, HGS also its own; random solutions with the same local search are a baseline. Measurements are stored
+in ROWS.jsonl, costs of `converged` beside it, and not repeated; the table of all is printed, and --picture
+draws it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,7 +32,7 @@ from mcvrp.model.decoding import decode
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Beam, Greedy, Nucleus
-from mcvrp.storage.cities import find_city
+from mcvrp.storage.cities import find_city, load_city
 from mcvrp.storage.models.attention import attention_models, load_attention_model
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
@@ -36,15 +41,14 @@ from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import RandomStarts, polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.solver import Answer, Solver
+from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, panel_grid, png
 from tests.benchmarks.common import Gap, arguments, hgs_costs, instances_of
 
-INSTANCES, PATHS = 1000, 16_000  # decoded together: so many instances, or so many paths if those are fewer
 ALONE = 100  # instances of which the gap is taken; searches solve these one at a time
-TIMED = 20  # instances that the model solves one at a time
 SAMPLES, WIDTH = (16, 100), 16
 BUDGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds of HGS and PyVRP
+R = TypeVar("R")
 LOOKS = {
     "HGS": (BLUE, "--", "o"),
     "HGS, tuned": (BLUE, "-", "o"),
@@ -78,12 +82,9 @@ class Decoding:
     setting: str
     decoder: FmMcvrpSolver | AttentionSolver
     samples: int
-    clock: Callable[[], float] = time.thread_time
-
-    @property
-    def together(self) -> int:
-        """Instances decoded at once, each path of which has its keys and values in memory."""
-        return min(INSTANCES, PATHS // self.samples)
+    together: int
+    alone: int  # instances that are then decoded one at a time
+    clock: Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,26 @@ class Search:
     together: int = 1
 
 
-def decodings(network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int) -> Iterator[Decoding]:
-    yield Decoding("samples", "greedy", FmMcvrpSolver(network, Greedy()), 1)
+def decodings(
+    network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int, instances: int, paths: int, alone: int
+) -> Iterator[Decoding]:
+    """Yield decodings of so many instances together, or of so many paths if those are fewer."""
+    own = next(network.parameters()).device.type == "cpu"
+    clock = time.thread_time if own else time.perf_counter
+
+    def decoding(
+        method: str, setting: str, decoder: FmMcvrpSolver | AttentionSolver, samples: int
+    ) -> Decoding:
+        return Decoding(method, setting, decoder, samples, min(instances, paths // samples), alone, clock)
+
+    yield decoding("samples", "greedy", FmMcvrpSolver(network, Greedy()), 1)
     for samples in SAMPLES:
-        yield Decoding("samples", str(samples), FmMcvrpSolver(network, Nucleus(1.0)), samples)
-    yield Decoding("beam", str(WIDTH), FmMcvrpSolver(network, Beam(WIDTH)), WIDTH)
+        yield decoding("samples", str(samples), FmMcvrpSolver(network, Nucleus(1.0)), samples)
+    yield decoding("beam", str(WIDTH), FmMcvrpSolver(network, Beam(WIDTH)), WIDTH)
     if n in attention:
-        yield Decoding("attention model", "greedy", AttentionSolver(attention, greedy=True), 1)
+        yield decoding("attention model", "greedy", AttentionSolver(attention, greedy=True), 1)
         for samples in SAMPLES:
-            yield Decoding("attention model", str(samples), AttentionSolver(attention), samples)
+            yield decoding("attention model", str(samples), AttentionSolver(attention), samples)
 
 
 def searches(longest: float) -> Iterator[Search]:
@@ -115,12 +127,45 @@ def searches(longest: float) -> Iterator[Search]:
         yield Search("random + local search", str(samples), RandomStarts(), samples)
 
 
+class Cores:
+    """Processes of one thread that solve instances, and count the processor seconds of each."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"))
+        list(self._pool.map(time.sleep, [1.0] * count))  # all are there
+
+    def __call__(self, work: Callable[..., R], *arguments: Iterable[Any]) -> tuple[float, list[R]]:
+        """Return seconds per instance of all cores together, and the results of ``work``."""
+        seconds, results = zip(*self._pool.map(_timed, itertools.repeat(work), *arguments), strict=True)
+        return sum(seconds) / len(seconds) / self.count, list(results)
+
+
+def _timed(work: Callable[..., R], *arguments: Any) -> tuple[float, R]:
+    began = time.thread_time()
+    result = work(*arguments)
+    return time.thread_time() - began, result
+
+
+def _solve(city: City, what: Search, instance: Instance) -> float:
+    (answer,) = what.solver.solve(city, [instance], samples=what.samples, seed=1)
+    return checked(city, instance, answer.solution)
+
+
+def _polish(city: City, instance: Instance, solutions: Sequence[Solution]) -> float:
+    return min(cost(city, solution) for solution in polish(city, instance, solutions))
+
+
+def _converged(city: City, instance: Instance) -> float:
+    return float(hgs_costs(city, [instance])[0])
+
+
 def decoded(
-    city: City, instances: Sequence[Instance], base: NDArray[np.float64], by: Decoding
+    city: City, instances: Sequence[Instance], base: NDArray[np.float64], by: Decoding, cores: Cores
 ) -> Iterator[Row]:
     """Yield seconds and gaps of decoding: together and one at a time, plain and with local search."""
-    together, costs = polished(city, [instances[: by.together]], by)
-    one_at_a_time, _ = polished(city, [[instance] for instance in instances[:TIMED]], by)
+    together, costs = polished(city, [instances[: by.together]], by, cores)
+    one_at_a_time, _ = polished(city, [[instance] for instance in instances[: by.alone]], by, cores)
     for count, seconds in ((by.together, together), (1, one_at_a_time)):
         for k, name in enumerate((by.method, f"{by.method} + local search")):
             gap = Gap.of(costs[k, : len(base)], base[: len(costs[k])])
@@ -128,31 +173,27 @@ def decoded(
 
 
 def polished(
-    city: City, groups: Sequence[Sequence[Instance]], by: Decoding
+    city: City, groups: Sequence[Sequence[Instance]], by: Decoding, cores: Cores
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return seconds per instance, ``(2,)``, and costs, ``(2, B)``, without and with local search."""
-    seconds, costs = np.zeros(2), []
-    for group in groups:
-        began = by.clock()
-        answers = by.decoder.decoded(city, group, by.samples, 1)
-        seconds[0] += (by.clock() - began) / (len(group) * len(groups))
-        for instance, answer in zip(group[:ALONE], answers, strict=False):
-            began = time.thread_time()
-            solutions = [answer.solution(sample) for sample in range(by.samples)]
-            better = [cost(city, solution) for solution in polish(city, instance, solutions)]
-            seconds[1] += (time.thread_time() - began) / (min(len(group), ALONE) * len(groups))
-            costs.append((checked(city, instance, answer.best), min(better)))
-    return np.cumsum(seconds), np.array(costs).T
+    count, began = sum(map(len, groups)), by.clock()
+    found = [by.decoder.decoded(city, group, by.samples, 1) for group in groups]
+    seconds = (by.clock() - began) / count
+    instances = list(itertools.chain.from_iterable(groups))[:ALONE]
+    answers = list(itertools.chain.from_iterable(found))[:ALONE]
+    solutions = [[answer.solution(k) for k in range(by.samples)] for answer in answers]
+    polishing, better = cores(_polish, itertools.repeat(city), instances, solutions)
+    pairs = zip(instances, answers, strict=True)
+    plain = [checked(city, instance, answer.best) for instance, answer in pairs]
+    return np.array([seconds, seconds + polishing]), np.array([plain, better])
 
 
-def searched(city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Search) -> Row:
-    began, answers = time.thread_time(), list[Answer]()
-    for instance in instances[: len(base)]:
-        answers += what.solver.solve(city, [instance], samples=what.samples, seed=1)
-    seconds = (time.thread_time() - began) / len(answers)
-    pairs = zip(instances, answers, strict=False)
-    gap = Gap.of([checked(city, instance, answer.solution) for instance, answer in pairs], base)
-    return Row(instances[0].n, what.method, what.setting, what.together, seconds, *gap)
+def searched(
+    city: City, instances: Sequence[Instance], base: NDArray[np.float64], what: Search, cores: Cores
+) -> Row:
+    again, each = itertools.repeat, instances[: len(base)]
+    seconds, costs = cores(_solve, again(city), again(what), each)
+    return Row(instances[0].n, what.method, what.setting, what.together, seconds, *Gap.of(costs, base))
 
 
 def checked(city: City, instance: Instance, solution: Solution | None) -> float:
@@ -164,6 +205,17 @@ def checked(city: City, instance: Instance, solution: Solution | None) -> float:
 
 def read(path: Path) -> list[Row]:
     return [Row(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def converged(path: Path, city: City, instances: Sequence[Instance], cores: Cores) -> NDArray[np.float64]:
+    """Return the costs of HGS `converged`, from the file beside ``path`` if it has them."""
+    beside = path.with_suffix(".base.json")
+    known = json.loads(beside.read_text()) if beside.exists() else {}
+    n = str(instances[0].n)
+    if n not in known:
+        known[n] = cores(_converged, itertools.repeat(city), instances)[1]
+        beside.write_text(json.dumps(known))
+    return np.array(known[n])
 
 
 def keep(path: Path, rows: Iterable[Row]) -> None:
@@ -228,37 +280,51 @@ def picture(rows: Sequence[Row], path: Path) -> None:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("store")
-    parser.add_argument("model")
+    parser.add_argument("model", help="or with --only searches the city")
     parser.add_argument("rows", type=Path)
     parser.add_argument("--attention", help="attention models to measure, too")
     parser.add_argument("--version", type=int, default=1)
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 100, 200])
     parser.add_argument("--longest", type=float, default=BUDGETS[-1], help="largest budget of a search")
     parser.add_argument("--device", default="cpu", help="of the networks")
+    parser.add_argument("--only", choices=["searches", "networks"], help="measure these")
+    parser.add_argument("--cores", type=int, default=1, help="of searches and local search")
+    parser.add_argument("--instances", type=int, default=1000, help="decoded together, at most")
+    parser.add_argument("--paths", type=int, default=16_000, help="decoded together, at most")
+    parser.add_argument("--alone", type=int, default=20, help="instances decoded one at a time")
     parser.add_argument("--picture", type=Path, help="draw it here")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    cores = Cores(options.cores)
     store = Store.open(options.store)
-    network, card = load_model(store, options.model, options.version)
-    city = find_city(store, card.city_id)
-    network.to(options.device).eval()
-    models = attention_models(store, options.attention) if options.attention else []
-    attention = {am.n: load_attention_model(store, am.name, am.n)[0].to(options.device) for am in models}
-    clock = time.thread_time if options.device == "cpu" else time.perf_counter
-    measured = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
+    network, attention = None, {}
+    if options.only == "searches":
+        city = load_city(store, options.model)
+    else:
+        network, card = load_model(store, options.model, options.version)
+        city = find_city(store, card.city_id)
+        network = (network.to_bf16() if options.device == "cuda" else network).to(options.device).eval()
+        models = attention_models(store, options.attention) if options.attention else []
+        attention = {am.n: load_attention_model(store, am.name, am.n)[0].to(options.device) for am in models}
+    measured = {(row.n, row.method, row.setting) for row in read(options.rows)}
     for n in options.sizes:
-        kinds: list[Search | Decoding] = [*searches(options.longest), *decodings(network, attention, n)]
-        missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in measured]
+        kinds: list[Search | Decoding] = []
+        if options.only != "networks":
+            kinds += searches(options.longest)
+        if network:
+            kinds += decodings(network, attention, n, options.instances, options.paths, options.alone)
+        missing = [k for k in kinds if (n, k.method, k.setting) not in measured]
         if not missing:
             continue
-        instances = instances_of(city, n, INSTANCES)
-        base = hgs_costs(city, instances[:ALONE])
-        decode(network, city, instances[:1], strategy=Greedy())  # what PyTorch does once
+        instances = instances_of(city, n, max(ALONE, options.instances))
+        base = converged(options.rows, city, instances[:ALONE], cores)
+        if network:
+            decode(network, city, instances[:1], strategy=Greedy())  # what PyTorch does once
         for what in missing:
             if isinstance(what, Search):
-                keep(options.rows, [searched(city, instances, base, what)])
+                keep(options.rows, [searched(city, instances, base, what, cores)])
             else:
-                keep(options.rows, decoded(city, instances, base, replace(what, clock=clock)))
+                keep(options.rows, decoded(city, instances, base, what, cores))
     print(table(read(options.rows)))
     if options.picture:
         picture(read(options.rows), options.picture)

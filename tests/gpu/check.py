@@ -188,7 +188,7 @@ def route(
     stream = InstanceStream(city, 1, "test")
     batch = [stream(n, i) for i in range(instances)]
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    net = net.bfloat16() if precision == "bf16" else net.float()  # rounded once: the weights are random
+    net = net.to_bf16() if precision == "bf16" else net.float()  # rounded once: the weights are random
     decode(net, city, batch[:1], strategy=strategy, samples=min(samples, 2))  # warm up
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -248,7 +248,7 @@ def test_memory_bounds_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_network_in_bf16_answers_feasibly() -> None:
     """Keys take half the memory; choices are made in full precision."""
-    for instance, decoded in zip(MIXED, run(MIXED, model=network().bfloat16(), samples=3), strict=True):
+    for instance, decoded in zip(MIXED, run(MIXED, model=network().to_bf16(), samples=3), strict=True):
         for k in range(3):
             assert infeasibility(instance, decoded.solution(k)) is None
 

@@ -21,6 +21,12 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "_SCORES_ON_CPU", request.param)
 
 
+@pytest.fixture(params=[1, 4, 64])
+def aligned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes padded as on a GPU, to a multiple of so many."""
+    monkeypatch.setattr(module, "_ALIGNED_ON_CPU", request.param)
+
+
 def inputs(dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
     embeddings = torch.randn(N, D, generator=generator, dtype=dtype).requires_grad_()
@@ -38,6 +44,7 @@ def plain(
     return loss_sum, (scores.argmax(-1) == target[counted]).sum()
 
 
+@pytest.mark.usefixtures("aligned")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_equals_the_plain_computation(dtype: torch.dtype) -> None:
     """Loss, right answers and both gradients are those of all scores at once, padding left out."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import CityTable, problem_features, solution_features
+from mcvrp.model.features import FEATURES, CityTable, problem_features, solution_features
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
 from tests.support.batches import batch_of
@@ -71,6 +71,30 @@ def test_padding_changes_no_token(model: FmMcvrp, city: City, pairs: Pairs) -> N
         torch.testing.assert_close(together[0][row, : instance.n + 1], alone[0][0], atol=1e-5, rtol=0)
         length = len(solution.path)
         torch.testing.assert_close(together[1][row, :length], alone[1][0], atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rounded", [False, True])
+def test_bf16_knows_customers_apart_who_are_nearer_than_its_grid(rounded: bool) -> None:
+    """Coordinates of 0.75 and 0.7515 of the city's side are one number in bf16, but two inputs."""
+    torch.manual_seed(0)
+    model, features = FmMcvrp(SMALL).eval(), torch.full((2, 1, FEATURES), 0.5)
+    features[:, 0, 0] = torch.tensor([0.75, 0.7515])
+    assert features[0].bfloat16().equal(features[1].bfloat16())
+    with torch.autocast("cpu", torch.bfloat16, enabled=not rounded):
+        one, other = (model.to_bf16() if rounded else model).encode(features)
+    assert not one.equal(other)
+
+
+def test_a_cache_has_the_precision_of_its_keys(model: FmMcvrp) -> None:
+    assert model.new_cache(1, 2)[0][0].dtype == torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model.new_cache(1, 2)[0][0].dtype == torch.bfloat16
+
+
+def test_attention_has_no_plans_for_each_shape() -> None:
+    """cuDNN's attention, which makes a plan for every new shape, is off wherever there is a network."""
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
 
 
 @torch.no_grad()

@@ -367,11 +367,10 @@ def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -
     city = City.framed(City.uniform(400, seed=1).xy * side)
     ids = rng.permutation(np.arange(1, 401))
     routes = np.split(ids, np.sort(rng.choice(np.arange(1, 400), 40, replace=False)))
-    instance = Instance(city.city_id, np.arange(1, 401), np.ones(400, int), 400)  # type: ignore[arg-type]
     costs = set()
     for _ in range(5):
         turned = [routes[k][:: rng.choice([-1, 1])] for k in rng.permutation(len(routes))]
         path = Solution.of(turned).path
         padded = np.concatenate([path, np.zeros(7, int)])[None].astype(np.int32)
-        costs |= {cost(city, Solution.of(turned)), float(Decoded.of(city, instance, padded).costs[0])}
+        costs |= {cost(city, Solution.of(turned)), float(Decoded.of(city, padded).costs[0])}
     assert len(costs) == 1

@@ -224,7 +224,7 @@ def test_another_order_of_the_same_routes_is_not_a_win(side: float) -> None:
     for _ in range(20):
         same = Solution.of(routes[k][:: rng.choice([1, -1])] for k in rng.permutation(len(routes)))
         legs = city.legs(same.path)
-        decoded = Decoded.of(city, instance, same.path[None].astype(np.int32)).costs[0]
+        decoded = Decoded.of(city, same.path[None].astype(np.int32)).costs[0]
         costs += [cost(city, same), float(decoded), sum(legs.tolist()), float(legs.sum())]
     assert len(set(costs)) > 1
     assert wins(np.array(costs)[:, None], np.array(costs)) == 0
