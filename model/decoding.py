@@ -33,7 +33,7 @@ _SHARE = 0.5  # of the free memory, for keys and values
 _CPU_BYTES = 4 << 30  # upper limit of the same on a CPU
 # Larger batches are no faster. On a CPU they are small enough for processes to share the batches of a small
 # set; the batches do not depend on the number of processes.
-_CPU_PATHS, _GPU_PATHS = 128, 8192
+_CPU_PATHS, _GPU_PATHS = 128, 32_768
 _COPIES = 1.5  # memory of a batch over its keys and values: copies of a layer, scores
 
 Work = Callable[[Any, Any], Any]  # of a context and a task

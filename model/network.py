@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mcvrp.model import one_query
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.features import FEATURES
 
@@ -89,11 +90,14 @@ class Attention(nn.Module):
         self, x: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
         """Return the attention output for the queries ``x`` ``(B, L, D)``, ``(B, L, D)``."""
-        dropout = self.dropout if self.training else 0.0
-        key, value = keys_values
-        y = F.scaled_dot_product_attention(
-            self._split(self.query(x)), key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
-        )
+        query, (key, value) = self._split(self.query(x)), keys_values
+        if one_query.supports(query):
+            y = one_query.attend(query, key, value, mask)
+        else:
+            dropout = self.dropout if self.training else 0.0
+            y = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
+            )
         return self.out(y.transpose(1, 2).flatten(2))  # (B, H, L, K) -> (B, L, D)
 
     def _split(self, x: Tensor) -> Tensor:

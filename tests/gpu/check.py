@@ -7,6 +7,7 @@ Markdown; exits with 1 if something is wrong. See README.md beside this file.
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
 import time
@@ -14,9 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from mcvrp.model import one_query
 from mcvrp.model.decoding import Beam, Greedy, Nucleus, Strategy, decode
 from mcvrp.model.features import Batch, CityTable
 from mcvrp.model.instances import InstanceStream
@@ -93,6 +96,7 @@ def check(config: NetworkConfig, device: torch.device) -> list[str]:
             print(f"| {name} | {'bf16' if bf16 else 'fp32'} | {off[0]:.1e} | {off[1]:.1e} |")
             if not max(off) < allowed:
                 wrong.append(f"{kind} is off by {max(off):.1e}")
+    wrong += check_one_query(device)
     try:
         net.train(device.type == "cuda")  # with dropout, which the processor's flash attention does not know
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # anything else is an error
@@ -100,6 +104,28 @@ def check(config: NetworkConfig, device: torch.device) -> list[str]:
         print("\nA batch of one size takes flash attention, forward and backward.")
     except RuntimeError as error:
         wrong.append(f"no flash attention for a batch of one size: {error}")
+    return wrong
+
+
+def check_one_query(device: torch.device) -> list[str]:
+    """Compare the attention of decoding with PyTorch's in fp64, with padding and without."""
+    wrong, worst = [], dict.fromkeys((torch.float32, torch.bfloat16), 0.0)
+    for dtype, tokens, size, padded in itertools.product(worst, (1, 64, 101), (16, 64), (False, True)):
+        query = torch.randn(7, 3, 1, size, device=device, dtype=dtype)
+        key, value = torch.randn(2, 7, 3, tokens + 5, size, device=device, dtype=dtype)[..., :tokens, :]
+        lengths = torch.randint(1, tokens + 1, (7, 1), device=device)
+        mask = (torch.arange(tokens, device=device) < lengths)[:, None, None] if padded else None
+        with torch.inference_mode():
+            if not one_query.supports(query):
+                return [] if device.type == "cpu" else ["Triton is missing: decoding takes twice the time"]
+            found = one_query.attend(query, key, value, mask)
+        exact = F.scaled_dot_product_attention(query.double(), key.double(), value.double(), attn_mask=mask)
+        worst[dtype] = max(worst[dtype], float((found - exact).abs().max()))
+    print(
+        f"\nAttention of one query is off by {worst[torch.float32]:.1e}, {worst[torch.bfloat16]:.1e} in bf16."
+    )
+    if worst[torch.float32] > 1e-5 or worst[torch.bfloat16] > 0.03:
+        wrong.append("attention of one query")
     return wrong
 
 
