@@ -8,6 +8,7 @@ interrupts ends 30 s before it, and resumes if it keeps its work. `--small` rehe
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -34,7 +35,15 @@ def measurements(store: str, small: bool) -> list[Measurement]:
     preset = ("--preset", "smoke" if small else "gpu", "--store", store)
     model = "smoke" if small else "gpu"
     sizes = ("20",) if small else ("20", "50", "100", "200", "400")
-    longest = ("--longest", "0.01" if small else "0.5")
+    searches = ("--longest", "0.01" if small else "0.2", "--cores", str(os.cpu_count()))
+    decoded = (
+        "--instances",
+        "100" if small else "2000",
+        "--paths",
+        "1600" if small else "80000",
+        "--alone",
+        "5",
+    )
     cli = "mcvrp.flows.cli.main"
     return [
         Measurement("check", "tests.gpu.check", (*device, *tiny, "--no-compile")),
@@ -45,7 +54,7 @@ def measurements(store: str, small: bool) -> list[Measurement]:
         Measurement(
             "regimes",
             "tests.benchmarks.bench_regimes",
-            (store, model, f"{store}.jsonl", *device, *longest, "--sizes", *sizes),
+            (store, model, f"{store}.jsonl", *device, *searches, *decoded, "--sizes", *sizes),
         ),
         Measurement("compiled", "tests.gpu.check", (*device, *tiny)),
         Measurement("attention", cli, ("am", *preset, "--set", "attention.sizes=[20]")),
