@@ -55,8 +55,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 
 
 if find_spec("triton"):
-
-    @triton.jit(do_not_specialize=["count"])  # another one at every step
+    # "count" differs at every step.
+    @triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
     def _attend(  # type: ignore[no-untyped-def]
         query, key, value, answer, mask, of_batch, of_head, of_key, of_mask, heads, count, scale,
         masked: tl.constexpr, size: tl.constexpr, keys: tl.constexpr,

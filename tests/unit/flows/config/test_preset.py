@@ -142,7 +142,15 @@ def test_a_corrupt_last_preset_is_named(document: bytes, store: Store) -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_every_included_preset_is_valid(name: str) -> None:
     spec = load_preset(name)
-    assert {spec.city.name, spec.label.dataset, spec.train.run, spec.benchmark.run} == {name}
+    assert {spec.train.run, spec.train.model, spec.benchmark.run} == {name}
+    labels = "evening" if name == "gpu" else name
+    assert {spec.city.name, spec.label.dataset, spec.train.dataset} == {labels}
+
+
+def test_the_gpu_trains_on_the_labels_of_the_evening() -> None:
+    """Whichever of the two presets made them."""
+    gpu, evening = load_preset("gpu"), load_preset("evening")
+    assert (gpu.city, gpu.label) == (evening.city, evening.label)
 
 
 def test_learning_rates_and_counts_of_the_paper_preset() -> None:
