@@ -17,8 +17,12 @@ _MOST_PARAMETERS = 1 << 24
 
 
 def placed(network: FmMcvrp) -> FmMcvrp:
-    """Return ``network`` on the GPU if there is one, in bf16: decoding takes a third of the time of fp32."""
-    return network.to_bf16().to("cuda") if torch.cuda.is_available() else network
+    """Return ``network`` on the GPU if there is one, in bf16 if that has it: a third of the time of fp32."""
+    if torch.cuda.is_available():
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            network = network.to_bf16()
+        network = network.to("cuda")
+    return network
 
 
 def device_text(model: nn.Module, pool: Pool | None = None) -> str:
