@@ -14,19 +14,21 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mcvrp.model import one_query
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.features import FEATURES
 
 # cuDNN makes a plan for every new shape, which takes some 90 ms: longer than a step of training or decoding,
 # whose shapes differ from one to the next. PyTorch prefers it on new GPUs; flash attention is left.
 torch.backends.cuda.enable_cudnn_sdp(False)
+
+_TRITON = find_spec("triton") is not None  # comes with PyTorch's CUDA packages only
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,10 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Return the attention output for the queries ``x`` ``(B, L, D)``, ``(B, L, D)``."""
         query, (key, value) = self._split(self.query(x)), keys_values
-        if one_query.supports(query):
-            y = one_query.attend(query, key, value, mask)
+        if not self.training and _decodes_on_gpu(query):
+            from mcvrp.model.one_query import attend
+
+            y = attend(query, key, value, mask)
         else:
             dropout = self.dropout if self.training else 0.0
             y = F.scaled_dot_product_attention(
@@ -102,6 +106,13 @@ class Attention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # (B, L, D) -> (B, H, L, K)
+
+
+def _decodes_on_gpu(query: Tensor) -> bool:
+    """Return whether `model.one_query` can be used for ``query`` ``(B, H, L, K)``."""
+    _, _, queries, size = query.shape
+    power_of_2 = size >= 16 and size & (size - 1) == 0
+    return queries == 1 and query.is_cuda and power_of_2 and not torch.is_grad_enabled() and _TRITON
 
 
 class Mlp(nn.Module):
@@ -243,11 +254,11 @@ class FmMcvrp(nn.Module):
                 module.to(torch.bfloat16)
         return self
 
-    def _projected(self, layer: nn.Module, features: Tensor) -> Tensor:
+    def _projected(self, layer: nn.Linear, features: Tensor) -> Tensor:
         # Not in bf16, whose coordinates are a grid of 1/256: many customers of a city share a point of it.
         kind = features.device.type
         with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
-            projected: Tensor = layer(features.to(self.encoder_input.weight.dtype))
+            projected: Tensor = layer(features.to(layer.weight.dtype))
         return projected.to(self.output.weight.dtype)
 
     def encode(self, problem: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -277,16 +288,10 @@ class FmMcvrp(nn.Module):
             x = block(x, keys_values, memory.mask, samples)
         return self.decoder_norm(x)
 
-    def new_cache(self, samples: int, length: int) -> Cache:
-        """Return an empty cache for ``length`` tokens of ``samples`` = G * S paths."""
-        shape = (samples, self.config.heads, length, self.config.dim // self.config.heads)
-        weight = self.output.weight
-        kind, dtype = weight.device.type, weight.dtype
-        if torch.is_autocast_enabled(kind):  # that of the keys; another one would be converted in every step
-            dtype = torch.get_autocast_dtype(kind)
-        return [
-            (weight.new_zeros(shape, dtype=dtype), weight.new_zeros(shape, dtype=dtype)) for _ in self.decoder
-        ]
+    def new_cache(self, memory: Memory, samples: int, length: int) -> Cache:
+        """Return an empty cache of ``memory``'s dtype for ``length`` tokens of ``samples`` = G * S paths."""
+        keys = [key.new_zeros(samples, key.shape[1], length, key.shape[3]) for key, _ in memory.keys_values]
+        return [(key, torch.zeros_like(key)) for key in keys]
 
     def step(self, solution: Tensor, cache: Cache, t: int, memory: Memory) -> Tensor:
         """Return the embeddings of token ``t``, ``(G, S, D)``, and write its keys to ``cache``.

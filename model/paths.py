@@ -97,6 +97,7 @@ class Paths:
         features = problem_features(table, batch.ids, batch.demands, batch.capacity, batch.angle)
         routes = int((batch.demands.sum(1) / batch.capacity).max() * _SPARE_ROUTES) + 2
         embeddings = model.encode(features, batch.key_lengths)
+        memory = model.memory(embeddings, batch.key_lengths).contiguous()
         zeros = torch.zeros(len(groups), samples, dtype=torch.int64, device=device)
         return cls(
             group=torch.arange(len(groups), device=device),
@@ -108,8 +109,8 @@ class Paths:
             total=batch.demands.sum(1, keepdim=True),
             inside=(torch.arange(tokens, device=device) < batch.lengths[:, None])[:, None],
             uniforms=torch.from_numpy(uniforms).to(device),
-            memory=model.memory(embeddings, batch.key_lengths).contiguous(),
-            cache=model.new_cache(len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
+            memory=memory,
+            cache=model.new_cache(memory, len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
             position=zeros,
             served=torch.zeros(*zeros.shape, tokens, dtype=torch.bool, device=device),
             load=zeros,

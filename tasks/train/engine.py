@@ -42,6 +42,10 @@ class EngineOptions:
     compile: bool = False
     optimizer: OptimizerName = "adamw"
 
+    def precision(self, device: str) -> torch.autocast:
+        """Return the context of the forward pass and of decoding: autocast, without effect in fp32."""
+        return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -88,7 +92,7 @@ class Step(nn.Module):
         # PyTorch's flash attention on CPUs is slower in bf16 than the plain computation.
         slow = device == "cpu" and self.options.bf16
         kernels = sdpa_kernel(SDPBackend.MATH) if slow else nullcontext()
-        with kernels, torch.autocast(device, torch.bfloat16, enabled=self.options.bf16):
+        with kernels, self.options.precision(device):
             if isinstance(batch, Sampled):
                 # No dropout: the gradient has to be that of the distribution that the paths come from.
                 self.network.eval()
@@ -192,12 +196,8 @@ class Engine:
         if isinstance(part, Batch):
             return part.to(self._engine.device)
         assert self._costs is not None
-        with self.precision():
+        with self.options.precision(self._engine.device.type):
             return draw(self.network, self._step.table, self._costs, part)
-
-    def precision(self) -> torch.autocast:
-        """Return the context of the forward pass and of decoding: autocast, without effect in fp32."""
-        return torch.autocast(self._engine.device.type, torch.bfloat16, enabled=self.options.bf16)
 
     def _attempt(self, part: MicroBatch) -> None:
         """Compute the gradient of ``part`` on this rank alone: the others may be blocked elsewhere."""

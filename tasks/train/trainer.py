@@ -194,7 +194,7 @@ class Trainer:
         network, samples = self.engine.network, self.spec.held_out_samples
         share = (self.rank, self.job.ranks)
         # decoding is not training: the rate of tokens excludes it
-        with self.log.clock_stopped(), self.engine.precision():
+        with self.log.clock_stopped(), self.engine.options.precision(self.device.type):
             gaps = {"greedy_gap": self.held_out.gap(network, self.table, Greedy(), 1, *share)}
             if self.phase.policy:
                 gaps["best_gap"] = self.held_out.gap(network, self.table, Nucleus(), samples, *share)

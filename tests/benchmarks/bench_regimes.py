@@ -83,7 +83,6 @@ class Decoding:
     decoder: FmMcvrpSolver | AttentionSolver
     samples: int
     together: int
-    alone: int  # instances that are then decoded one at a time
     clock: Callable[[], float]
 
 
@@ -97,16 +96,16 @@ class Search:
 
 
 def decodings(
-    network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int, instances: int, paths: int, alone: int
+    network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int, instances: int, paths: int
 ) -> Iterator[Decoding]:
     """Yield decodings of so many instances together, or of so many paths if those are fewer."""
-    own = next(network.parameters()).device.type == "cpu"
-    clock = time.thread_time if own else time.perf_counter
+    on_cpu = network.output.weight.device.type == "cpu"
+    clock = time.thread_time if on_cpu else time.perf_counter
 
     def decoding(
         method: str, setting: str, decoder: FmMcvrpSolver | AttentionSolver, samples: int
     ) -> Decoding:
-        return Decoding(method, setting, decoder, samples, min(instances, paths // samples), alone, clock)
+        return Decoding(method, setting, decoder, samples, min(instances, paths // samples), clock)
 
     yield decoding("samples", "greedy", FmMcvrpSolver(network, Greedy()), 1)
     for samples in SAMPLES:
@@ -161,11 +160,16 @@ def _converged(city: City, instance: Instance) -> float:
 
 
 def decoded(
-    city: City, instances: Sequence[Instance], base: NDArray[np.float64], by: Decoding, cores: Cores
+    city: City,
+    instances: Sequence[Instance],
+    base: NDArray[np.float64],
+    by: Decoding,
+    cores: Cores,
+    alone: int,
 ) -> Iterator[Row]:
-    """Yield seconds and gaps of decoding: together and one at a time, plain and with local search."""
+    """Yield seconds and gaps of decoding, together and ``alone`` one at a time, and with local search."""
     together, costs = polished(city, [instances[: by.together]], by, cores)
-    one_at_a_time, _ = polished(city, [[instance] for instance in instances[: by.alone]], by, cores)
+    one_at_a_time, _ = polished(city, [[instance] for instance in instances[:alone]], by, cores)
     for count, seconds in ((by.together, together), (1, one_at_a_time)):
         for k, name in enumerate((by.method, f"{by.method} + local search")):
             gap = Gap.of(costs[k, : len(base)], base[: len(costs[k])])
@@ -306,14 +310,14 @@ def main() -> None:
         network = (network.to_bf16() if options.device == "cuda" else network).to(options.device).eval()
         models = attention_models(store, options.attention) if options.attention else []
         attention = {am.n: load_attention_model(store, am.name, am.n)[0].to(options.device) for am in models}
-    measured = {(row.n, row.method, row.setting) for row in read(options.rows)}
+    measured = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
     for n in options.sizes:
         kinds: list[Search | Decoding] = []
         if options.only != "networks":
             kinds += searches(options.longest)
         if network:
-            kinds += decodings(network, attention, n, options.instances, options.paths, options.alone)
-        missing = [k for k in kinds if (n, k.method, k.setting) not in measured]
+            kinds += decodings(network, attention, n, options.instances, options.paths)
+        missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in measured]
         if not missing:
             continue
         instances = instances_of(city, n, max(ALONE, options.instances))
@@ -324,7 +328,7 @@ def main() -> None:
             if isinstance(what, Search):
                 keep(options.rows, [searched(city, instances, base, what, cores)])
             else:
-                keep(options.rows, decoded(city, instances, base, what, cores))
+                keep(options.rows, decoded(city, instances, base, what, cores, options.alone))
     print(table(read(options.rows)))
     if options.picture:
         picture(read(options.rows), options.picture)

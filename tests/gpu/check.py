@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mcvrp.model import one_query
 from mcvrp.model.decoding import Beam, Greedy, Nucleus, Strategy, decode
 from mcvrp.model.features import Batch, CityTable
 from mcvrp.model.instances import InstanceStream
@@ -96,7 +96,7 @@ def check(config: NetworkConfig, device: torch.device) -> list[str]:
             print(f"| {name} | {'bf16' if bf16 else 'fp32'} | {off[0]:.1e} | {off[1]:.1e} |")
             if not max(off) < allowed:
                 wrong.append(f"{kind} is off by {max(off):.1e}")
-    wrong += check_one_query(device)
+    wrong += check_one_query(device) if device.type == "cuda" else []
     try:
         net.train(device.type == "cuda")  # with dropout, which the processor's flash attention does not know
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # anything else is an error
@@ -109,16 +109,17 @@ def check(config: NetworkConfig, device: torch.device) -> list[str]:
 
 def check_one_query(device: torch.device) -> list[str]:
     """Compare the attention of decoding with PyTorch's in fp64, with padding and without."""
+    if not find_spec("triton"):
+        return ["Triton is missing: decoding takes twice the time"]
+    from mcvrp.model.one_query import attend
+
     wrong, worst = [], dict.fromkeys((torch.float32, torch.bfloat16), 0.0)
     for dtype, tokens, size, padded in itertools.product(worst, (1, 64, 101), (16, 64), (False, True)):
         query = torch.randn(7, 3, 1, size, device=device, dtype=dtype)
         key, value = torch.randn(2, 7, 3, tokens + 5, size, device=device, dtype=dtype)[..., :tokens, :]
         lengths = torch.randint(1, tokens + 1, (7, 1), device=device)
         mask = (torch.arange(tokens, device=device) < lengths)[:, None, None] if padded else None
-        with torch.inference_mode():
-            if not one_query.supports(query):
-                return [] if device.type == "cpu" else ["Triton is missing: decoding takes twice the time"]
-            found = one_query.attend(query, key, value, mask)
+        found = attend(query, key, value, mask)
         exact = F.scaled_dot_product_attention(query.double(), key.double(), value.double(), attn_mask=mask)
         worst[dtype] = max(worst[dtype], float((found - exact).abs().max()))
     print(

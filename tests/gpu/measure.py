@@ -8,13 +8,14 @@ interrupts ends 30 s before it, and resumes if it keeps its work. `--small` rehe
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from mcvrp.tasks.support.machine import local_cores
 
 _MARGIN = 30.0  # seconds that are left for what the caller does with the results
 _STOP_SECONDS = 10.0  # that a command may take to end after Ctrl-C
@@ -35,7 +36,7 @@ def measurements(store: str, small: bool) -> list[Measurement]:
     preset = ("--preset", "smoke" if small else "gpu", "--store", store)
     model = "smoke" if small else "gpu"
     sizes = ("20",) if small else ("20", "50", "100", "200", "400")
-    searches = ("--longest", "0.01" if small else "0.2", "--cores", str(os.cpu_count()))
+    searches = ("--longest", "0.01" if small else "0.2", "--cores", str(local_cores()))
     decoded = (
         "--instances",
         "100" if small else "2000",

@@ -87,9 +87,10 @@ def test_bf16_knows_customers_apart_who_are_nearer_than_its_grid(rounded: bool) 
 
 
 def test_a_cache_has_the_precision_of_its_keys(model: FmMcvrp) -> None:
-    assert model.new_cache(1, 2)[0][0].dtype == torch.float32
-    with torch.autocast("cpu", torch.bfloat16):
-        assert model.new_cache(1, 2)[0][0].dtype == torch.bfloat16
+    for bf16, dtype in ((False, torch.float32), (True, torch.bfloat16)):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            memory = model.memory(torch.zeros(1, 3, SMALL.dim))
+        assert {tensor.dtype for layer in model.new_cache(memory, 1, 2) for tensor in layer} == {dtype}
 
 
 def test_attention_has_no_plans_for_each_shape() -> None:
@@ -115,7 +116,7 @@ def test_cached_steps_equal_the_whole_decoder(model: FmMcvrp, city: City, pairs:
     memory = model.memory(model.encode(problem, b.lengths), b.lengths)
     whole = model.decode(solution, memory)
     groups, length = b.path.shape
-    cache = model.new_cache(groups * 3, length)
+    cache = model.new_cache(memory, groups * 3, length)
     for t in range(length):
         token = solution[:, t, None].expand(-1, 3, -1)
         stepped = model.step(token, cache, t, memory)

@@ -374,3 +374,18 @@ def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -
         padded = np.concatenate([path, np.zeros(7, int)])[None].astype(np.int32)
         costs |= {cost(city, Solution.of(turned)), float(Decoded.of(city, padded).costs[0])}
     assert len(costs) == 1
+
+
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_sample_costs_what_its_solution_costs_however_it_is_padded(seed: int, with_matrix: bool) -> None:
+    """A matrix may be asymmetric and have costs on its diagonal: padding at the depot costs nothing."""
+    rng = np.random.default_rng(seed)
+    city = City.framed(rng.random((9, 2)), rng.random((9, 9)) + 0.1 if with_matrix else None)
+    solutions = [
+        Solution.of(np.split(rng.permutation(np.arange(1, 9)), np.unique(rng.integers(1, 8, size=k))))
+        for k in (0, 1, 3)
+    ]
+    paths = np.zeros((3, 20), np.int32)
+    for row, solution in zip(paths, solutions, strict=True):
+        row[: len(solution.path)] = solution.path
+    assert Decoded.of(city, paths).costs.tolist() == [cost(city, solution) for solution in solutions]
