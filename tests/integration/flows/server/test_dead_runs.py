@@ -13,7 +13,7 @@ from tests.support.command import Workplace
 COMMON = """
 import asyncio, json, tempfile, time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect import flow, task
@@ -33,11 +33,13 @@ from mcvrp.tasks.support.processes import free_port
 def work():
     pass
 
+HEARTBEAT = "prefect.flow-run.heartbeat"
+
 def beat(run):
     role = {"prefect.resource.id": f"prefect.tag.{TAG}", "prefect.resource.role": "tag"}
     related = [role] if TAG in run.tags else []
     resource = {"prefect.resource.id": f"prefect.flow-run.{run.id}"}
-    emit_event("prefect.flow-run.heartbeat", resource, related=related)
+    emit_event(HEARTBEAT, resource, related=related)
 """
 
 # Runs as killed workers and engines leave them, beside some that have to stay as they are.
@@ -90,9 +92,9 @@ async def look():
     async with FlowWorker(work_pool_name=POOL):
         pass
 
-async def look_for_commands():
+async def look_for_commands(since):
     async with get_client() as client:
-        await end_dead_commands(client, timedelta(seconds=10))
+        await end_dead_commands(client, datetime.now(UTC) - since)
 
 server = server_at(free_port())
 with tempfile.TemporaryFile("w+") as log:
@@ -130,13 +132,20 @@ with tempfile.TemporaryFile("w+") as log:
             runs[name] = client.create_flow_run(work, tags=tags)
             client.set_flow_run_state(runs[name].id, state, force=True)
         beat(runs["killed command"])
-        time.sleep(12)
+        time.sleep(1)
+        since = datetime.now(UTC)
+        time.sleep(1)  # more than passes between the two readings of the clock in `look_for_commands`
         beat(runs["living command"])
         runs["new command"] = client.create_flow_run(work, tags=[COMMAND_TAG])
         client.set_flow_run_state(runs["new command"].id, Running(), force=True)
-        EventsWorker.drain_all(timeout=5)
-        time.sleep(3)  # until the server has written the event
-        asyncio.run(look_for_commands())
+        EventsWorker.drain_all(timeout=60)
+        sent = {f"prefect.flow-run.{runs[name].id}" for name in ("killed command", "living command")}
+        written, until = set(), time.monotonic() + 120
+        while not sent <= written and time.monotonic() < until:
+            time.sleep(0.5)
+            answer = client._client.post("/events/filter", json={"filter": {"event": {"name": [HEARTBEAT]}}})
+            written = {event["resource"]["prefect.resource.id"] for event in answer.json()["events"]}
+        asyncio.run(look_for_commands(since))
         runs = {name: run.id for name, run in runs.items()}
         for name, above, state in (
             ("works", None, Running()),
