@@ -246,12 +246,12 @@ def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float
             f"the cost matrix has shape {matrix.shape}, the city needs {(nodes, nodes)}: "
             "give a row and a column for each node"
         )
-    costs = is_cost(matrix)
-    if not costs.all():
-        row, column = np.argwhere(~costs)[0]
-        raise McvrpError(
-            f"the travel cost from node {row} to node {column} is not a cost: give 0 to {MOST_COST:g}"
-        )
+    for row, costs in enumerate(matrix):  # masks of the whole matrix would take a third of its memory
+        if not (valid := is_cost(costs)).all():
+            raise McvrpError(
+                f"the travel cost from node {row} to node {int(valid.argmin())} is not a cost: "
+                f"give 0 to {MOST_COST:g}"
+            )
     return matrix
 
 

@@ -7,6 +7,7 @@ position 0, L tokens of a solution's path.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -46,7 +47,7 @@ class TravelCosts:
     """Costs of paths through a city: straight lines, or those of its matrix."""
 
     xy: Tensor | None  # float32 (m + 1, 2), in the unit square
-    matrix: Tensor | None  # float32 (m + 1, m + 1), from row to column
+    matrix: Tensor | None  # (m + 1, m + 1), from row to column, in the city's unit; float32 on a GPU
     unit: float  # factor from these costs to the city's unit
 
     @classmethod
@@ -54,9 +55,11 @@ class TravelCosts:
         """Return the costs of ``city``, scaled to its unit square, on the device of ``table``."""
         if city.matrix is None:
             return cls(table.depot + table.delta, None, city.scale)
-        unit = float(city.matrix.max()) or 1.0
-        matrix = torch.tensor(city.matrix / unit, dtype=torch.float32, device=table.delta.device)
-        return cls(None, matrix, unit)
+        unit, device = float(city.matrix.max()) or 1.0, table.delta.device
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it cannot be written, and is not
+            matrix = torch.from_numpy(city.matrix)  # not copied: processes of a machine share it
+        return cls(None, matrix if device.type == "cpu" else matrix.to(device, torch.float32), unit)
 
     def __call__(self, ids: Tensor, path: Tensor) -> Tensor:
         """Return the cost of each of ``path``, positions ``(B, S, L)`` in ``ids`` ``(B, T)``: ``(B, S)``."""
@@ -65,8 +68,8 @@ class TravelCosts:
             xy = self.xy[nodes]  # (B, S, L, 2)
             return (xy[:, :, 1:] - xy[:, :, :-1]).norm(dim=-1).sum(-1)
         assert self.matrix is not None
-        legs = self.matrix[nodes[..., :-1], nodes[..., 1:]]
-        return legs.masked_fill(nodes[..., :-1] == nodes[..., 1:], 0).sum(-1)  # padding stays
+        legs = self.matrix[nodes[..., :-1], nodes[..., 1:]] / self.unit
+        return legs.masked_fill(nodes[..., :-1] == nodes[..., 1:], 0).sum(-1).float()  # padding stays
 
 
 @dataclass(frozen=True)

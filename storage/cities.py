@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.model.problem import City
+from mcvrp.shared_array import shared_array
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.parquet import read_parquet, write_parquet
+from mcvrp.storage.parquet import parquet_batches, read_parquet, write_parquet
 from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import CITY
@@ -27,6 +28,7 @@ UNKNOWN = -1  # node of an unknown id
 _AGAIN = "create it again"
 # Fields of the card that are attributes of the city.
 _OF_CITY = ("city_id", "customers", "origin", "scale", "unit", "classes", "demand", "capacity", "extends")
+_ROWS = 64  # of a matrix, decoded at once
 _CARRIED = "address."  # before the title of a further column of the file of addresses
 
 Source = Literal["synthetic", "imported"]
@@ -202,8 +204,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
         }
         if card.matrix:
             path = layout.city_matrix(name)
-            costs = read_parquet(store, path, named="cost matrix", hint=_AGAIN)["costs"].combine_chunks()
-            matrix = costs.flatten().to_numpy().reshape(len(xy), len(xy))
+            matrix = _matrix(store, path, len(xy))
         city = City(
             xy,
             matrix,
@@ -227,6 +228,22 @@ def stored_city(store: Store, name: str) -> StoredCity:
     if ids:
         addresses = Addresses(ids, lonlat, card.projection, further, card.columns)
     return StoredCity(name, city, addresses, card.source, card.provenance)
+
+
+def _matrix(store: Store, path: str, nodes: int) -> NDArray[np.float64]:
+    """Return the cost matrix of ``nodes`` nodes at ``path``, in memory that other processes can share.
+
+    It is decoded in pieces, as whole it would be in memory twice. ValueError if it has another shape.
+    """
+    matrix, row = shared_array((nodes, nodes)), 0
+    for batch in parquet_batches(store, path, _ROWS, named="cost matrix", hint=_AGAIN):
+        costs = batch["costs"]
+        matrix[row : row + len(costs)] = costs.flatten().to_numpy().reshape(len(costs), -1)
+        row += len(costs)
+    if row < nodes:
+        raise ValueError(f"its cost matrix has {row} rows for {nodes} nodes")
+    matrix.setflags(write=False)
+    return matrix
 
 
 def _names(table: pa.Table) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,7 +47,7 @@ def read_parquet(
     newer version of mcvrp wrote it, McvrpError if it is missing or not readable.
     """
     data, url = store.get(path), store.url(path)
-    try:
+    with _unreadable(url, named, hint):
         table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
         if schema is not None:
             metadata = dict(table.schema.metadata or {})
@@ -54,5 +56,19 @@ def read_parquet(
         if columns is not None and not table.schema.equals(columns):
             raise ValueError(f"it has other columns than {', '.join(columns.names)}")
         return table
+
+
+def parquet_batches(store: Store, path: str, rows: int, *, named: str, hint: str) -> Iterator[pa.RecordBatch]:
+    """Yield the table at ``path`` in batches of ``rows`` rows; errors as `read_parquet`."""
+    data = store.get(path)
+    with _unreadable(store.url(path), named, hint):
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        yield from file.iter_batches(rows)
+
+
+@contextlib.contextmanager
+def _unreadable(url: str, named: str, hint: str) -> Iterator[None]:
+    try:
+        yield
     except UNREADABLE as error:
         raise McvrpError(f"{url} is not a readable {named} ({reason(error)}): {hint}") from error

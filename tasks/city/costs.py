@@ -55,7 +55,7 @@ def _square(name: str, data: bytes, count: int) -> NDArray[np.float64]:
         )
     if array.dtype.kind not in "fiu":
         raise McvrpError(f"{name} has dtype {array.dtype}, not numbers: save it as float64")
-    return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
 
 
 def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:

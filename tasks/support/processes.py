@@ -1,7 +1,7 @@
 """Child processes that never outlive their parent, free ports, and pipes to those that run our modules.
 
-Messages are pickled, and read by our processes only. Plain pickle: `Connection.send` would pass tensors as
-shared files, which only children that were started by `multiprocessing` can open.
+Messages are pickled, and read by our processes only; shared arrays are sent as references. `Connection.send`
+would pass tensors as shared files, which only children that were started by `multiprocessing` can open.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import psutil
+
+from mcvrp.shared_array import dumps
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -157,7 +159,7 @@ def parent() -> Connection:
 
 def send(connection: Connection, message: object) -> None:
     """Send ``message``; OSError if the other process has ended."""
-    connection.send_bytes(pickle.dumps(message))
+    connection.send_bytes(dumps(message))
 
 
 def receive(connection: Connection) -> Any:

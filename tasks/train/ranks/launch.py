@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.shared_array import dumps
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 from mcvrp.tasks.support.progress import Progress
@@ -103,7 +103,7 @@ def _train(
     job: RankJob, progress: Progress, job_file: Path, logs: Sequence[Path]
 ) -> tuple[list[tuple[int, int]], McvrpError | None]:
     """Run the ranks to their end; return (rank, exit code) of failures, in order, and the refusal."""
-    job_file.write_bytes(pickle.dumps(job.for_ranks()))
+    job_file.write_bytes(dumps(job.for_ranks()))
     environment, port, deaths, error = _environment(job), free_port(), [], None
     reader, writer = os.pipe()
     with contextlib.ExitStack() as stack:
