@@ -19,7 +19,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records bench-million bench-paper up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records bench-million bench-matrix bench-paper up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -132,6 +132,10 @@ bench-million: $(STAMP)
 # A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
 bench-store: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_store
+
+# A city of 10,000 with a cost matrix in the new folder X.
+bench-matrix: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_matrix X
 
 # The preset `paper` with small counts in the new folder X; an hour, 20 GB of memory, the programs of bench-store.
 bench-paper: $(STAMP)

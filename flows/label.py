@@ -47,8 +47,7 @@ def label(
     """Create the missing labels of a dataset and of its held-out set."""
     opened, read = inputs(check_labels, store, city, label)
     dataset, *others = label.datasets
-    matrix = read.city.matrix
-    with kept_ray(0 if matrix is None else matrix.nbytes):
+    with kept_ray():
         summary = solve(opened, read.city, dataset)
         for spec in others:
             held_out = solve.with_options(task_run_name=_HELD_OUT)(opened, read.city, spec)

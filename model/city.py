@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.model.random import philox_key, philox_uniforms
+from mcvrp.shared_array import shared
 
 DEPOT = 0  # node number of the depot in every city
+_SHARED = 2**20  # bytes of a matrix from which on the processes of a machine share it
 MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
 # Share of the frame's side by which later addresses may be outside the frame: training with rotation turns
 # the corners of a square out of it by (sqrt(2) - 1) / 2, so the network has seen such coordinates.
@@ -240,7 +242,8 @@ class City:
 
 
 def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:
-    matrix = frozen(values, np.float64)
+    matrix: NDArray[np.float64] = np.asarray(values, np.float64)
+    matrix = shared(matrix) if matrix.nbytes >= _SHARED else frozen(matrix, np.float64)
     if matrix.shape != (nodes, nodes):
         raise McvrpError(
             f"the cost matrix has shape {matrix.shape}, the city needs {(nodes, nodes)}: "

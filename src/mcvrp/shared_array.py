@@ -34,6 +34,16 @@ def shared_array(shape: tuple[int, ...]) -> NDArray[np.float64]:
     return np.ndarray(shape, np.float64, _mapped(file, mmap.ACCESS_WRITE))
 
 
+def shared(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``array`` if it is read-only and `dumps` pickles it as a reference, otherwise such a copy."""
+    if not array.flags.writeable and _reference(array):
+        return array
+    copy = shared_array(array.shape)
+    copy[...] = array
+    copy.setflags(write=False)
+    return copy
+
+
 def dumps(value: object) -> bytes:
     """Return ``value`` pickled for a process of this machine that loads it while this one runs."""
     buffer = io.BytesIO()

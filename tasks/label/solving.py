@@ -11,19 +11,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
+from mcvrp.shared_array import shared
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.schema import SOLVED, Label, label_table
 from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome, Unit
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
-from mcvrp.tasks.support.processes import start_group, stop_group
+from mcvrp.tasks.support.processes import parent, receive, send, start_group, stop_group
 
 _SEED_BITS = 30  # supported by every solver
 _START_SECONDS = 120.0  # to import Python and the solver on a busy machine
@@ -88,6 +90,8 @@ class _Child:
     """The isolated process, started at the first attempt and again after a crash."""
 
     def __init__(self, city: City, recipe: LabelRecipe, unit: Unit) -> None:
+        if city.matrix is not None:  # each process would have its own copy
+            city = replace(city, matrix=shared(city.matrix))
         self._task, self._seconds = (city, recipe, unit.n), unit.instance_seconds
         self._solver = make_solver(recipe, unit.n)
         self._process: subprocess.Popen[str] | None = None
@@ -131,7 +135,7 @@ class _Child:
                     pass_fds=[theirs.fileno()],
                 )
             try:  # a failure here is no instance's fault
-                self._connection.send(self._task)
+                send(self._connection, self._task)
                 ready = self._connection.poll(_START_SECONDS) and self._connection.recv() is None
             except (EOFError, OSError):
                 ready = False
@@ -151,8 +155,8 @@ def _death(code: int | None) -> str:
 
 def main() -> None:
     """Answer requests until the pipe is closed."""
-    connection = Connection(int(sys.argv[1]))
-    city, recipe, n = connection.recv()
+    connection = parent()
+    city, recipe, n = receive(connection)
     attempt, solver = attempting(city, recipe, n), make_solver(recipe, n)
     connection.send(None)
     with contextlib.suppress(EOFError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pickle
 import signal
 import threading
 import time
@@ -15,8 +16,11 @@ from typing import Any
 import psutil
 import ray
 from ray.job_config import JobConfig
+from ray.util import deregister_serializer, register_serializer
 
 from mcvrp.model.errors import McvrpError, brief, reason
+from mcvrp.model.problem import City
+from mcvrp.shared_array import dumps
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import below, descendants, kill_all
 from mcvrp.tasks.support.ray_cluster import RayNode, join_cluster
@@ -25,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _PAUSES = (5.0, 30.0)  # seconds before Ray is started again if it did not come up
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
-_OBJECT_STORE = 256 * 2**20  # bytes; workers get a city and return receipts
+_OBJECT_STORE = 256 * 2**20  # bytes; workers get a recipe and return receipts
 _BREAKPOINT = "PYTHONBREAKPOINT"  # set by Ray, besides its own variables
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -43,7 +47,6 @@ class _Connection:
 
     node: RayNode | None = None  # through which a cluster was joined
     keeper: contextlib.ExitStack | None = None  # of the next local session: see `kept_ray`
-    kept_bytes: int = 0  # that sessions of the keeper share, at most
 
 
 _CONNECTION = _Connection()
@@ -59,15 +62,14 @@ class ClusterLost(McvrpError):
 def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: float = 0.0) -> Iterator[int]:
     """Hold a Ray session and yield the number of one-core tasks that it can run at once.
 
-    It has ``workers`` cores (default: all), and room for objects of ``shared_bytes`` that all workers share.
+    It has ``workers`` cores (default: all); on a cluster, room for objects of ``shared_bytes``.
     McvrpError if there are fewer cores, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not answer
     for ``patience`` seconds, or Ray does not come up on this machine after several attempts.
     """
     address = os.environ.get("RAY_ADDRESS")
     if (keeper := _CONNECTION.keeper) and not address and not ray.is_initialized():
         _CONNECTION.keeper = None
-        shared_bytes = max(shared_bytes, _CONNECTION.kept_bytes)
-        keeper.enter_context(ray_session(workers, shared_bytes=shared_bytes))
+        keeper.enter_context(ray_session(workers))
     if ray.is_initialized():
         with _unwrapped_signals():
             yield _checked_cores(workers, _cluster_cores(), "the Ray session")
@@ -76,26 +78,25 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: 
         _environment(_QUIET),
         _signal_handlers() as restore,
         _unwrapped_signals(),
-        _joined(address, patience, shared_bytes) if address else _started(workers, shared_bytes) as cores,
+        _joined(address, patience, shared_bytes) if address else _started(workers) as cores,
     ):
         restore()  # `ray.init` has replaced the handlers of Ctrl-C and SIGTERM
         yield _checked_cores(workers, cores, f"the cluster at {address}" if address else "this machine")
 
 
 @contextlib.contextmanager
-def kept_ray(shared_bytes: int = 0) -> Iterator[None]:
+def kept_ray() -> Iterator[None]:
     """Keep the first session on this machine for the following ones: to start one takes 5 s of a core.
 
-    ``shared_bytes`` is the maximum of the sessions. Those on a cluster end as without it, because a lost
-    cluster has to be joined again.
+    Those on a cluster end as without it, because a lost cluster has to be joined again.
     """
-    before = _CONNECTION.keeper, _CONNECTION.kept_bytes
+    before = _CONNECTION.keeper
     with contextlib.ExitStack() as stack:
-        _CONNECTION.keeper, _CONNECTION.kept_bytes = stack, shared_bytes
+        _CONNECTION.keeper = stack
         try:
             yield
         finally:
-            _CONNECTION.keeper, _CONNECTION.kept_bytes = before
+            _CONNECTION.keeper = before
 
 
 def require_cluster() -> None:
@@ -144,12 +145,15 @@ def _joined(address: str, patience: float, shared_bytes: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _started(workers: int | None, shared_bytes: int) -> Iterator[int]:
+def _started(workers: int | None) -> Iterator[int]:
     """Hold Ray on this machine and yield the number of its cores."""
     cores, started = _checked_cores(workers, local_cores(), "this machine"), list[psutil.Process]()
     try:
-        started = _start(cores, _OBJECT_STORE + 2 * shared_bytes)
+        started = _start(cores)
+        # All workers are on this machine: the matrix of a city is not copied to Ray's object store.
+        register_serializer(City, serializer=dumps, deserializer=pickle.loads)
         yield cores
+        deregister_serializer(City)
     finally:
         # Ray kills a raylet that takes more than a second to end; its agents then look for their head for
         # another minute.
@@ -160,7 +164,7 @@ def _started(workers: int | None, shared_bytes: int) -> Iterator[int]:
             kill_all(own)
 
 
-def _start(cores: int, store_bytes: int) -> list[psutil.Process]:
+def _start(cores: int) -> list[psutil.Process]:
     before = descendants(os.getpid())
     # several times: a busy machine may take longer than the 30 s that Ray allows
     for pause in (*_PAUSES, None):
@@ -170,7 +174,7 @@ def _start(cores: int, store_bytes: int) -> list[psutil.Process]:
                 num_cpus=cores,
                 num_gpus=0,
                 include_dashboard=False,
-                object_store_memory=store_bytes,
+                object_store_memory=_OBJECT_STORE,
                 **_options(),
             )
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from mcvrp.shared_array import dumps, shared_array
+from mcvrp.shared_array import dumps, shared, shared_array
 
 
 def filled(rows: int, columns: int) -> NDArray[np.float64]:
@@ -25,8 +26,13 @@ def filled(rows: int, columns: int) -> NDArray[np.float64]:
 
 
 def open_files() -> int:
+    """Return the number of open files of shared arrays; other libraries open and close their own."""
     gc.collect()
-    return len(os.listdir("/proc/self/fd"))
+    count = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            count += "memfd:mcvrp" in os.readlink(f"/proc/self/fd/{descriptor}")
+    return count
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
@@ -75,6 +81,16 @@ def test_another_process_has_it_until_it_ends() -> None:
         other.stdin.write(b"\n")
         other.stdin.flush()
         assert float(other.stdout.readline()) == expected
+
+
+def test_an_array_is_copied_at_most_once() -> None:
+    own = np.arange(12.0).reshape(3, 4)
+    once = shared(own)
+    assert np.array_equal(once, own)
+    assert not once.flags.writeable
+    assert shared(once) is once
+    part = once[1:]
+    assert shared(part) is part
 
 
 def test_nothing_is_left_open() -> None:

@@ -6,6 +6,7 @@ import cmath
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order, philox_rows, philox_uniforms
+from mcvrp.shared_array import shared
 
 CITY = City.uniform(30, seed=7)
 TRIPLED = City(CITY.xy, 3 * CITY.costs(np.arange(31)))  # a symmetric matrix changes costs, no canonical form
@@ -60,6 +62,21 @@ def test_memory_that_is_never_changed_is_not_copied() -> None:
     stored = pa.array(TRIPLED.costs(np.arange(31)).ravel()).to_numpy().reshape(31, 31)
     city = City(CITY.xy, stored)
     assert np.shares_memory(np.asarray(city.matrix), stored)
+
+
+def test_a_large_matrix_is_in_memory_that_processes_share() -> None:
+    """It is copied there once, and not changed afterwards; so it is for older cities and equal ones."""
+    rng = np.random.default_rng(1)
+    given = rng.random((400, 400))
+    city = City(rng.random((400, 2)), given, extends=(380,))
+    before = given.copy()
+    given += 1
+    assert np.array_equal(np.asarray(city.matrix), before)
+    for each in (city, city.ancestor(0), replace(city, spare=3)):
+        assert np.shares_memory(np.asarray(each.matrix), np.asarray(city.matrix))
+        assert shared(np.asarray(each.matrix)) is each.matrix
+    with pytest.raises(McvrpError, match="from node 0 to node 1"):
+        City(city.xy, -before * (1 - np.eye(400)))
 
 
 def test_orders_by_the_ids_of_the_company() -> None:
