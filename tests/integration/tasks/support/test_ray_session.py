@@ -54,31 +54,29 @@ def stopped_soon() -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
+SOME = np.array([0, 7, 399])  # nodes
+
+
 def seen(city: City) -> tuple[bool, NDArray[np.float64]]:
-    """Return whether ``city`` is in memory of another process, and some of its costs."""
-    return "memfd:mcvrp" in Path("/proc/self/maps").read_text(), city.costs(np.array([0, 7, 399]))
-
-
-def test_workers_of_this_machine_share_the_matrix_of_a_city() -> None:
-    """Ray's object store has no copy, nor has a worker; a part of a city's context is as good."""
-    rng = np.random.default_rng(1)
-    city = City.framed(rng.random((400, 2)), rng.random((400, 400)))
-    with ray_session(1):
-        task = ray.remote(lambda each: [seen(city) for city in each])
-        for shared, costs in ray.get(task.remote(ray.put([city, replace(city, scale=2.0)]))):
-            assert shared
-            assert np.array_equal(costs, city.costs(np.array([0, 7, 399])))
+    """Return whether this process shares memory with another, and some costs of ``city``."""
+    return "memfd:mcvrp" in Path("/proc/self/maps").read_text(), city.costs(SOME)
 
 
 def test_a_session_begins_and_ends() -> None:
-    """Workers have one thread; at the end Ray is gone, and handlers and environment are restored."""
+    """Workers have one thread and share large matrices; at the end Ray is gone, handlers and environment are
+    restored."""
     before = (signal.getsignal(signal.SIGTERM), dict(os.environ))
+    city = City.framed(np.random.default_rng(1).random((400, 2)), np.random.default_rng(2).random((400, 400)))
     with kept_ray():
         assert not ray.is_initialized()
         with ray_session(1) as workers:
             assert workers == 1
             threads = ray.remote(lambda: os.environ["OMP_NUM_THREADS"])
             assert ray.get(threads.remote()) == "1"
+            task = ray.remote(lambda context: [seen(each) for each in context])
+            for shared, costs in ray.get(task.remote(ray.put([city, replace(city, spare=2)]))):
+                assert shared
+                assert np.array_equal(costs, city.costs(SOME))
             node = ray.get_runtime_context().get_node_id()
         with ray_session() as workers:
             assert workers == 1
