@@ -63,7 +63,7 @@ def export_model(options: argparse.Namespace) -> Outcome:
     """Write NAME[@VERSION] to a folder."""
     name, _, version = options.model.partition("@")
     store = reading(options)
-    card, output = named_version(store, name, version or _CHAMPION), Store.open(options.folder)
+    card, output = named_version(store, name, version or _CHAMPION), Store.open(options.folder).outlasting()
     export_folder(store, card, output, options.city)
     files = output.list("")
     text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"
@@ -72,7 +72,7 @@ def export_model(options: argparse.Namespace) -> Outcome:
 
 def import_model(options: argparse.Namespace) -> Outcome:
     """Publish the model in a folder as the next version of its name, or of another one."""
-    store = Store.open(settings.store_uri(options.store))
+    store = writing(options)
     card = import_folder(open_folder(options.folder), store, options.name)
     alias = next((a for a in ALIASES if pointer(store, card.name, a).version == card.version), None)
     text = f"{card.name} version {card.version} in {store.url()}" + (f", its {alias}" if alias else "")
