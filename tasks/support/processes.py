@@ -23,8 +23,6 @@ from typing import Any
 
 import psutil
 
-from mcvrp.shared_array import dumps
-
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _ERROR_LINE = re.compile(r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*")
@@ -159,6 +157,8 @@ def parent() -> Connection:
 
 def send(connection: Connection, message: object) -> None:
     """Send ``message``; OSError if the other process has ended."""
+    from mcvrp.shared_array import dumps  # NumPy, which `mcvrp --help` does without
+
     connection.send_bytes(dumps(message))
 
 

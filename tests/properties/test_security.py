@@ -182,10 +182,10 @@ LOADERS = re.compile(
     r"\b(?:torch(?:\.jit)?\.load|read_pickle)\("
     r"|\b(?:np|numpy)\.(?:load|lib\.format\.read_array)\((?!.*allow_pickle=False)"
 )
-BETWEEN_PROCESSES = {  # of one machine, through a file or a pipe of their own
-    "tasks/train/ranks/launch.py",
+BETWEEN_PROCESSES = {  # of one machine, through a file, a pipe or a Ray of their own
     "tasks/train/ranks/rank.py",
     "tasks/support/processes.py",
+    "tasks/support/ray_session.py",
 }
 
 
