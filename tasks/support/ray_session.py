@@ -152,8 +152,10 @@ def _started(workers: int | None) -> Iterator[int]:
         started = _start(cores)
         # All workers are on this machine: the matrix of a city is not copied to Ray's object store.
         register_serializer(City, serializer=dumps, deserializer=pickle.loads)
-        yield cores
-        deregister_serializer(City)
+        try:
+            yield cores
+        finally:  # the next session may be on a cluster, which needs the content
+            deregister_serializer(City)
     finally:
         # Ray kills a raylet that takes more than a second to end; its agents then look for their head for
         # another minute.

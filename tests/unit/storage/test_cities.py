@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +45,7 @@ def test_a_matrix_of_any_size_is_read_as_it_was_written(nodes: int, tmp_path: Pa
 def test_processes_of_a_machine_share_the_matrix_of_a_stored_city(tmp_path: Path) -> None:
     """10,000 customers have one of 800 MB; so have the older cities that one extends."""
     store = Store(str(tmp_path))
-    save_city(
-        store, "c", City(*(lambda c: (c.xy, c.matrix, c.origin, c.scale))(city_of(200)), extends=(150,))
-    )
+    save_city(store, "c", replace(city_of(200), extends=(150,)))
     city = load_city(store, "c")
     for each in (city, city.ancestor(0)):
         message = dumps(each)

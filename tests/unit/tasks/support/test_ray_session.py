@@ -12,6 +12,7 @@ import pytest
 import ray
 
 from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.model.problem import City
 from mcvrp.tasks.support import ray_session as module
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
@@ -63,3 +64,15 @@ def test_ray_is_started_again_or_given_up(
     assert [process.wait(30) for process in busy.leftover] == [-9] * min(failures, 3)
     assert ours.pid in descendants(os.getpid())
     assert not caught or len(str(caught.value)) <= LONGEST
+
+
+def test_a_session_that_ends_by_an_error_leaves_no_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster, where the next session may be, a reference to memory of this machine would be no city."""
+    monkeypatch.setattr(ray, "init", Busy(0).init)
+    serializers = ray.cloudpickle.CloudPickler.dispatch
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pytest.raises(KeyboardInterrupt))
+        stack.enter_context(ray_session(1))
+        assert City in serializers
+        raise KeyboardInterrupt
+    assert City not in serializers
