@@ -1,4 +1,4 @@
-"""Servers and folders that are made once for all concurrent test processes, and waiting for them."""
+"""Servers and folders that are made once for all test processes, running processes, and waiting for them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+import psutil
 import pytest
 from filelock import FileLock
+
+from mcvrp.tasks.support.processes import below
 
 T = TypeVar("T")
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback is behind no proxy
@@ -32,6 +35,17 @@ def until(what: str, seconds: float, look: Callable[[], T | None], pause: float 
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         time.sleep(pause)
     return result
+
+
+def running(word: str, root: int | None = None) -> list[psutil.Process]:
+    """Return the descendants of process ``root`` (default: this one) with ``word`` on their command line."""
+
+    def named(process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended since it was listed
+            return word in process.cmdline()
+        return False
+
+    return [process for process in below(root or os.getpid()) if named(process)]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from tests.support.command import Workplace
+from tests.support.shared import running
 
 # A stage within a stage; the server ends during the inner one. Few retries: seconds instead of minutes.
 AWAY = """
@@ -112,17 +113,15 @@ def made(place: Workplace) -> dict[str, object]:
 def serves(process: subprocess.Popen[str]) -> bool:
     """Return whether the server of the command accepts connections."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        children = psutil.Process(process.pid).children()
-        servers = [child for child in children if "uvicorn" in child.cmdline()]
+        servers = running("uvicorn", process.pid)
         return any(each.status == "LISTEN" for server in servers for each in server.net_connections())
     return False
 
 
 def kill_server(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(process.pid).children():
-            if "uvicorn" in child.cmdline():
-                child.kill()
+    for server in running("uvicorn", process.pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            server.kill()
 
 
 def killed(place: Workplace, *after: float, always: bool = False) -> str:

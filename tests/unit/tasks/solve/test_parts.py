@@ -22,6 +22,7 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from mcvrp.tasks.support.pool import Pool
+from tests.support.shared import running
 from tests.support.solving import day_plan
 
 LARGE = City.uniform(600, seed=3)
@@ -128,9 +129,7 @@ def test_no_process_is_left_behind() -> None:
 
     def watched(found: Any) -> None:
         take(found)
-        for process in psutil.Process().children(recursive=True):
-            if "mcvrp.tasks.support.pool" in process.cmdline():
-                seen.add(process.pid)
+        seen.update(process.pid for process in running("mcvrp.tasks.support.pool"))
 
     portfolio.take = watched  # type: ignore[method-assign]
     portfolio.search([member(day, cores=2)], "a day")

@@ -16,11 +16,12 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.processes import below
+from tests.support.shared import running
 
 
 def children() -> list[psutil.Process]:
     """Return the children of pools of this process; other tests may have left other processes."""
-    return [child for child in below(os.getpid()) if "mcvrp.tasks.support.pool" in child.cmdline()]
+    return running("mcvrp.tasks.support.pool")
 
 
 def pid(context: tuple[object, ...], task: int) -> int:
