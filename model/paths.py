@@ -72,6 +72,7 @@ class Paths:
     uniforms: Tensor  # (G, S, steps)
     memory: Memory
     cache: Cache
+    slot: Tensor  # (G, S) place of the path's keys among those of its group
     position: Tensor  # (G, S) the last node
     served: Tensor  # (G, S, T)
     load: Tensor  # (G, S) of the current route
@@ -111,6 +112,7 @@ class Paths:
             uniforms=torch.from_numpy(uniforms).to(device),
             memory=memory,
             cache=model.new_cache(memory, len(groups) * samples, min(uniforms.shape[2], tokens + routes)),
+            slot=torch.arange(samples, device=device).repeat(len(groups), 1),
             position=zeros,
             served=torch.zeros(*zeros.shape, tokens, dtype=torch.bool, device=device),
             load=zeros,
@@ -133,7 +135,9 @@ class Paths:
         self._make_room(t)
         tokens = self.features.gather(1, self.position[..., None].expand(-1, -1, self.features.shape[2]))
         tokens = with_loads(tokens, self.load / self.capacity, self.delivered / self.total)
-        embeddings = model.step(tokens, self.cache, t, self.memory)  # (G, S, D)
+        at_slots = tokens.scatter(1, self.slot[..., None].expand_as(tokens), tokens)
+        embeddings = model.step(at_slots, self.cache, t, self.memory)  # (G, S, D)
+        embeddings = embeddings.gather(1, self.slot[..., None].expand_as(embeddings))
         room = self.capacity - self.load
         allowed = feasible(self.demands, room, self.served, self.position == DEPOT, self.inside)
         return (embeddings @ self.columns).float().masked_fill_(~allowed, -torch.inf)
@@ -168,15 +172,24 @@ class Paths:
         return torch.zeros_like(again).scatter_(1, order, again)
 
     def follow(self, parent: Tensor, t: int) -> None:
-        """Replace each path by a copy of its group's path ``parent`` ``(G, S)``, tokens 0 to ``t``."""
+        """Replace each path by a copy of its group's path ``parent`` ``(G, S)``, tokens 0 to ``t``.
+
+        The first child of a path takes over its keys, the others get copies, in the slots of paths without
+        children.
+        """
         for name in ("position", "load", "delivered", "cost"):
             setattr(self, name, getattr(self, name).gather(1, parent))
         self.served = self.served.gather(1, parent[..., None].expand_as(self.served))
-        size = parent.shape[1]
-        source = (parent + torch.arange(len(parent), device=parent.device)[:, None] * size).flatten()
-        moved = (source != torch.arange(len(source), device=source.device)).nonzero()[:, 0]
+        self.slot = self.slot.gather(1, parent)
+        siblings, order = self.slot.sort(dim=1, stable=True)
+        again = torch.zeros_like(parent, dtype=torch.bool)
+        again.scatter_(1, order[:, 1:], siblings[:, 1:] == siblings[:, :-1])
+        free = torch.ones_like(again).scatter_(1, self.slot, False)  # in each group as many as copies
+        (group, path), (_, slot) = again.nonzero(as_tuple=True), free.nonzero(as_tuple=True)
+        first, source = group * parent.shape[1], self.slot[group, path]
         for stored in (tensor for layer in self.cache for tensor in layer):
-            stored[moved, :, : t + 1] = stored[source[moved], :, : t + 1]
+            stored[first + slot, :, : t + 1] = stored[first + source, :, : t + 1]
+        self.slot[group, path] = slot
 
     def retire(self, going: Tensor) -> bool:
         """Drop the paths outside ``going`` ``(G, S)`` if enough have ended; return whether any is left.
@@ -189,13 +202,15 @@ class Paths:
             return most > 0
         rows = (left > 0).nonzero()[:, 0]
         kept = going[rows].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-        for name in ("sample", "position", "load", "delivered", "cost"):
+        for name in ("sample", "slot", "position", "load", "delivered", "cost"):
             setattr(self, name, getattr(self, name)[rows[:, None], kept])
         self.served, self.uniforms = self.served[rows[:, None], kept], self.uniforms[rows[:, None], kept]
         for name in ("group", "features", "columns", "demands", "capacity", "total", "inside", "legs"):
             setattr(self, name, getattr(self, name)[rows])
         self.memory = self.memory.select(rows)
-        self._change_cache(lambda stored: stored[(rows[:, None] * going.shape[1] + kept).flatten()])
+        slots = (rows[:, None] * going.shape[1] + self.slot).flatten()
+        self._change_cache(lambda stored: stored[slots])
+        self.slot = torch.arange(most, device=going.device).repeat(len(rows), 1)
         return True
 
     def _make_room(self, t: int) -> None:

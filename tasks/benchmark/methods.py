@@ -7,7 +7,7 @@ size and the time; HGS with its own is another. The other methods are registered
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
@@ -42,6 +42,7 @@ class Method:
     identity: Callable[[BenchmarkSpec, int], Identity | None] | None = None
     settings: Callable[[], str] | None = None  # name and version of another program that it uses
     paths: Callable[[BenchmarkSpec], int] | None = None  # decoded per instance; None: the samples
+    specs: Callable[[BenchmarkSpec], Iterable[BenchmarkSpec]] = lambda spec: (spec,)  # of its blocks
     text: str = ""  # description in docs/benchmark.md
 
     @property
@@ -73,11 +74,17 @@ def _nucleus(settings: Decoding, rotations: int) -> Identity:
 
 
 def _strategy(name: str, entry: StrategyEntry) -> Method:
-    """Return the method that decodes with a strategy; beam search does not rotate the city."""
+    """Return the method that decodes with a strategy; beam search does not rotate the city.
+
+    The answers of a narrow beam are no prefix of a wide one's, so each number of answers has a block.
+    """
+
+    def specs(spec: BenchmarkSpec) -> Iterable[BenchmarkSpec]:
+        return {entry.answers(beam.decoding): beam for beam in spec.beams}.values()
 
     def samples(spec: BenchmarkSpec) -> tuple[int, ...]:
-        answers = entry.answers(spec.decoding)
-        return spec.samples if answers is None else (answers,)
+        answers = [entry.answers(beam.decoding) for beam in specs(spec)]
+        return tuple(count for count in answers if count) or spec.samples
 
     def decoder(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
         strategy = entry.make(spec.decoding)
@@ -89,6 +96,7 @@ def _strategy(name: str, entry: StrategyEntry) -> Method:
         "fm",
         decoder=decoder,
         identity=lambda spec, rotations: entry.decides(name, spec.decoding, rotations),
+        specs=specs,
         text=entry.text,
     )
 

@@ -23,6 +23,7 @@ from mcvrp.storage.models.attention import load_attention_model
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
+from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, rotations
 from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, solve_heuristics
@@ -73,7 +74,11 @@ def run_benchmark(
     """
     spec = spec.in_city(city)
     models = _checked_models(store, city, spec, model_name)
-    blocks = [make_block(store, city, spec, method, models) for method in spec.methods]
+    blocks = [
+        make_block(store, city, alone, method, models)
+        for method in spec.methods
+        for alone in all_methods()[method].specs(spec)
+    ]
     stored = stored_parts(store, spec.run)
     for block in blocks:
         block.find(stored)
@@ -129,7 +134,8 @@ def _decode(
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(context, block, _attention(context.store, spec, sizes, pool))
         elif sampler and method.decoded:
-            decode_missing(context, block, method.decoder(spec, sampler) if method.decoder else sampler)
+            decoder = method.decoder(block.spec, sampler) if method.decoder else sampler
+            decode_missing(context, block, decoder)
 
 
 def _attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Pool) -> AttentionSolver:

@@ -76,7 +76,9 @@ class BenchmarkSpec(OrdersSpec):
     temperature: Temperature = 1.0
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
-    beam_width: int = Field(16, ge=1, le=MOST_SAMPLES, description="Beam width")
+    beam_width: _Samples | Annotated[tuple[_Samples, ...], Field(min_length=1)] = Field(
+        16, description="Beam width, or several, each a row of the tables"
+    )
     rounds: int = Field(20, ge=1, description="Rounds of re-construction")
     part_customers: int = Field(20, ge=1, description="Minimum number of customers in a re-constructed part")
     part_samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples per re-constructed part")
@@ -111,8 +113,9 @@ class BenchmarkSpec(OrdersSpec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name in ("sizes", "samples", "heuristic_samples", "hgs_samples"):
+        for name in ("sizes", "samples", "heuristic_samples", "hgs_samples", "beam_width"):
             values = getattr(self, name) or (1,)
+            values = (values,) if isinstance(values, int) else values
             if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} = {list(values)} must ascend and start at 1 or more")
         if len(set(self.methods)) < len(self.methods):
@@ -139,8 +142,17 @@ class BenchmarkSpec(OrdersSpec):
         return dict(zip(self.sizes, self.instances, strict=True))
 
     @property
+    def beams(self) -> tuple[BenchmarkSpec, ...]:
+        """This spec with each of its beam widths alone."""
+        if isinstance(self.beam_width, int):
+            return (self,)
+        return tuple(self.model_copy(update={"beam_width": width}) for width in self.beam_width)
+
+    @property
     def decoding(self) -> Decoding:
-        return Decoding(self.p, self.top_k, self.temperature, self.beam_width)
+        """Decoding settings; of several beam widths, the widest."""
+        width = self.beam_width if isinstance(self.beam_width, int) else self.beam_width[-1]
+        return Decoding(self.p, self.top_k, self.temperature, width)
 
     @property
     def polished_decoding(self) -> Decoding:

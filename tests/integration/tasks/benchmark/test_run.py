@@ -165,6 +165,26 @@ def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Sto
     assert files(store) == done
 
 
+def test_each_beam_width_is_a_row(finished: Store, tmp_path: Path) -> None:
+    """A further width costs only itself, and the answers are those of a benchmark of that width alone."""
+    store = copied(finished, tmp_path)
+    costs = dict[int, list[float]]()
+    for width in (1, 4):
+        alone = SPEC.model_copy(update={"methods": ("fm-gs", "fm-bs"), "beam_width": width})
+        frame = run_benchmark(store, CITY, alone, "m").frame
+        costs[width] = frame.loc[frame["method"] == "FM-MCVRP (BS)", "cost"].tolist()
+    before = files(store)
+    both = alone.model_copy(update={"beam_width": (1, 3, 4)})
+    frame = run_benchmark(store, CITY, both, "m").frame
+    beams = frame[frame["method"] == "FM-MCVRP (BS)"]
+    assert Counter(beams["samples"]) == {width: sum(SPEC.counts.values()) for width in (1, 3, 4)}
+    assert {width: beams.loc[beams["samples"] == width, "cost"].tolist() for width in costs} == costs
+    assert len(frame) == len(beams) + sum(SPEC.counts.values())
+    assert before.items() <= files(store).items()
+    new = files(store).keys() - before.keys()
+    assert {samples for path in new for row in read_part(store, path) for samples in row.samples} == {3}
+
+
 def test_summary_and_page_agree_with_the_results(finished: Store) -> None:
     returned = write_report(finished, CITY, run_benchmark(finished, CITY, SPEC, "m"))
     summary = finished.get_json("benchmarks/b/summary.json")

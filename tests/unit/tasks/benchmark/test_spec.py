@@ -39,6 +39,8 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
         "fm-bs": (5,),
     }
     assert BenchmarkSpec(sizes=(20,), **fields).samples_of("hgs") == (1, 3)
+    beams = BenchmarkSpec(sizes=(20,), **fields | {"beam_width": (1, 5, 9)})
+    assert [beams.samples_of(name) for name in ("fm-bs", "fm-gs", "fm-ns")] == [(1, 5, 9), (1,), (1, 16)]
 
 
 def test_equal_time_is_the_same_for_all_methods() -> None:
@@ -76,6 +78,9 @@ def test_labels_are_unique_and_networks_need_a_model() -> None:
         {"p": 0.0},
         {"temperature": 0.0},
         {"beam_width": 0},
+        {"beam_width": ()},
+        {"beam_width": (16, 4)},
+        {"beam_width": (4, 0)},
         {"rounds": 0},
         {"part_customers": 0},
         {"part_samples": 0},
