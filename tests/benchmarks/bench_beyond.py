@@ -3,21 +3,21 @@
 Gaps to HGS with its budget `converged`, on held-out instances of the model's city. All seconds are processor
 seconds of one core per instance, one instance at a time, without loading the model and making the instances.
 Searches have each total as their limit and settings for it and the size, HGS also its own; the model alone,
-with local search, and with re-construction run at several numbers of samples or rounds, and a row has the
-best whose mean time is within the total, "–" without one.
+with local search, with beams, and with re-construction run at several numbers of samples, widths or rounds,
+and a row has the best whose mean time is within the total, "–" without one.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mcvrp.model.decoding import Nucleus
+from mcvrp.model.decoding import Beam, Nucleus
 from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.models.models import load_model
@@ -37,7 +37,6 @@ SAMPLES = (1, 4, 16, 64, 256, 1000)
 ROUNDS = (2, 5, 10, 20, 40)
 FIRST = 16  # samples that re-construction begins with
 STARTS = (4, 16)  # samples that searches start from
-P = 0.9
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,11 @@ def compare(bench: Bench, model: FmMcvrpSolver, least: int, totals: Sequence[flo
     """Print the table of one size; a model knows ``least`` customers or more."""
     list(model.starts(bench.city, bench.instances[:1], samples=1, seed=1))  # what PyTorch does once
     polished, rebuilt = Polished(model), [Reconstructed(model, k, least, FIRST) for k in ROUNDS]
+    beams = {width: replace(model, strategy=Beam(width)) for width in SAMPLES}
     settings: dict[str, Iterator[Run]] = {
         model.label: (bench.run(f"{s} samples", model, s) for s in SAMPLES),
         polished.label: (bench.run(f"{s} samples", polished, s) for s in SAMPLES),
+        beams[1].label: (bench.run(f"width {s}", beam, s) for s, beam in beams.items()),
         rebuilt[0].label: (
             bench.run(f"{k} rounds", each, FIRST) for k, each in zip(ROUNDS, rebuilt, strict=True)
         ),
@@ -130,13 +131,14 @@ def main() -> None:
     parser.add_argument("--version", type=int, default=1)
     parser.add_argument("--sizes", type=int, nargs="+", default=[24, 50, 100])
     parser.add_argument("--instances", type=int, default=50)
+    parser.add_argument("--p", type=float, default=0.9, help="share of nucleus sampling")
     parser.add_argument("--totals", type=float, nargs="+", default=TOTALS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     store = Store.open(options.store)
     network, card = load_model(store, options.model, options.version)
     city = find_city(store, card.city_id)
-    model = FmMcvrpSolver(network, Nucleus(P), version=f"{card.name} {card.version}")
+    model = FmMcvrpSolver(network, Nucleus(options.p), version=f"{card.name} {card.version}")
     for n in options.sizes:
         instances = instances_of(city, n, options.instances)
         base = hgs_costs(city, instances)

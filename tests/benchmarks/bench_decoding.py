@@ -1,9 +1,10 @@
 """Seconds to decode, against decoding without a cache of keys and values.
 
 Takes some minutes. One core, fp32, nucleus sampling with p = 0.9, one instance, random weights, seconds of
-processor time. Without a cache, the whole path so far goes through the decoder at every step, and its last
-token is scored over the instance's own nodes; the encoder and the problem's keys are computed once,
-nothing is masked or drawn. Some steps of the path are measured, evenly spaced, times the number of all (~).
+processor time. A beam is as wide as there are samples. Without a cache, the whole path so far goes through
+the decoder at every step, and its last token is scored over the instance's own nodes; the encoder and the
+problem's keys are computed once, nothing is masked or drawn. Some steps of the path are measured, evenly
+spaced, times the number of all (~).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from mcvrp.model.decoding import Nucleus, decode
+from mcvrp.model.decoding import Beam, Nucleus, decode
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.network import FmMcvrp, Memory, NetworkConfig
 from mcvrp.model.problem import City, Instance
@@ -38,16 +39,18 @@ def main() -> None:
     model = FmMcvrp(NETWORK).eval()
     city = City.uniform(NETWORK.classes - 1, 1)
     table = CityTable.of(city)
-    heading("n", "s", "tokens", "seconds", "samples/s", "no cache, s", "ratio")
+    heading("n", "s", "tokens", "seconds", "samples/s", "no cache, s", "ratio", "beam, s", "ratio")
     for n in SIZES:
         (instance,) = instances_of(city, n, 1)
         for samples in SAMPLES:
-            ours = partial(decode, model, city, [instance], strategy=Nucleus(P), samples=samples, table=table)
-            cached, (decoded,) = measured(ours)
+            ours = partial(decode, model, city, [instance], samples=samples, table=table)
+            cached, (decoded,) = measured(partial(ours, strategy=Nucleus(P)))
+            beam, _ = measured(partial(ours, strategy=Beam(samples)))
             tokens = decoded.paths.shape[1] - 1
             uncached = without_cache(model, table, instance, samples, tokens)
             slower = (f"~{uncached:.2f}", f"{uncached / cached:.1f}")
-            row(n, samples, tokens, f"{cached:.2f}", f"{samples / cached:.1f}", *slower)
+            wide = (f"{beam:.2f}", f"{beam / cached:.2f}")
+            row(n, samples, tokens, f"{cached:.2f}", f"{samples / cached:.1f}", *slower, *wide)
 
 
 def measured(run: Callable[[], T]) -> tuple[float, T]:
