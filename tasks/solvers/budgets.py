@@ -38,17 +38,20 @@ _TUNED = (
     ((200, 0.02), (2, 10, 40, 8)),
     ((200, 0.1), (2, 10, 10, 8)),
     ((200, 0.5), (4, 10, 20, 8)),
+    ((200, 1.0), (8, 10, 20, 1)),
     ((200, 2.0), (8, 10, 20, 1)),
     ((200, 10.0), (25, 20, 40, 1)),
+    ((300, 2.0), (8, 10, 20, 1)),
     ((400, 0.05), (2, 15, 40, 8)),
     ((400, 0.2), (2, 15, 20, 8)),
     ((400, 1.0), (2, 10, 10, 8)),
     ((400, 5.0), (4, 10, 20, 8)),
+    ((400, 10.0), (4, 10, 20, 8)),
     ((1000, 0.5), (2, 10, 40, 8)),
     ((1000, 2.0), (2, 10, 10, 8)),
     ((1000, 15.0), (2, 10, 40, 8)),
 )
-TUNED = "tuned settings 2"  # another number with another table: both are other searches
+TUNED = "tuned settings 3"  # another number with another table: both are other searches
 # PyVRP's own 50 neighbours are better in longer searches.
 _PYVRP_NEIGHBOURS, _PYVRP_SAVINGS, _PYVRP_SECONDS = 20, 1, 10.0
 
@@ -98,14 +101,14 @@ class Budget:
 def tuned_budget(solver: str, n: int, seconds: float) -> Budget:
     """Return the settings of ``solver`` for ``n`` customers in ``seconds`` of processor time of one core.
 
-    Those of HGS are the settings of the nearest cell of a table, by the logarithms of customers and seconds;
-    at least one savings solution, so that a short search has an answer. Solvers other than HGS and PyVRP have
-    their own settings.
+    Those of HGS are the settings of the nearest cell of a table, by the logarithms of the customers and of the
+    seconds per squared customer, as twice the customers take about four times as long; at least one savings
+    solution, so that a short search has an answer. Solvers other than HGS and PyVRP have their own settings.
     """
     checked_budget(seconds, None)
     if solver == "hgs":
-        cells = np.log([cell for cell, _ in _TUNED])
-        nearest = np.hypot(*(cells - np.log([n, seconds])).T).argmin()
+        size, time = (np.log([cell for cell, _ in _TUNED]) - np.log([n, seconds])).T
+        nearest = np.hypot(size, time - 2 * size).argmin()
         population, granular, offspring, savings = _TUNED[nearest][1]
         return Budget(seconds, None, population, granular, offspring, savings)
     if solver == "pyvrp":

@@ -58,7 +58,7 @@ def test_rows_at_equal_time_are_tuned_beside_hgs_of_its_own() -> None:
     own = {name: "tuned" in heuristic(spec, name).configuration for name in ("hgs-equal", "hgs-own-equal")}
     assert own == {"hgs-equal": True, "hgs-own-equal": False}
     start = WarmStarted(SOLVERS["hgs"], 0.5, (Start((((1,),),), 0.1),))
-    assert "tuned settings 2" in start.configuration
+    assert "tuned settings 3" in start.configuration
 
 
 def test_labels_are_unique_and_networks_need_a_model() -> None:

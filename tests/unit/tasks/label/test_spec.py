@@ -115,12 +115,12 @@ def test_a_dataset_from_before_tuned_settings_keeps_the_solvers_own(store: Store
     assert stored_spec(store, "d")[0].tuned is False
     document = SpecDocument.read(store, "d")
     document.require_same(store, Source(spec(tuned=False), CITY))
-    with pytest.raises(McvrpError, match="tuned is False, requested 'tuned settings 2'"):
+    with pytest.raises(McvrpError, match="tuned is False, requested 'tuned settings 3'"):
         document.require_same(store, Source(spec(), CITY))
     tuned = document.extended(Source(spec(), CITY))
     store.put(layout.label_spec("d"), json.dumps(dict(tuned.fields)).encode())
     assert stored_spec(store, "d")[0].tuned is True
-    with pytest.raises(McvrpError, match="tuned is 'tuned settings 2', requested False"):
+    with pytest.raises(McvrpError, match="tuned is 'tuned settings 3', requested False"):
         SpecDocument.read(store, "d").require_same(store, Source(spec(tuned=False), CITY))
     other = City.uniform(CITY.customers, seed=77)
     save_city(store, "lyon", CITY)
