@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from mcvrp.model.problem import City, Instance, Solution, cost
-from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from mcvrp.tasks.support.processes import parent, receive, send
@@ -102,8 +101,8 @@ class SearchMember:
         if limits.service:
             service = {k: limits.service.get(node, 0.0) for k, node in enumerate(nodes.tolist())}
             limits = replace(limits, service=service)
-        entry, settings = SOLVERS[solver], tuned_budget(solver, instance.n, spec.time_limit)
-        options, more = settings.options() | limits.given, {"label": entry.label} | more
+        entry, options = SOLVERS[solver], {"tuned": True} | limits.given  # for the length of each slice
+        more = {"label": entry.label} | more
         return cls(entry, small, day, tuple(nodes.tolist()), options, limits, seed, **more)
 
     @property

@@ -52,7 +52,7 @@ class PartsMember(SearchMember):
             return min(solutions, key=self.rank)
         parts = cut(self.city, starts[0], count, np.random.default_rng([self.seed, k]))
         seconds = options["time_limit"] / math.ceil(len(parts) / self.cores)
-        options = self.limits.given | {"time_limit": seconds, "tuned": True}
+        options = options | {"time_limit": seconds}
         if self.limits.fleet is not None:  # vehicles beside those of a part
             options["fleet"] = (self.limits.fleet - len(starts[0].routes)) // len(parts)
         improved = pool.map(_improved, (self,), [(part, options, k) for part in parts])

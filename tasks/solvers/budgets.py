@@ -101,9 +101,10 @@ class Budget:
 def tuned_budget(solver: str, n: int, seconds: float) -> Budget:
     """Return the settings of ``solver`` for ``n`` customers in ``seconds`` of processor time of one core.
 
-    Those of HGS are the settings of the nearest cell of a table, by the logarithms of the customers and of the
-    seconds per squared customer, as twice the customers take about four times as long; at least one savings
-    solution, so that a short search has an answer. Solvers other than HGS and PyVRP have their own settings.
+    Those of HGS are the settings of the nearest cell of a table, by the logarithms of the customers and of
+    the seconds per squared customer, as twice the customers take about four times as long; at least one
+    savings solution, so that a short search has an answer. Solvers other than HGS and PyVRP have their own
+    settings.
     """
     checked_budget(seconds, None)
     if solver == "hgs":
