@@ -77,7 +77,7 @@ class BenchmarkSpec(OrdersSpec):
     polish_temperature: PolishTemperature = None
     rotations: Rotations = 1000
     beam_width: _Samples | Annotated[tuple[_Samples, ...], Field(min_length=1)] = Field(
-        16, description="Beam width, or several, each a row of the tables"
+        16, description="Beam width, or a list of widths: one row of the tables per width"
     )
     rounds: int = Field(20, ge=1, description="Rounds of re-construction")
     part_customers: int = Field(20, ge=1, description="Minimum number of customers in a re-constructed part")

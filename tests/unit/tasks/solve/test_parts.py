@@ -18,6 +18,8 @@ from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, cut, in_parts
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solvers.budgets import tuned_budget
+from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
@@ -117,6 +119,15 @@ def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
             prices.append(cost(LARGE, found.solution))
         assert prices == sorted(prices, reverse=True)
         assert len(set(prices)) == len(prices) >= 1
+
+
+def test_a_slice_has_the_settings_of_its_own_length() -> None:
+    """Not those of the whole time limit, which are for a longer search."""
+    searching = member(instance(LARGE, 450))
+    for seconds in (0.1, 1.0, 10.0):
+        search = searching.entry.search(**searching.options | {"time_limit": seconds})
+        assert isinstance(search, HGS)
+        assert search.for_size(450) == HGS(**tuned_budget("hgs", 450, seconds).options())
 
 
 @pytest.mark.slow
