@@ -1,9 +1,10 @@
 """A million labels through a slow object store: python -m tests.benchmarks.bench_million FOLDER [--labels N].
 
 A city of 10,000, sizes 20 to 100, budget `thrifty`: HGS alone on a part of the instances, then `mcvrp label`
-into the S3 server of the tests at 30 ms per request, then `mcvrp verify`. Everything is in FOLDER, and the
-same command resumes a run that was stopped (Ctrl-C or SIGTERM). samples.csv has a line per minute, label.log
-the output of the commands; --report prints the tables of what was measured so far.
+into the S3 server of the tests at 30 ms per request, then `mcvrp verify`, then the first steps of one pass of
+the evening's network over all labels. Everything is in FOLDER, and the same command resumes a run that was
+stopped (Ctrl-C or SIGTERM). samples.csv has a line per minute, label.log and train.log have the output of the
+commands; --report prints the tables of what was measured so far.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -40,6 +42,11 @@ SAMPLE_SECONDS = 60.0
 _TICK, _PAUSE = 2.0, 10.0  # seconds; a tick that takes longer means that all processes were stopped
 _END_SECONDS = 120.0  # for a stopped `mcvrp label`
 _DONE = re.compile(rf"labels {BUCKET}: ([\d,]+)/")
+_STEP = re.compile(r"train II: ([\d,]+)/([\d,]+) steps .*?([\d,]+) tokens/s")
+_PASS = (
+    "{name='I',first=100,last=100,trunc=25,trains='encoder',lr=0.002,warmup=10}",
+    "{name='II',first=100,last=100,lr=0.002,warmup=50,schedule='knee',tail=0.5}",
+)
 FIELDS = ("start", "time", "seconds", "labels", "driver_mb", "driver_cpu", "all_cpu", "staged", "shards")
 
 
@@ -48,6 +55,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--bare", type=int, default=100, help="instances per size for HGS alone")
+    parser.add_argument("--steps", type=int, default=300, help="of the pass, after which training is stopped")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     options.count = -(-options.labels // len(SIZES))
@@ -73,13 +81,17 @@ class Run:
     def __post_init__(self) -> None:
         os.environ |= self.server.environment(endpoint=self.proxy.endpoint)
         os.environ["PREFECT_HOME"] = str(self.folder / "prefect")
+        os.environ["MCVRP_CACHE"] = str(self.folder / "cache")
         self.start = 1 + len(read_rows(self.folder / "starts.jsonl"))
 
     def command(self, name: str) -> list[str]:
-        city = f"city.name={BUCKET}", "city.customers=10000"
-        sizes = f"label.smallest={SIZES[0]}", f"label.largest={SIZES[-1]}", "label.held_out=0"
-        labels = f"label.dataset={BUCKET}", f"label.count={self.options.count}"
-        changes = city if name == "city create" else (*city, *sizes, *labels)
+        changes = [f"city.name={BUCKET}", "city.customers=10000"]
+        if name != "city create":
+            changes += f"label.smallest={SIZES[0]}", f"label.largest={SIZES[-1]}", "label.held_out=0"
+            changes += f"label.dataset={BUCKET}", f"label.count={self.options.count}"
+        if name == "train":
+            changes += f"train.dataset={BUCKET}", "train.held_out=", "train.log_every=1"
+            changes += (f"train.phases=[{','.join(_PASS)}]",)
         return command(name, "evening", f"s3://{BUCKET}/store", *changes)
 
     def objects(self) -> dict[str, int]:
@@ -90,20 +102,13 @@ class Run:
 
 
 def measure(run: Run) -> None:
-    """Measure HGS alone, label what is missing, and verify it."""
+    """Measure HGS alone, label what is missing, verify it, and train."""
     load, alone = os.getloadavg()[0], bare_seconds(run.options.bare)
     append_row(run.folder / "starts.jsonl", {"bare": alone, "load": load})
     run.server.client().create_bucket(Bucket=BUCKET)
     subprocess.run(run.command("city create"), check=True, stdout=subprocess.DEVNULL)
-    with (run.folder / "label.log").open("a") as log:
-        process = start_group(run.command("label"), stdout=log, stderr=log)
-    try:
+    with started(run, "label") as process:
         sample(run, process)
-    finally:
-        process.terminate()  # alone: it ends its own processes
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_SECONDS)
-        stop_group(process)
     if process.returncode:
         sys.exit(f"mcvrp label ended with {process.returncode}: see {run.folder / 'label.log'}")
     objects = run.objects()
@@ -113,6 +118,57 @@ def measure(run: Run) -> None:
     result = json.loads(verify.stdout)
     result |= {"data": data, "all": sum(objects.values()), "requests": counts.total()}
     (run.folder / "verified.json").write_text(json.dumps(result))
+    train(run)
+
+
+@contextmanager
+def started(run: Run, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Start ``mcvrp NAME`` with its output in NAME.log; on exit it is terminated, if it has not ended."""
+    with (run.folder / f"{name}.log").open("a") as log:
+        process = start_group(run.command(name), stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()  # alone: it ends its own processes
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+        stop_group(process)
+
+
+def train(run: Run) -> None:
+    """Take some steps of the pass; write seconds and requests until the first, and rates of the others."""
+    log, result = run.folder / "train.log", dict[str, float]()
+    log.unlink(missing_ok=True)
+    began, before = time.monotonic(), run.proxy.counts.total()
+    with started(run, "train") as process:
+        while process.poll() is None and result.get("steps", 0) < run.options.steps:
+            time.sleep(0.5)
+            if not (lines := _STEP.findall(log.read_text())):
+                continue
+            seconds, steps = time.monotonic() - began, [[_number(each) for each in line] for line in lines]
+            if not result:
+                result = {
+                    "first": seconds,
+                    "from": steps[0][0],
+                    "requests": run.proxy.counts.total() - before,
+                }
+            result["seconds"], result["steps"] = seconds - result["first"], steps[-1][0] - result["from"]
+            result["of"], result["tokens"] = steps[-1][1], sum(each[2] for each in steps) / len(steps)
+            result["memory"] = memory(process.pid)
+            (run.folder / "trained.json").write_text(json.dumps(result))
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def memory(pid: int) -> float:
+    """Return the memory in GB of the process ``pid`` and of all below it, shared pages once."""
+    used = 0
+    for each in [psutil.Process(pid), *below(pid)]:
+        with suppress(psutil.NoSuchProcess):
+            used += each.memory_full_info().pss
+    return used / 1e9
 
 
 def bare_seconds(count: int) -> list[float]:
@@ -222,6 +278,18 @@ def report(folder: Path, count: int) -> None:
         row(
             *(f"{rows:,}", done["files"], done["good"], f"{seconds / 60:.1f}", f"{rows / seconds:,.0f}"),
             *(done["requests"], f"{done['data'] / rows:.1f}", f"{done['all'] / rows:.1f}"),
+        )
+    if (path := folder / "trained.json").exists():
+        done = json.loads(path.read_text())
+        rate = done["steps"] / done["seconds"]
+        print()
+        heading(
+            "steps", "seconds until the first", "requests", "steps/s", "tokens/s", "GB", "hours of the pass"
+        )
+        row(
+            *(f"{done['steps']:,} of {done['of']:,}", f"{done['first']:.0f}", done["requests"]),
+            *(f"{rate:.2f}", f"{done['tokens']:,.0f}", f"{done['memory']:.1f}"),
+            f"{done['of'] / rate / 3600:.1f}",
         )
 
 
