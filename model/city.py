@@ -240,6 +240,25 @@ class City:
         delta = xy[:, None, :] - xy[None, :, :]
         return np.hypot(delta[..., 0], delta[..., 1])
 
+    def landmark_costs(self, count: int) -> NDArray[np.float64]:
+        """Return the costs of each node to ``count`` landmarks, ``(m + 1, count)``, in units of the largest.
+
+        Means of both directions. Each landmark is the address farthest from those before it, the first from
+        the depot. Landmarks and the unit are the oldest city's.
+        """
+        nodes = np.arange(len(self.xy))
+        old = slice(self.original_customers + 1)
+
+        def costs_to(landmark: int) -> NDArray[np.float64]:
+            there = np.column_stack([nodes, np.full_like(nodes, landmark)])
+            return (self.legs(there) + self.legs(there[:, ::-1]))[:, 0] / 2
+
+        costs, nearest = np.empty((len(nodes), count)), costs_to(DEPOT)[old]
+        for k in range(count):
+            costs[:, k] = costs_to(int(nearest.argmax()))
+            nearest = np.minimum(nearest, costs[old, k])
+        return costs / (costs[old].max(initial=0.0) or 1.0)
+
 
 def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:
     matrix: NDArray[np.float64] = np.asarray(values, np.float64)

@@ -132,7 +132,7 @@ def decode(
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
         return []
-    table = CityTable.of(city, model.output.weight.device) if table is None else table
+    table = model.table(city) if table is None else table
     share = -(-samples // rotations)
     if max_batch is None:
         max_batch = paths_at_once(model, max(instance.n for instance in instances), share)

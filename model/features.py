@@ -2,7 +2,7 @@
 
 A batch carries node numbers, demands and capacities; the features (x, y, d, t, kappa, gamma, omega, c, a) are
 from the city's table. Symbols in shapes: B instances, T = n + 1 nodes of an instance with the depot at
-position 0, L tokens of a solution's path.
+position 0, L tokens of a solution's path, F features: the nine and the travel costs to landmarks, if any.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ class CityTable:
     delta: Tensor  # (m + 1, 2), offset from the depot
     depot: Tensor  # (2,)
     kappa: Tensor  # (m + 1,), distance to the depot over `City.max_radius`
+    landmarks: Tensor  # (m + 1, F - 9), `City.landmark_costs`
 
     @classmethod
-    def of(cls, city: City, device: torch.device | str = "cpu") -> CityTable:
-        """Return the table of ``city`` on ``device``."""
+    def of(cls, city: City, device: torch.device | str = "cpu", *, landmarks: int = 0) -> CityTable:
+        """Return the table of ``city`` on ``device``, for a network with ``landmarks``."""
         xy = city.unit_xy
         delta = xy - xy[DEPOT]
         distance = np.hypot(delta[:, 0], delta[:, 1])
         largest = city.max_radius or 1.0  # every customer at the depot: all distances are 0
-        columns = (delta, xy[DEPOT], distance / largest)
+        columns = (delta, xy[DEPOT], distance / largest, city.landmark_costs(landmarks))
         return cls(*(torch.tensor(column, dtype=torch.float32).to(device) for column in columns))
 
 
@@ -132,7 +133,7 @@ def rolled_path(table: CityTable, ids: Tensor, path: Tensor, path_lengths: Tenso
 def problem_features(
     table: CityTable, ids: Tensor, demands: Tensor, capacity: Tensor, angle: Tensor | None = None
 ) -> Tensor:
-    """Return the features of problem tokens, ``(B, T, 9)``; c = a = 0.
+    """Return the features of problem tokens, ``(B, T, F)``; c = a = 0.
 
     The city is turned about the depot by ``angle`` ``(B,)``, counter-clockwise, and not rescaled.
     """
@@ -147,21 +148,21 @@ def problem_features(
     zeros = torch.zeros_like(is_depot)
     scalars = torch.stack([demands / capacity[:, None], is_depot, table.kappa[ids]], dim=-1)
     rest = torch.stack([zeros, zeros], dim=-1)
-    return torch.cat([table.depot + delta, scalars, direction, rest], dim=-1)
+    return torch.cat([table.depot + delta, scalars, direction, rest, table.landmarks[ids]], dim=-1)
 
 
 def solution_features(problem: Tensor, demands: Tensor, capacity: Tensor, path: Tensor) -> Tensor:
-    """Return the features of solution tokens, ``(B, L, 9)``.
+    """Return the features of solution tokens, ``(B, L, F)``.
 
     They are the node's problem features with c = load of the current route after the node
     over the capacity, and a = demand served so far, the node included, over the total.
     """
     load, served = loads(demands, path)
-    nodes = problem[..., :_C].gather(1, path[..., None].expand(-1, -1, _C))
-    total = demands.sum(1, keepdim=True)
-    return torch.cat([nodes, (load / capacity[:, None])[..., None], (served / total)[..., None]], dim=-1)
+    nodes = problem.gather(1, path[..., None].expand(-1, -1, problem.shape[2]))
+    return with_loads(nodes, load / capacity[:, None], served / demands.sum(1, keepdim=True))
 
 
 def with_loads(nodes: Tensor, load_share: Tensor, served_share: Tensor) -> Tensor:
-    """Return problem features ``(..., 9)`` with c and a set, the token of one decoding step."""
-    return torch.cat([nodes[..., :_C], load_share[..., None], served_share[..., None]], dim=-1)
+    """Return problem features ``(..., F)`` with c and a set, the token of one decoding step."""
+    loads = load_share[..., None], served_share[..., None]
+    return torch.cat([nodes[..., :_C], *loads, nodes[..., FEATURES:]], dim=-1)

@@ -81,7 +81,7 @@ def next_nodes(
     batch
         The instances; its solutions are ignored.
     problem, embeddings
-        Features ``(B, T, 9)`` of the instances and their node embeddings ``(B, T, D)``.
+        Features ``(B, T, F)`` of the instances and their node embeddings ``(B, T, D)``.
     path, path_lengths
         int64 ``(B * S, L)`` and ``(B * S,)``: S consecutive paths per instance, as in `Batch`.
     """

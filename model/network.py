@@ -1,13 +1,13 @@
 """FM-MCVRP: an encoder-decoder transformer whose vocabulary is the city (Sec. 4.2).
 
-The paper gives dimensions only. We take pre-norm blocks, GELU, LayerNorm, one 9 -> D input
+The paper gives dimensions only. We take pre-norm blocks, GELU, LayerNorm, one F -> D input
 projection each for encoder and decoder, no positional encoding, dropout where PyTorch's own
 transformer has it, and no bias in the output layer, which both streams share. At the
 paper's size that makes 206 M parameters.
 
 Operates on tensors only: `model.features` makes the features, `model.decoding` chooses nodes. Symbols in
-shapes: B instances, T problem tokens, L solution tokens, D dimension, H heads, K = D / H; in decoding, G
-groups of S samples that share an instance and its rotation.
+shapes: B instances, T problem tokens, L solution tokens, F features, D dimension, H heads, K = D / H; in
+decoding, G groups of S samples that share an instance and its rotation.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mcvrp.model.city import City
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.model.features import FEATURES
+from mcvrp.model.features import FEATURES, CityTable
 
 # cuDNN makes a plan for every new shape, which takes some 90 ms: longer than a step of training or decoding,
 # whose shapes differ from one to the next. PyTorch prefers it on new GPUs; flash attention is left.
@@ -36,7 +37,8 @@ class NetworkConfig:
     """The shape of the network; the defaults are the paper's (Sec. 5.2).
 
     ``pointer`` adds a projection of a node's embedding, which depends on the instance, to the node's weights
-    in the output layer: see `FmMcvrp.node_weights`.
+    in the output layer: see `FmMcvrp.node_weights`. ``landmarks`` adds the costs to so many landmarks to the
+    nine features of a node: see `City.landmark_costs`.
     """
 
     classes: int = 10_001
@@ -47,6 +49,7 @@ class NetworkConfig:
     ff: int = 3072
     dropout: float = 0.1
     pointer: bool = False
+    landmarks: int = 0
 
     def __post_init__(self) -> None:
         for name in ("classes", "dim", "heads", "encoder_layers", "decoder_layers", "ff"):
@@ -61,6 +64,13 @@ class NetworkConfig:
             raise McvrpError(f"network.dropout must be a number in [0, 1), not {shown(self.dropout)}")
         if type(self.pointer) is not bool:
             raise McvrpError(f"network.pointer must be true or false, not {shown(self.pointer)}")
+        if type(self.landmarks) is not int or self.landmarks < 0:
+            raise McvrpError(f"network.landmarks must be a whole number from 0, not {shown(self.landmarks)}")
+
+    @property
+    def features(self) -> int:
+        """The number F of features of a token."""
+        return FEATURES + self.landmarks
 
     def parameters(self) -> int:
         """Return the number of parameters, without building the network."""
@@ -70,7 +80,7 @@ class NetworkConfig:
         encoder = self.encoder_layers * (attention + mlp + 2 * norm)
         decoder = self.decoder_layers * (2 * attention + mlp + 3 * norm)
         output = self.classes * d + (d * d if self.pointer else 0)
-        return encoder + decoder + 2 * norm + 2 * (FEATURES + 1) * d + output
+        return encoder + decoder + 2 * norm + 2 * (self.features + 1) * d + output
 
 
 class Attention(nn.Module):
@@ -222,8 +232,8 @@ class FmMcvrp(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder_input = nn.Linear(FEATURES, config.dim)
-        self.decoder_input = nn.Linear(FEATURES, config.dim)
+        self.encoder_input = nn.Linear(config.features, config.dim)
+        self.decoder_input = nn.Linear(config.features, config.dim)
         self.encoder = nn.ModuleList(EncoderBlock(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_layers))
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
@@ -241,6 +251,10 @@ class FmMcvrp(nn.Module):
     @property
     def _decoder_blocks(self) -> list[DecoderBlock]:
         return cast(list[DecoderBlock], list(self.decoder))
+
+    def table(self, city: City) -> CityTable:
+        """Return the table of ``city`` that this network's features are made from, on its device."""
+        return CityTable.of(city, self.output.weight.device, landmarks=self.config.landmarks)
 
     def encoder_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that phase I trains: the encoder and the shared output layer."""
@@ -262,7 +276,7 @@ class FmMcvrp(nn.Module):
         return projected.to(self.output.weight.dtype)
 
     def encode(self, problem: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return the node embeddings E, ``(B, T, D)``, of problem features ``(B, T, 9)``.
+        """Return the node embeddings E, ``(B, T, D)``, of problem features ``(B, T, F)``.
 
         ``lengths`` ``(B,)`` are the numbers of tokens without padding; None: no padding.
         """
@@ -278,7 +292,7 @@ class FmMcvrp(nn.Module):
         return Memory(keys_values, _key_mask(lengths, embeddings.shape[1]))
 
     def decode(self, solution: Tensor, memory: Memory, samples: int = 1) -> Tensor:
-        """Return the embeddings G, ``(B, L, D)``, of solution features ``(B, L, 9)``, causally.
+        """Return the embeddings G, ``(B, L, D)``, of solution features ``(B, L, F)``, causally.
 
         Each problem of ``memory`` has ``samples`` consecutive paths. Padding at the end of a path needs no
         mask, as no earlier token attends to it.
@@ -298,7 +312,7 @@ class FmMcvrp(nn.Module):
 
         Equals position ``t`` of `decode` on the whole path.
         """
-        x = self._projected(self.decoder_input, solution)  # (G, S, 9) -> (G, S, D)
+        x = self._projected(self.decoder_input, solution)  # (G, S, F) -> (G, S, D)
         for block, stored, keys_values in zip(self._decoder_blocks, cache, memory.keys_values, strict=True):
             x = block.step(x, stored, t, keys_values, memory.mask)
         return self.decoder_norm(x)

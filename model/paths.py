@@ -63,7 +63,7 @@ class Paths:
 
     group: Tensor  # (G,) index of the group in the batch
     sample: Tensor  # (G, S) index of the path in the group
-    features: Tensor  # (G, T, 9) of the problem tokens
+    features: Tensor  # (G, T, F) of the problem tokens
     columns: Tensor  # (G, D, T) output weights of the instance's nodes
     demands: Tensor  # (G, 1, T), int64 like capacity, total, load: sums of floats would be rounded
     capacity: Tensor  # (G, 1)

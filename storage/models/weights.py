@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODEL_WEIGHTS = "model.safetensors"
 Arrays = dict[str, NDArray[Any]]
-_LATER = {"pointer"}  # fields that a card may lack
+_LATER = {"pointer", "landmarks"}  # fields that a card may lack
 _SHOWN = 160  # characters of the difference in an error message
 
 

@@ -223,13 +223,12 @@ class ModelMember:
     def _batches(self, network: FmMcvrp, until: float, mapped: Map) -> Iterator[Decoded]:
         """Yield batches of samples, at least one, until all are drawn or the time is used up."""
         from mcvrp.model.decoding import decode
-        from mcvrp.model.features import CityTable
         from mcvrp.tasks.solvers.strategies import STRATEGIES
 
         began = time.monotonic()
         seconds = (until - began) * _DECODING_SHARE
         strategy = STRATEGIES[self.spec.strategy].make(self.spec.decoding)
-        table = CityTable.of(self.city, network.output.weight.device)
+        table = network.table(self.city)
         done, size = 0, min(_BATCH, self.spec.samples)
         while size > 0:
             start = time.monotonic()

@@ -72,7 +72,7 @@ class FmMcvrpSolver:
         """
         on_cpu = self.model.output.weight.device.type == "cpu"
         clock = time.thread_time if on_cpu else time.perf_counter
-        table = CityTable.of(city, self.model.output.weight.device)
+        table = self.model.table(city)
         alone = replace(self, pool=None)
         for k, instance in enumerate(instances):
             with torch_threads(1):
@@ -109,8 +109,7 @@ class FmMcvrpSolver:
 
 def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:
     """Return the encoder's top-1 accuracy over problem tokens, depots included."""
-    device = model.output.weight.device
-    table = CityTable.of(city, device)
+    device, table = model.output.weight.device, model.table(city)
     correct = tokens = 0
     for n, group in itertools.groupby(instances, key=lambda instance: instance.n):
         alike, size = list(group), max(1, _SCORES // ((n + 1) * model.config.classes))

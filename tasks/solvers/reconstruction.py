@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.features import CityTable
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.random import philox_key, philox_order
 from mcvrp.tasks.solvers.solver import Answer, Improved
@@ -53,7 +52,7 @@ class Reconstructed(Improved):
         if not instances:
             return
         start = time.perf_counter()
-        table = CityTable.of(city, self.solver.model.output.weight.device)
+        table = self.solver.model.table(city)
         decoded = self.solver.decoded(city, instances, samples, seed, table)
         states = [canonical(city, drawn.best) for drawn in decoded]
         for count in range(1, self.rounds + 1):

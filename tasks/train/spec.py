@@ -47,6 +47,13 @@ class NetworkSpec(HeadsSpec):
         exclude_if=unset,
         description="Pointer output: score nodes by their encoder embeddings as well as the output weights",
     )
+    landmarks: int = Field(
+        0,
+        ge=0,
+        le=64,
+        exclude_if=unset,
+        description="Features of a node: travel costs to this many landmarks (for cities with a cost matrix)",
+    )
 
 
 class PolicySpec(OrdersSpec):

@@ -113,7 +113,7 @@ class Trainer:
         self.job, self.cache, self.rank, self.device, self.report = job, cache, rank, device, report
         self.spec, self.phase, self.retry = job.spec, job.spec.phase(job.phase), _store_retry(job, report)
         self.steps, self.schedule = job.spec.steps(job.phase, job.counts), self.phase.learning_rate()
-        self.table = CityTable.of(job.city, device)
+        self.table = CityTable.of(job.city, device, landmarks=job.origin.network.get("landmarks", 0))
         self.costs = TravelCosts.of(job.city, self.table) if self.phase.policy else None
         # Every rank reads the checkpoint itself, so that none waits for another.
         self.engine = self._load_engine()

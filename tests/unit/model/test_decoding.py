@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from mcvrp.model import decoding, paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.features import problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.loss import next_nodes
 from mcvrp.model.network import FmMcvrp, NetworkConfig
@@ -32,10 +32,10 @@ MIXED = [STREAM(5, 0), STREAM(23, 1), STREAM(1, 0), STREAM(23, 2), STREAM(12, 0)
 
 
 def network(seed: int = 0, sharpness: float = 3.0) -> FmMcvrp:
-    """A small random network whose choices are far from uniform; every odd seed has a pointer output."""
+    """A small random network, far from uniform; odd seeds have a pointer, every third seed landmarks."""
     torch.manual_seed(seed)
     config = NetworkConfig(CITY.customers + 1, dim=16, heads=2, encoder_layers=1, decoder_layers=2, ff=32)
-    model = FmMcvrp(replace(config, pointer=bool(seed % 2))).eval()
+    model = FmMcvrp(replace(config, pointer=bool(seed % 2), landmarks=3 * (seed % 3 == 2))).eval()
     model.output.weight.data *= sharpness
     if model.pointer is not None:
         torch.nn.init.normal_(model.pointer.weight, std=sharpness / 16)
@@ -43,7 +43,7 @@ def network(seed: int = 0, sharpness: float = 3.0) -> FmMcvrp:
 
 
 SAMPLING = Nucleus(0.9)
-MODEL, POINTED = network(), network(1)
+MODEL, POINTED, LANDMARKED = network(), network(1), network(2)
 
 
 def run(
@@ -57,12 +57,12 @@ def full_scores(model: FmMcvrp, instance: Instance, path: list[int]) -> torch.Te
     batch = batch_of([(instance, Solution(()))])
     position = torch.from_numpy(np.searchsorted(instance.nodes, path))[None]
     with torch.inference_mode():
-        problem = problem_features(CityTable.of(CITY), batch.ids, batch.demands, batch.capacity)
+        problem = problem_features(model.table(CITY), batch.ids, batch.demands, batch.capacity)
         nodes = model.encode(problem)
         return next_nodes(model, batch, problem, nodes, position, torch.tensor([len(path)]))[0][0]
 
 
-@pytest.mark.parametrize("model", [MODEL, POINTED], ids=["plain", "pointer"])
+@pytest.mark.parametrize("model", [MODEL, POINTED, LANDMARKED], ids=["plain", "pointer", "landmarks"])
 def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step(model: FmMcvrp) -> None:
     """Cache, compaction, padding and batching change nothing: each node is the best of a plain forward."""
     for instance, decoded in zip(MIXED, run(MIXED, Greedy(), model=model), strict=True):

@@ -60,13 +60,29 @@ def test_every_feature_equals_its_definition(city: City, pairs: Pairs, angle: fl
             np.testing.assert_allclose(solution[row, step], expected, atol=2e-6)
 
 
+def test_costs_to_landmarks_follow_the_nine_features(city: City, pairs: Pairs) -> None:
+    """Whatever the rotation, in both streams; all else is as without landmarks."""
+    batch, plain, table = batch_of(pairs, 1.0), CityTable.of(city), CityTable.of(city, landmarks=3)
+    expected = torch.tensor(city.landmark_costs(3), dtype=torch.float32)
+    features = {}
+    for name, each in (("plain", plain), ("landmarks", table)):
+        problem = problem_features(each, batch.ids, batch.demands, batch.capacity, batch.angle)
+        features[name] = problem, solution_features(problem, batch.demands, batch.capacity, batch.path)
+    for before, after, positions in zip(
+        features["plain"], features["landmarks"], (batch.ids, batch.ids.gather(1, batch.path)), strict=True
+    ):
+        assert torch.equal(after[..., :9], before)
+        assert torch.equal(after[..., 9:], expected[positions])
+
+
 def test_what_a_node_looks_like_stays_when_its_city_is_extended() -> None:
-    """Coordinates and kappa of old nodes are the same to the bit; a new node may have a kappa above 1."""
+    """Features of old nodes are the same to the bit; a new node may have a kappa above 1."""
     parent = City(np.array([[0.2, 0.2], [1.0, 1.0], [0.0, 0.4], [0.5, 0.0]]))
     child = City(np.vstack([parent.xy, [[1.2, 1.2], [0.3, -0.1]]]), extends=(3,))
-    before, after = CityTable.of(parent), CityTable.of(child)
+    before, after = CityTable.of(parent, landmarks=2), CityTable.of(child, landmarks=2)
     assert torch.equal(after.delta[:4], before.delta)
     assert torch.equal(after.kappa[:4], before.kappa)
+    assert torch.equal(after.landmarks[:4], before.landmarks)
     assert float(before.kappa.max()) == 1
     assert float(after.kappa[4]) == pytest.approx(1.25)
     grandchild = City(np.vstack([child.xy, [[0.9, 0.1]]]), extends=(3, 5))

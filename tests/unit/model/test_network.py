@@ -32,6 +32,13 @@ def test_the_papers_network_has_206_million_parameters() -> None:
     assert count == NetworkConfig().parameters() == 206_174_976
 
 
+def test_landmarks_are_more_inputs_of_both_streams() -> None:
+    model = FmMcvrp(replace(SMALL, landmarks=3))
+    assert sum(p.numel() for p in model.parameters()) == model.config.parameters()
+    assert model.config.parameters() == SMALL.parameters() + 2 * 3 * SMALL.dim
+    assert model.encoder_input.in_features == model.decoder_input.in_features == FEATURES + 3
+
+
 def test_a_pointer_begins_as_the_network_without_and_has_its_own_parameters() -> None:
     """D x D more, zeros at first: the same scores; then the day's embeddings count."""
     torch.manual_seed(5)

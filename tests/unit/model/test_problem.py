@@ -104,6 +104,28 @@ def test_an_older_city_has_the_ids_of_its_nodes() -> None:
     assert (older.address_ids, older.address_names) == (ids[:21], names[:21])
 
 
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 5), st.booleans())
+def test_landmarks_are_far_from_each_other(seed: int, customers: int, count: int, matrix: bool) -> None:
+    """An independent choice, address by address; later addresses change nothing."""
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(0, 50, (customers + 1, customers + 1)).astype(float)
+    np.fill_diagonal(costs, 0.0)
+    city = City.uniform(customers, seed=1)
+    city = replace(city, matrix=costs) if matrix else city
+    both = city.costs(np.arange(customers + 1))
+    both = (both + both.T) / 2
+    marks: list[int] = [0]
+    for _ in range(count):
+        marks.append(max(range(customers + 1), key=lambda k: min(both[k, mark] for mark in marks)))
+    expected = both[:, marks[1:]]
+    expected = expected / (expected.max(initial=0.0) or 1.0)
+    np.testing.assert_allclose(city.landmark_costs(count), expected, rtol=1e-12)
+    if customers > 1:
+        older = replace(city, extends=(customers - 1,)).ancestor(0)
+        grown = replace(city, extends=(customers - 1,))
+        assert np.array_equal(grown.landmark_costs(count)[:customers], older.landmark_costs(count))
+
+
 def test_an_address_without_a_name_has_its_id() -> None:
     names = ("", "Baker", "", *("x",) * 28)
     assert City(CITY.xy, address_names=names).names_of([1, 2]) == ["Baker", "2"]

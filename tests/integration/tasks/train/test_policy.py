@@ -30,7 +30,7 @@ def spec_of(
         small_spec().phases[1],
         PhaseSpec(name="tune", first=20, last=22, trains="policy", lr=lr, policy=tuned, rotation=True),
     )
-    network = small_spec().network.model_copy(update={"pointer": True})
+    network = small_spec().network.model_copy(update={"pointer": True, "landmarks": 2})
     return small_spec(**{"run": run, "phases": phases, "network": network, "ranks": 1} | (changes or {}))
 
 

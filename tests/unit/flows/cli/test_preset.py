@@ -104,6 +104,7 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
     save_city(place, "ways", City(square.xy, rng.uniform(1, 2, (41, 41)), capacity=(30, 40)))
     spec = made("--city", "ways", "--sizes", "3", "9")
     assert (spec.label.solver, spec.label.budget, spec.label.iterations) == ("pyvrp", None, 200)
+    assert spec.train.network.landmarks == 8
     assert sizes(spec) == (3, 9)
 
 
