@@ -164,5 +164,5 @@ def solution_features(problem: Tensor, demands: Tensor, capacity: Tensor, path: 
 
 def with_loads(nodes: Tensor, load_share: Tensor, served_share: Tensor) -> Tensor:
     """Return problem features ``(..., F)`` with c and a set, the token of one decoding step."""
-    loads = load_share[..., None], served_share[..., None]
-    return torch.cat([nodes[..., :_C], *loads, nodes[..., FEATURES:]], dim=-1)
+    shares = load_share[..., None], served_share[..., None]
+    return torch.cat([nodes[..., :_C], *shares, nodes[..., FEATURES:]], dim=-1)

@@ -106,7 +106,7 @@ def model_config(card: ModelCard) -> bytes:
     config = {
         "city_id": card.city_id,
         "network": card.network,
-        "features": (*_FEATURES, *(f"landmark {k}" for k in range(card.network.get("landmarks", 0)))),
+        "features": _FEATURES,  # and the costs to network.landmarks
         "masked": _MASKED,
         "rotation_trained": card.rotation_trained,
         "weights_sha256": card.weights_sha256,
