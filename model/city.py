@@ -241,11 +241,13 @@ class City:
         return np.hypot(delta[..., 0], delta[..., 1])
 
     def landmark_costs(self, count: int) -> NDArray[np.float64]:
-        """Return the costs of each node to ``count`` landmarks, ``(m + 1, count)``, in units of the largest.
+        """Return the travel costs between each node and ``count`` landmarks, ``(m + 1, count)``.
 
-        Means of both directions. Each landmark is the address farthest from those before it, the first from
-        the depot. Landmarks and the unit are the oldest city's.
+        Means of both directions, divided by the largest. Each landmark is the node farthest from the depot
+        and from the landmarks before it. Landmarks and the largest cost are those of the oldest city.
         """
+        if not count:
+            return np.empty((len(self.xy), 0))
         nodes = np.arange(len(self.xy))
         old = slice(self.original_customers + 1)
 
@@ -257,7 +259,7 @@ class City:
         for k in range(count):
             costs[:, k] = costs_to(int(nearest.argmax()))
             nearest = np.minimum(nearest, costs[old, k])
-        return costs / (costs[old].max(initial=0.0) or 1.0)
+        return costs / (costs[old].max() or 1.0)
 
 
 def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:

@@ -34,7 +34,7 @@ class CityTable:
 
     @classmethod
     def of(cls, city: City, device: torch.device | str = "cpu", *, landmarks: int = 0) -> CityTable:
-        """Return the table of ``city`` on ``device``, for a network with ``landmarks``."""
+        """Return the table of ``city`` on ``device``; ``landmarks`` is the network's number of them."""
         xy = city.unit_xy
         delta = xy - xy[DEPOT]
         distance = np.hypot(delta[:, 0], delta[:, 1])

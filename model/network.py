@@ -37,8 +37,8 @@ class NetworkConfig:
     """The shape of the network; the defaults are the paper's (Sec. 5.2).
 
     ``pointer`` adds a projection of a node's embedding, which depends on the instance, to the node's weights
-    in the output layer: see `FmMcvrp.node_weights`. ``landmarks`` adds the costs to so many landmarks to the
-    nine features of a node: see `City.landmark_costs`.
+    in the output layer: see `FmMcvrp.node_weights`. ``landmarks`` is the number of landmarks
+    whose travel costs are further features of a node: see `City.landmark_costs`.
     """
 
     classes: int = 10_001

@@ -132,8 +132,10 @@ def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
     for part in (benchmark, data.get("attention", {})):
         if "sizes" in part:
             part["sizes"] = sorted(set(map(fitting, part["sizes"])))
-    if city.matrix is not None:
-        train["network"].setdefault("landmarks", _LANDMARKS)
+    network = train.get("network", {})
+    # Networks like the paper's stay as they are, and a base model has a network of its own.
+    if city.matrix is not None and network.get("pointer") and "base" not in train:
+        network.setdefault("landmarks", _LANDMARKS)
     if not city.symmetric and label.get("solver", "hgs") == "hgs":
         label["solver"] = "pyvrp"
         if label.pop("budget", None):

@@ -52,7 +52,7 @@ class NetworkSpec(HeadsSpec):
         ge=0,
         le=64,
         exclude_if=unset,
-        description="Features of a node: travel costs to this many landmarks (for cities with a cost matrix)",
+        description="Number of landmarks whose travel costs are node features (cities with a cost matrix)",
     )
 
 

@@ -31,7 +31,7 @@ from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.support.machine import hardware, local_cores
 from mcvrp.tasks.support.processes import below, start_group, stop_group
 from tests.benchmarks.bench_labels import bare
-from tests.benchmarks.common import append_row, arguments, command, heading, read_rows, row
+from tests.benchmarks.common import append_row, arguments, command, heading, memory, read_rows, row
 from tests.support.s3_proxy import KINDS, Conditions, Proxy
 from tests.support.s3_server import S3Server, serving
 
@@ -154,21 +154,12 @@ def train(run: Run) -> None:
                 }
             result["seconds"], result["steps"] = seconds - result["first"], steps[-1][0] - result["from"]
             result["of"], result["tokens"] = steps[-1][1], sum(each[2] for each in steps) / len(steps)
-            result["memory"] = memory(process.pid)
+            result["memory"] = sum(memory(each.pid) for each in [process, *below(process.pid)]) / 1e9
             (run.folder / "trained.json").write_text(json.dumps(result))
 
 
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
-
-
-def memory(pid: int) -> float:
-    """Return the memory in GB of the process ``pid`` and of all below it, shared pages once."""
-    used = 0
-    for each in [psutil.Process(pid), *below(pid)]:
-        with suppress(psutil.NoSuchProcess):
-            used += each.memory_full_info().pss
-    return used / 1e9
 
 
 def bare_seconds(count: int) -> list[float]:

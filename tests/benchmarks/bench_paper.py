@@ -25,7 +25,7 @@ from mcvrp.storage.cities import load_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.support.machine import hardware
-from tests.benchmarks.common import arguments, heading, instances_of, row
+from tests.benchmarks.common import arguments, heading, instances_of, memory, row
 from tests.support.command import Workplace
 from tests.support.s3_proxy import DISTANT, Proxy
 from tests.support.s3_server import S3Server, serving
@@ -93,17 +93,9 @@ class Chain:
 
     def _watch(self, run: subprocess.Popen[bytes], peaks: list[float]) -> None:
         while run.poll() is None:
-            sizes = [_memory(pid) for pid in self.place.processes()] or [0]
+            sizes = [memory(pid) for pid in self.place.processes()] or [0]
             peaks[:] = max(peaks[0], sum(sizes)), max(peaks[1], *sizes)
             time.sleep(1)
-
-
-def _memory(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 def _bytes(uri: str) -> int:

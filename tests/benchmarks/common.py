@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -90,6 +91,15 @@ def heading(*titles: str, texts: int = 0) -> None:
 
 def row(*cells: object) -> None:
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+def memory(pid: int) -> int:
+    """Return the memory in bytes of a process, its share of shared pages (PSS); 0 if it has ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def command(name: str, preset: str, store: object, *changes: str) -> list[str]:

@@ -109,6 +109,32 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
 
 
 @pytest.mark.parametrize(
+    ("preset", "changes", "landmarks"),
+    [
+        ("laptop", (), 8),
+        ("evening", (), 8),
+        ("paper", (), 0),  # stays the paper's
+        ("laptop", ("pointer = true", "pointer = true\nlandmarks = 3"), 3),
+        ("laptop", ("pointer = true", ""), 0),
+        ("laptop", ('optimizer = "muon"', 'optimizer = "muon"\nbase = "old@1"'), 0),  # the base's network
+        ("bare", (), 0),
+    ],
+)
+def test_landmarks_are_for_a_city_with_a_cost_matrix(
+    place: Store, preset: str, changes: tuple[str, ...], landmarks: int
+) -> None:
+    costs = 2 * City.uniform(100, seed=1).costs(np.arange(101))
+    save_city(place, "roads", City(City.uniform(100, seed=1).xy, costs))
+    text = Preset.read("laptop" if preset == "bare" else preset).toml
+    if preset == "bare":  # a network of defaults
+        start = text.index("[train.network]")
+        text = text[:start] + text[text.index("[[train.phases]]") :]
+    Path("own.toml").write_text(text.replace(*changes) if changes else text)
+    for name, expected in (("roads", landmarks), ("lyon", 3 if landmarks == 3 else 0)):
+        assert made("--preset", "own.toml", name=name).train.network.landmarks == expected
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ("paris", "no city 'paris'"),
