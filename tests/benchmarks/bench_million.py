@@ -2,9 +2,10 @@
 
 A city of 10,000, sizes 20 to 100, budget `thrifty`: HGS alone on a part of the instances, then `mcvrp label`
 into the S3 server of the tests at 30 ms per request, then `mcvrp verify`, then the first steps of one pass of
-the evening's network over all labels. Everything is in FOLDER, and the same command resumes a run that was
-stopped (Ctrl-C or SIGTERM). samples.csv has a line per minute, label.log and train.log have the output of the
-commands; --report prints the tables of what was measured so far.
+the evening's network over all labels; with --steps of the whole pass, all of it and a benchmark of
+500 instances per size. --trunc N is a pass over N labels per size by a network of its own. Everything is in
+FOLDER, and the same command resumes a run that was stopped (Ctrl-C or SIGTERM). samples.csv has a line per
+minute, label.log and train.log have the commands' output; --report prints the tables of what was measured.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+import pandas as pd
 import psutil
 
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.support.machine import hardware, local_cores
 from mcvrp.tasks.support.processes import below, start_group, stop_group
 from tests.benchmarks.bench_labels import bare
-from tests.benchmarks.common import append_row, arguments, command, heading, memory, read_rows, row
+from tests.benchmarks.common import Gap, append_row, arguments, command, heading, memory, read_rows, row
 from tests.support.s3_proxy import KINDS, Conditions, Proxy
 from tests.support.s3_server import S3Server, serving
 
@@ -45,7 +47,13 @@ _DONE = re.compile(rf"labels {BUCKET}: ([\d,]+)/")
 _STEP = re.compile(r"train II: ([\d,]+)/([\d,]+) steps .*?([\d,]+) tokens/s")
 _PASS = (
     "{name='I',first=100,last=100,trunc=25,trains='encoder',lr=0.002,warmup=10}",
-    "{name='II',first=100,last=100,lr=0.002,warmup=50,schedule='knee',tail=0.5}",
+    "{{name='II',first=100,last=100,{trunc}lr=0.002,warmup=50,schedule='knee',tail=0.5}}",
+)
+_BENCHMARK = (
+    "sizes=[20,50,100]",
+    "instances=500",
+    "methods=['hgs','fm-gs','fm-ns','fm-bs']",
+    "samples=[1,100]",
 )
 FIELDS = ("start", "time", "seconds", "labels", "driver_mb", "driver_cpu", "all_cpu", "staged", "shards")
 
@@ -56,6 +64,7 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--bare", type=int, default=100, help="instances per size for HGS alone")
     parser.add_argument("--steps", type=int, default=300, help="of the pass, after which training is stopped")
+    parser.add_argument("--trunc", type=int, help="labels per size that the pass uses (default: all)")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     options.count = -(-options.labels // len(SIZES))
@@ -84,14 +93,22 @@ class Run:
         os.environ["MCVRP_CACHE"] = str(self.folder / "cache")
         self.start = 1 + len(read_rows(self.folder / "starts.jsonl"))
 
+    @property
+    def network(self) -> str:
+        """The name of the run, of its model and of the model's benchmark."""
+        return f"evening-{self.options.trunc}" if self.options.trunc else "evening"
+
     def command(self, name: str) -> list[str]:
         changes = [f"city.name={BUCKET}", "city.customers=10000"]
         if name != "city create":
             changes += f"label.smallest={SIZES[0]}", f"label.largest={SIZES[-1]}", "label.held_out=0"
             changes += f"label.dataset={BUCKET}", f"label.count={self.options.count}"
-        if name == "train":
+        if name in ("train", "benchmark"):
+            trunc = f"trunc={self.options.trunc}," if self.options.trunc else ""
             changes += f"train.dataset={BUCKET}", "train.held_out=", "train.log_every=1"
-            changes += (f"train.phases=[{','.join(_PASS)}]",)
+            changes += f"train.run={self.network}", f"train.model={self.network}"
+            changes += (f"train.phases=[{','.join(_PASS).format(trunc=trunc)}]",)
+            changes += f"benchmark.run={self.network}", *(f"benchmark.{each}" for each in _BENCHMARK)
         return command(name, "evening", f"s3://{BUCKET}/store", *changes)
 
     def objects(self) -> dict[str, int]:
@@ -118,7 +135,10 @@ def measure(run: Run) -> None:
     result = json.loads(verify.stdout)
     result |= {"data": data, "all": sum(objects.values()), "requests": counts.total()}
     (run.folder / "verified.json").write_text(json.dumps(result))
-    train(run)
+    if train(run):
+        subprocess.run(run.command("benchmark"), check=True, stdout=subprocess.DEVNULL)
+        results = f"store/benchmarks/{run.network}/results.parquet"
+        run.server.client().download_file(BUCKET, results, str(run.folder / f"{run.network}.parquet"))
 
 
 @contextmanager
@@ -135,14 +155,17 @@ def started(run: Run, name: str) -> Iterator[subprocess.Popen[str]]:
         stop_group(process)
 
 
-def train(run: Run) -> None:
-    """Take some steps of the pass; write seconds and requests until the first, and rates of the others."""
+def train(run: Run) -> bool:
+    """Take some steps of the pass; write seconds and requests until the first, and rates of the others.
+
+    Returns whether the pass is complete.
+    """
     log, result = run.folder / "train.log", dict[str, float]()
     log.unlink(missing_ok=True)
     began, before = time.monotonic(), run.proxy.counts.total()
     with started(run, "train") as process:
         while process.poll() is None and result.get("steps", 0) < run.options.steps:
-            time.sleep(0.5)
+            time.sleep(_PAUSE if result else 0.5)  # reading memory takes time from training
             if not (lines := _STEP.findall(log.read_text())):
                 continue
             seconds, steps = time.monotonic() - began, [[_number(each) for each in line] for line in lines]
@@ -155,7 +178,8 @@ def train(run: Run) -> None:
             result["seconds"], result["steps"] = seconds - result["first"], steps[-1][0] - result["from"]
             result["of"], result["tokens"] = steps[-1][1], sum(each[2] for each in steps) / len(steps)
             result["memory"] = sum(memory(each.pid) for each in [process, *below(process.pid)]) / 1e9
-            (run.folder / "trained.json").write_text(json.dumps(result))
+            (run.folder / f"{run.network}.json").write_text(json.dumps(result))
+        return process.poll() == 0
 
 
 def _number(text: str) -> int:
@@ -270,18 +294,34 @@ def report(folder: Path, count: int) -> None:
             *(f"{rows:,}", done["files"], done["good"], f"{seconds / 60:.1f}", f"{rows / seconds:,.0f}"),
             *(done["requests"], f"{done['data'] / rows:.1f}", f"{done['all'] / rows:.1f}"),
         )
-    if (path := folder / "trained.json").exists():
-        done = json.loads(path.read_text())
-        rate = done["steps"] / done["seconds"]
+    if passes := sorted(folder.glob("evening*.json")):
         print()
         heading(
-            "steps", "seconds until the first", "requests", "steps/s", "tokens/s", "GB", "hours of the pass"
+            *("network", "steps", "seconds until the first", "requests", "steps/s", "tokens/s", "GB"),
+            "hours of the pass",
         )
-        row(
-            *(f"{done['steps']:,} of {done['of']:,}", f"{done['first']:.0f}", done["requests"]),
-            *(f"{rate:.2f}", f"{done['tokens']:,.0f}", f"{done['memory']:.1f}"),
-            f"{done['of'] / rate / 3600:.1f}",
-        )
+        for path in passes:
+            done = json.loads(path.read_text())
+            rate = done["steps"] / done["seconds"]
+            row(
+                *(path.stem, f"{done['steps']:,} of {done['of']:,}", f"{done['first']:.0f}"),
+                *(done["requests"], f"{rate:.2f}", f"{done['tokens']:,.0f}", f"{done['memory']:.1f}"),
+                f"{done['of'] / rate / 3600:.1f}",
+            )
+    for path in sorted(folder.glob("evening*.parquet")):
+        gaps(path)
+
+
+def gaps(path: Path) -> None:
+    """Print the gaps to HGS of the benchmark results in ``path``, a row per method."""
+    results = pd.read_parquet(path, columns=["method", "samples", "n", "index", "cost"])
+    costs = results.pivot_table("cost", ["method", "samples"], ["n", "index"])
+    sizes = costs.columns.unique("n")
+    base = costs.loc[("HGS", 1)]
+    print()
+    heading(path.stem, *(f"n = {n}" for n in sizes), texts=1)
+    for (method, samples), of in costs.drop("HGS").iterrows():
+        row(f"{method}, {samples}", *(Gap.of(of[n], base[n].to_numpy()) for n in sizes))
 
 
 if __name__ == "__main__":
