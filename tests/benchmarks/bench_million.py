@@ -46,7 +46,7 @@ _END_SECONDS = 120.0  # for a stopped `mcvrp label`
 _DONE = re.compile(rf"labels {BUCKET}: ([\d,]+)/")
 _STEP = re.compile(r"train II: ([\d,]+)/([\d,]+) steps .*?([\d,]+) tokens/s")
 _PASS = (
-    "{name='I',first=100,last=100,trunc=25,trains='encoder',lr=0.002,warmup=10}",
+    "{{name='I',first=100,last=100,trunc=25,trains='encoder',lr=0.002,warmup=10}}",
     "{{name='II',first=100,last=100,{trunc}lr=0.002,warmup=50,schedule='knee',tail=0.5}}",
 )
 _BENCHMARK = (
