@@ -24,7 +24,7 @@ _LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # by
 _DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _LOCAL_DATE = r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}"  # in one order of day and month per file
 _MOST_REASONS = 5  # listed per file
-_DAY, _ROUTE = ["day"], ["day", "route"]
+_ROUTE = ["day", "route"]
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ class CheckedDay:
 
 @dataclass(frozen=True)
 class KnownDay:
-    """Orders of a day in the store, and the name of the file that they were read from."""
+    """Orders and routes of a day in the store, and the names of the files that they were read from."""
 
-    file: str
+    files: str
     orders: Instance
+    solution: Solution
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def check_routes(
     repeats = _check_repeats(rows)
     for date in rows.valid_rows["day"].drop_duplicates().dt.date:
         if day := stored(date):
-            _check_stored(rows, date, day)
+            _check_stored(rows, date, day, symmetric=city.symmetric)
     _check_whole_routes(rows, faulty=rows.reasons.notna() & ~repeats)
     good = rows.valid_rows
     days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
@@ -180,15 +181,20 @@ def _check_cells(rows: _Rows, today: datetime.date) -> None:
     rows.reject(values["node"] == DEPOT, cell["customer"] + " is the depot: list only customers")
 
 
-def _check_stored(rows: _Rows, date: datetime.date, day: KnownDay) -> None:
+def _check_stored(rows: _Rows, date: datetime.date, day: KnownDay, *, symmetric: bool) -> None:
     """Find the routes that the stored ``day`` has, and reject those that contradict it."""
     before, of_day = day.orders, rows.valid_rows
     of_day = of_day[of_day["day"] == pd.Timestamp(date)]
+    routes = set(day.solution.routes)
+    if symmetric:  # they are stored in their canonical direction
+        routes |= {route[::-1] for route in routes}
+    ordered = of_day.sort_values("stop").groupby("route")["node"]
+    driven = of_day["route"].map(ordered.agg(lambda nodes: tuple(nodes) in routes))
     served = of_day["node"].map(dict(zip(before.ids.tolist(), before.demands.tolist(), strict=True)))
     equal = (served == of_day["demand"]) & (of_day["capacity"] == before.capacity)
-    known = equal.fillna(False).astype(bool).groupby(of_day["route"]).transform("all")
+    known = equal.fillna(False).astype(bool).groupby(of_day["route"]).transform("all") & driven.astype(bool)
     rows.known.loc[of_day.index] |= known
-    others = f"', which the day has already, from {day.file}"
+    others = f"', which the day has already, from {day.files}"
     customer = "its route serves customer '" + rows.text["customer"] + others
     rows.reject_groups(_ROUTE, served.notna() & ~known, customer)
     capacity = of_day["capacity"].astype("string")
@@ -221,7 +227,8 @@ def _check_whole_routes(rows: _Rows, faulty: pd.Series[bool]) -> None:
     rows.reject_groups(_ROUTE, (count != last) & ~twice, gap)
 
     capacity = rows.valid_rows["capacity"]
-    usual = rows.valid_rows.groupby(_DAY)["capacity"].transform(lambda day: day.mode().iloc[-1])
+    routes = rows.valid_rows.drop_duplicates(_ROUTE)
+    usual = rows.valid_rows["day"].map(routes.groupby("day")["capacity"].agg(lambda day: day.mode().iloc[-1]))
     held, most = capacity.astype("string"), usual.astype("string")
     other = "its capacity is " + held + ", that of most routes of the day " + most
     rows.reject_groups(_ROUTE, capacity != usual, other)

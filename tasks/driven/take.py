@@ -1,7 +1,8 @@
 """Ingestion of files of driven routes: valid days are stored, invalid rows quarantined with a reason.
 
-Each file is ingested once, whatever its name, and stays in place: its receipt is named by its checksum. Every
-row ends up in a day or in quarantine, also after an interruption.
+Each file is ingested once, whatever its name, and stays in place: its receipt is named by its checksum. For a
+solution it includes the name, which has the date, and the instance, which has the demands. Every row ends up
+in a day or in quarantine, also after an interruption.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.driven.rules import COLUMNS, KnownDay, check_routes
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
 from mcvrp.tasks.files.csv_cells import csv_bytes
-from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, read_vrp
-from mcvrp.tasks.files.file_bytes import IN_STORE, TooLarge, stored_bytes
+from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, parse_vrp, with_best
+from mcvrp.tasks.files.file_bytes import TooLarge, stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
@@ -92,20 +93,28 @@ def take_routes(
     files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
     known = receipts(store, city.name, save=True)
     names = {receipt.sha256: receipt.name for receipt in known}
+    refused = {receipt.sha256 for receipt in known if receipt.refused}
     days = {day.date: day for day in driven_days(store, city.name, save=True)}
     _require_city(store, city, days.values())  # before anything is written
     pack = Pack(store, layout.driven_pack(city.name, "incoming"))  # checksums of the files
     checksums = {file: key for file in files if (key := pack.get(file)) and key.decode() in names}
+    # a refused solution is read again: its instance may be another one by now
+    for file in [file for file in checksums if _is_solution(file.path)]:
+        if checksums[file].decode() in refused:
+            del checksums[file]
     unknown, new = [file for file in files if file not in checksums], list[IntakeReceipt]()
-    lonely = [file for file in unknown if _is_solution(file.path) and not store.exists(_instance(file.path))]
-    for file in lonely:
-        unknown.remove(file)
-        name = PurePath(_instance(file.path)).name
-        waiting.append(Incomplete(file.path, f"waits for {name} in the same folder"))
+    solutions = [file for file in unknown if _is_solution(file.path)]
+    instances = _instances(store, incoming) if solutions else {}
+    for file in solutions:
+        if _without_ending(file.path) not in instances:
+            unknown.remove(file)
+            name = PurePath(file.path).with_suffix(INSTANCE).name
+            waiting.append(Incomplete(file.path, f"waits for {name} in the same folder"))
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
+            instance = instances[_without_ending(file.path)] if file in solutions else None
             try:
-                sha256, receipt = _take(store, city, file.path, names, days, today)
+                sha256, receipt = _take(store, city, file.path, instance, names, days, today)
                 checksums[file] = sha256.encode()
                 new += [receipt] if receipt else []
             except (TooLarge, ReaderStopped) as error:
@@ -134,19 +143,25 @@ def _take(
     store: Store,
     city: StoredCity,
     path: str,
+    instance: str | None,
     names: dict[str, str],
     days: dict[datetime.date, StoredDay],
     today: datetime.date,
 ) -> tuple[str, IntakeReceipt | None]:
-    """Return the checksum of the file at ``path``, and its receipt if it is new, not in ``names``."""
+    """Return the checksum of the file at ``path``, and its receipt if it is new, not in ``names``.
+
+    ``instance`` is the path of the instance of a solution.
+    """
     name, data = stored_bytes(store, path)
-    receipt = IntakeReceipt(name, checksum(data))
+    vrp = stored_bytes(store, instance) if instance else None
+    parts = [name.encode(), vrp[1], data] if vrp else [data]
+    receipt = IntakeReceipt(name, checksum(b"\n".join(parts)))
     if receipt.sha256 in names:
         return receipt.sha256, None
     try:
         # from the bytes of the checksum: the file may be replaced at any moment
-        if _is_solution(path):
-            table = _solution_table(store, path, city.city)
+        if vrp:
+            table = _solution_table(store, name, data, vrp, city.city)
         else:
             table = _route_table(name, data, city.addresses)
     except (ReaderStopped, StoreError):  # says nothing about the file
@@ -175,8 +190,9 @@ def _write(
     def stored(date: datetime.date) -> KnownDay | None:
         if (day := others.get(date)) is None:
             return None
-        orders = read_day(store, city.name, date).instance
-        return KnownDay(names.get(day.sources[0], "another file"), orders)
+        files = dict.fromkeys(names.get(source, "another file") for source in day.sources)
+        label = read_day(store, city.name, date)
+        return KnownDay(listed(files), label.instance, label.solution)
 
     checked = check_routes(table, city.city, city.addresses.node_of, today=today, stored=stored)
     for day in checked.days:
@@ -209,22 +225,33 @@ def _is_solution(path: str) -> bool:
     return path.lower().endswith(SOLUTION)
 
 
-def _instance(path: str) -> str:
-    return path[: -len(SOLUTION)] + INSTANCE
+def _without_ending(path: str) -> tuple[str, str]:
+    """Return the folder of a solution or an instance, and its name without ending, in lower case."""
+    folder, _, name = path.rpartition("/")
+    return folder, name[: -len(SOLUTION)].lower()
 
 
-def _solution_table(store: Store, path: str, city: City) -> pd.DataFrame:
-    """Return the solution of CVRPLIB at ``path``, one day, as text with one row per stop, from 1."""
-    name = PurePath(path).name
+def _instances(store: Store, folder: str) -> dict[tuple[str, str], str]:
+    paths = (file.path for file in store.files(folder))
+    return {_without_ending(path): path for path in paths if path.lower().endswith(INSTANCE)}
+
+
+def _solution_table(
+    store: Store, name: str, data: bytes, instance: tuple[str, bytes], city: City
+) -> pd.DataFrame:
+    """Return the solution of CVRPLIB in ``data``, one day, as text with one row per stop, from 1.
+
+    ``instance`` is name and content of its instance.
+    """
     date = _DATE.search(name)
     if date is None:
         raise McvrpError(
             f"{name} has no date in its name, the day of its routes: rename it and its {INSTANCE}, e.g. to "
             f"{PurePath(name).stem}-2026-01-31"
         )
-    vrp = read_vrp(store, IN_STORE + _instance(path))
+    vrp = with_best(parse_vrp(*instance), name, data)
     require_city(store, city, vrp.city.city_id, f"{vrp.name} is an instance", "name its city")
-    assert vrp.best  # `read_vrp` reads the solution of the same name, too
+    assert vrp.best  # distances are as the solution has them
     rows = [
         (date[0], route, stop, node, vrp.demands[node - 1], vrp.capacity)
         for route, nodes in enumerate(vrp.best.solution.routes, start=1)

@@ -87,7 +87,7 @@ def read_vrp(store: Store, place: str, *, unrounded: bool = False) -> VrpFile:
     sol = place[: -len(INSTANCE)] + SOLUTION
     in_store = sol.startswith(IN_STORE)
     exists = store.exists(sol[len(IN_STORE) :]) if in_store else Path(sol).expanduser().is_file()
-    return _with_best(vrp, *file_bytes(store, sol), unrounded=unrounded) if exists else vrp
+    return with_best(vrp, *file_bytes(store, sol), unrounded=unrounded) if exists else vrp
 
 
 def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
@@ -131,15 +131,11 @@ def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | N
     return solution, price
 
 
-def sol_text(city: City, solution: Solution) -> str:
-    """Return ``solution`` in the format of .sol files; an integer cost without a decimal point."""
-    routes = (f"Route #{k}: {' '.join(map(str, route))}" for k, route in enumerate(solution.routes, start=1))
-    price = round(cost(city, solution), 6)
-    return "\n".join([*routes, f"Cost {int(price) if price.is_integer() else price}", ""])
+def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
+    """Return ``vrp`` with the solution in ``data`` of the file ``name``; errors as in `parse_sol`.
 
-
-def _with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool) -> VrpFile:
-    """Return ``vrp`` with the solution in ``data``; its cost decides whether distances are rounded."""
+    Its cost decides whether distances are rounded; if they are, and ``unrounded`` is set, it is left out.
+    """
     solution, published = parse_sol(name, data, vrp)
     price = cost(vrp.city, solution)
     if published is None or abs(published - price) <= _CENT:
@@ -158,6 +154,13 @@ def _with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool) -> VrpF
         f"{name} has Cost {published:,.10g}, but its routes cost {price:,.10g} in {vrp.name}: give the "
         "files of one instance"
     )
+
+
+def sol_text(city: City, solution: Solution) -> str:
+    """Return ``solution`` in the format of .sol files; an integer cost without a decimal point."""
+    routes = (f"Route #{k}: {' '.join(map(str, route))}" for k, route in enumerate(solution.routes, start=1))
+    price = round(cost(city, solution), 6)
+    return "\n".join([*routes, f"Cost {int(price) if price.is_integer() else price}", ""])
 
 
 def _rounded(name: str, xy: NDArray[np.float64], weights: str) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Solution, infeasibility
-from mcvrp.tasks.driven.rules import COLUMNS, CheckedRoutes, KnownDay, check_routes
+from mcvrp.tasks.driven.rules import COLUMNS, CheckedDay, CheckedRoutes, KnownDay, check_routes
 
 CITY = City.uniform(12, seed=1)
 NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
@@ -32,6 +32,10 @@ def check(rows: list[Row], **options: Any) -> CheckedRoutes:
     lines = pd.RangeIndex(2, 2 + len(rows))
     table = pd.DataFrame(rows, columns=list(COLUMNS), index=lines, dtype="string")
     return check_routes(table, CITY, NODES, **{"today": TODAY, **options})
+
+
+def known(day: CheckedDay) -> KnownDay:
+    return KnownDay("first.csv", day.instance, day.solution)
 
 
 def test_a_day_comes_back_as_it_was_driven() -> None:
@@ -77,10 +81,46 @@ def test_a_day_in_two_files_is_the_day_in_one(first: set[int], seed: int) -> Non
         for stop, node in enumerate(route.tolist(), start=1)
     ]
     part = check([row for row in rows if int(row[1][1:]) in first]).days
-    rest = check(rows, stored=lambda _: KnownDay("first.csv", part[0].instance) if part else None)
+    rest = check(rows, stored=lambda _: known(part[0]) if part else None)
     assert rest.rejected.empty
     assert rest.known == sum(day.instance.n for day in part)
     assert sorted(int(i) for day in (*part, *rest.days) for i in day.instance.ids) == list(range(1, 13))
+
+
+@pytest.mark.parametrize(
+    ("again", "rejected"),
+    [
+        (GOOD, 0),
+        ([(day, route, 3 - stop, *cells) for day, route, stop, *cells in GOOD], 0),  # the other way round
+        ([*GOOD[:2], (DAY, "south", 1, "C4", 1, 10), (DAY, "south", 2, "C5", 2, 10)], 2),
+        (GOOD[:1], 1),
+        ([(DAY, "north", stop, f"C{stop}", 1, 10) for stop in (1, 2, 3, 4)], 4),
+        ([*GOOD[:2], (DAY, "north", 3, "C5", 1, 10)], 3),
+    ],
+    ids=["same", "reversed", "one replaced", "one left out", "joined", "one more"],
+)
+def test_a_route_that_was_corrected_is_not_passed_over(again: list[Row], rejected: int) -> None:
+    """Routes that a day has are known in either direction; others of its customers contradict it."""
+    (day,) = check(GOOD).days
+    checked = check(again, stored=lambda _: known(day))
+    assert (checked.days, len(checked.rejected), checked.known) == ((), rejected, len(again) - rejected)
+    assert checked.rejected["reason"].str.contains("which the day has already, from first.csv").all()
+
+
+def test_the_order_of_stops_counts() -> None:
+    rows: list[Row] = [(DAY, "a", stop, f"C{stop}", 1, 10) for stop in (1, 2, 3)]
+    (day,) = check(rows).days
+    exchanged = [(DAY, "a", stop, f"C{node}", 1, 10) for stop, node in ((1, 2), (2, 1), (3, 3))]
+    assert len(check(exchanged, stored=lambda _: known(day)).rejected) == 3
+
+
+def test_the_capacity_of_a_day_is_that_of_most_routes() -> None:
+    """Not of most stops: a long route may be the one with a typing error."""
+    long: list[Row] = [(DAY, "long", stop, f"C{stop}", 1, 100) for stop in range(1, 6)]
+    short: list[Row] = [(DAY, f"s{k}", 1, f"C{k}", 1, 10) for k in (6, 7)]
+    checked = check(long + short)
+    assert checked.days[0].instance.ids.tolist() == [6, 7]
+    assert checked.rejected["reason"].str.endswith("of most routes of the day 10").all()
 
 
 CELLS = {

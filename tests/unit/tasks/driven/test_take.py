@@ -386,6 +386,38 @@ def test_what_is_no_day_is_refused_with_its_reason(
     assert part in (receipt.refused or "")
 
 
+def test_a_refused_solution_is_read_again_once_it_is_corrected(store: Store) -> None:
+    """Its name and its instance belong to it: each may be what was wrong."""
+    half = VRP[: VRP.index(b"DEMAND_SECTION")]
+    store.put("incoming/2026-01-30.vrp", half)
+    store.put("incoming/2026-01-30.sol", SOL)
+    store.put("incoming/E.vrp", VRP)
+    store.put("incoming/E.sol", SOL)
+    first = take_solutions(store)
+    assert [bool(receipt.refused) for receipt in first.receipts] == [True, True]
+    assert (take_solutions(store).receipts, take_solutions(store).known) == ((), 2)
+    store.put("incoming/2026-01-30.vrp", VRP)
+    for ending in (".vrp", ".sol"):
+        store.put(f"incoming/E-2026-01-31{ending}", store.get(f"incoming/E{ending}"))
+        store.delete(f"incoming/E{ending}")
+    assert take_solutions(store).days == ["2026-01-30", "2026-01-31"]
+    assert (take_solutions(store).receipts, take_solutions(store).known) == ((), 2)
+
+
+def test_two_days_may_have_the_same_routes(store: Store) -> None:
+    for day in ("2026-01-30", "2026-01-31"):
+        store.put(f"incoming/{day}.vrp", VRP)
+        store.put(f"incoming/{day}.sol", SOL)
+    assert take_solutions(store).days == ["2026-01-30", "2026-01-31"]
+
+
+@pytest.mark.parametrize(("vrp", "sol"), [(".vrp", ".SOL"), (".VRP", ".SOL"), (".VRP", ".sol")])
+def test_endings_may_have_capitals(store: Store, vrp: str, sol: str) -> None:
+    store.put(f"incoming/2026-01-31{vrp}", VRP)
+    store.put(f"incoming/2026-01-31{sol}", SOL)
+    assert take_solutions(store).days == ["2026-01-31"]
+
+
 def test_a_solution_waits_for_its_instance(store: Store) -> None:
     store.put("incoming/2026-01-31.sol", SOL)
     before = take_solutions(store)
