@@ -25,7 +25,7 @@ from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext
 from mcvrp.tasks.benchmark.prepare import make_block
-from mcvrp.tasks.benchmark.solving import solve_on_ray
+from mcvrp.tasks.benchmark.solving import require_none, solve_on_ray
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, VrpFile, read_vrp
@@ -84,7 +84,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     stored = stored_parts(store, run)
     for _, block in blocks:
         block.find(stored)
-    _solve(store, spec, blocks)
+    lost = _solve(store, spec, blocks)
     answers = [(file, row) for file, block in blocks for row in block.rows()]
     rows = [row for _, row in answers]
     notes = tuple(_notes(files, rows, [name for name in requested if name not in methods]))
@@ -93,13 +93,17 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     store.put(layout.benchmark_card(run), f"# Benchmark {run}\n\n{results.markdown()}".encode())
     # last, because gc treats a benchmark without results as unfinished
     write_results(store, run, rows, [prefix for _, block in blocks for prefix in block.prefixes])
+    require_none(lost)
     return results
 
 
 def vrp_paths(store: Store, folder: str) -> list[str]:
     """Return the paths of the instances in ``folder``, sorted by name; McvrpError if it has no instance."""
     if folder.startswith(IN_STORE):
-        paths = [f"{IN_STORE}{file}" for file in store.list(folder.removeprefix(IN_STORE).strip("/"))]
+        inside = folder.removeprefix(IN_STORE).strip("/")
+        paths = [
+            f"{IN_STORE}{file}" for file in store.list(inside) if PurePath(file).parent == PurePath(inside)
+        ]
     elif Path(folder).expanduser().is_dir():
         paths = [str(file) for file in sorted(Path(folder).expanduser().iterdir())]
     else:
@@ -131,10 +135,13 @@ def _blocks(store: Store, spec: BenchmarkSpec, file: VrpFile) -> Iterator[Block]
         yield block
 
 
-def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Block]]) -> None:
-    """Solve the missing answers once each; files with the same instance share them."""
+def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Block]]) -> list[str]:
+    """Solve the missing answers once each; files with the same instance share them.
+
+    Returns the answers whose workers were lost.
+    """
     tasks: dict[str, tuple[Block, Task]] = {}  # by path of the part
-    sharing: list[tuple[Block, Part]] = []
+    sharing, lost = list[tuple[Block, Part]](), list[str]()
     for file, block in blocks:
         for part in block.missing():
             assert block.program  # only solvers run
@@ -143,13 +150,14 @@ def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Bl
                 sharing.append((block, part))
     if tasks:
         with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
-            solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks.values(), progress)
+            lost = solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks.values(), progress)
     for block, part in sharing:
         owner, _ = tasks[part.path]
         if part.n in owner.failures:
             block.failures[part.n] = owner.failures[part.n]
-        else:
+        elif part.path not in {each.path for each in owner.missing()}:
             block.take(part)
+    return lost
 
 
 def _table(answers: Sequence[tuple[VrpFile, PartRow]]) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, rotations
-from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, solve_heuristics
+from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, require_none, solve_heuristics
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.support.machine import local_cores
@@ -83,7 +83,7 @@ def run_benchmark(
     for block in blocks:
         block.find(stored)
     sampler = _sampler(store, spec, models.card) if models.card else None
-    _solve_on_ray(store, city, spec, blocks, sampler)
+    lost = _solve_on_ray(store, city, spec, blocks, sampler)
     # after the programs, because both need all cores while their time is measured
     with Pool(min(spec.workers or local_cores(), local_cores())) as pool:
         sampler = replace(sampler, pool=pool) if sampler else None
@@ -91,6 +91,7 @@ def run_benchmark(
         settings = [prefix for block in blocks for prefix in block.prefixes]
         table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], settings)
         accuracy = _problem_accuracy(sampler, city, spec) if sampler else None
+    require_none(lost)
     return BenchmarkResults(spec, models.card, accuracy, table)
 
 
@@ -106,18 +107,22 @@ def _sampler(store: Store, spec: BenchmarkSpec, card: ModelCard) -> FmMcvrpSolve
 
 def _solve_on_ray(
     store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], sampler: FmMcvrpSolver | None
-) -> None:
-    """Solve what is missing of the methods that run a program, from scratch or from the model's samples."""
+) -> list[str]:
+    """Solve what is missing of the methods that run a program, from scratch or from the model's samples.
+
+    Returns the parts whose workers were lost.
+    """
     programs = [block for block in blocks if block.method.grows]
     finished = [block for block in blocks if block.method.warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
-        return
+        return []
     with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
         context = WorkerContext(store, city, workers)
-        solve_heuristics(context, programs)
+        lost = solve_heuristics(context, programs)
         for block in finished:
             assert sampler is not None  # checked: a benchmark with such a method has a model
-            finish_missing(context, block, sampler, spec.equal_time)
+            lost += finish_missing(context, block, sampler, spec.equal_time)
+    return lost
 
 
 def _decode(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _WAVE = 2  # parts per worker that are decoded before they are searched
 
 
-def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
-    """Solve the missing parts of ``blocks`` with their programs; raises as `solve_on_ray`."""
+def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> list[str]:
+    """Solve the missing parts of ``blocks`` with their programs; see `solve_on_ray`."""
     total = sum(block.instances for block in blocks)
     missing = sum(part.rows for block in blocks for part in block.missing())
     if missing:
@@ -39,14 +39,16 @@ def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> None:
                 if block.program
                 for part in block.missing()
             )
-            solve_on_ray(context, tasks, progress)
+            return solve_on_ray(context, tasks, progress)
+    return []
 
 
-def solve_on_ray(context: WorkerContext, tasks: Iterable[tuple[Block, Task]], progress: Progress) -> None:
+def solve_on_ray(
+    context: WorkerContext, tasks: Iterable[tuple[Block, Task]], progress: Progress
+) -> list[str]:
     """Solve parts of blocks and read the answers back; a solver that refuses fails one size of its method.
 
-    StoreError if the store refuses; IncompleteError if the worker of a part was lost repeatedly, all other
-    answers are then stored.
+    Returns the parts whose workers were lost repeatedly, in words. StoreError if the store refuses.
     """
     owners: dict[str, Block] = {}  # by path of the part
 
@@ -68,6 +70,11 @@ def solve_on_ray(context: WorkerContext, tasks: Iterable[tuple[Block, Task]], pr
         else:
             block.take(part)
             progress.advance(answer, note=part.label)
+    return lost
+
+
+def require_none(lost: Sequence[str]) -> None:
+    """Raise IncompleteError if there are ``lost`` parts, as `solve_on_ray` returns them."""
     if lost:
         more = f" and {len(lost) - 1:,} more parts" if lost[1:] else ""
         raise IncompleteError(
@@ -80,15 +87,15 @@ def _progress(block: Block, done: int) -> Progress:
     return Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done, saves=True)
 
 
-def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> None:
+def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> list[str]:
     """Solve what is missing of ``block`` with a warm-started search, ``total`` seconds per instance.
 
     Samples are decoded locally, one instance at a time, and searched on Ray. The two alternate, so that
-    neither competes for cores while its time is measured. Raises as `solve_on_ray`.
+    neither competes for cores while its time is measured. Returns and raises as `solve_on_ray`.
     """
-    parts = list(block.missing())
+    parts, lost = list(block.missing()), list[str]()
     if not parts:
-        return
+        return lost
     done = block.instances - sum(part.rows for part in parts)
     with _progress(block, done) as progress:
         for start in range(0, len(parts), _WAVE * context.workers):
@@ -100,7 +107,8 @@ def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver,
                     tasks.append((block, _finishing(context, block, part, samples, total)))
                 except McvrpError as error:
                     block.failures[part.n] = str(error)
-            solve_on_ray(context, tasks, progress)
+            lost += solve_on_ray(context, tasks, progress)
+    return lost
 
 
 def _finishing(

@@ -8,6 +8,7 @@ in a day or in quarantine, also after an interruption.
 from __future__ import annotations
 
 import datetime
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.text import listed
+
+logger = logging.getLogger(__name__)
 
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # in the name of a solution
@@ -171,6 +174,11 @@ def _take(
     else:
         receipt = _write(store, city, receipt, table, names, days, today)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
+    # reasons are for the summary, which a night that is interrupted does not reach
+    if receipt.refused:
+        logger.warning("%s was refused", name)
+    elif receipt.rejected:
+        logger.warning("%s: %d of %d rows are in quarantine", name, receipt.rejected, receipt.rows)
     names[receipt.sha256] = name
     return receipt.sha256, receipt
 

@@ -123,8 +123,8 @@ def _gaps(results: pd.DataFrame) -> Iterator[ReportFigure]:
     solved = results[results["cost"].notna()][["method", "samples"]].drop_duplicates()
     methods = [(str(m), int(s)) for m, s in solved.itertuples(index=False)]
     base = baseline_of(results)
-    others = [method for method in methods if method != base]
-    if others and base in methods:
+    others = [method for method in methods if method != base and len(paired(results, None, method, base)[0])]
+    if others:
         caption = (
             f"Gaps to {method_name(base)} over all sizes: boxes span the quartiles, whiskers the 10th to "
             "90th percentile; diamonds are means."

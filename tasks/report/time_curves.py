@@ -94,12 +94,13 @@ def time_curves(results: pa.Table) -> list[SizeCurves]:
 
 def _curve(method: str, block: pa.Table, common: list[int]) -> Curve:
     block = block.filter(pc.is_in(pc.field("index"), pa.array(common, pa.uint32())))
-    means = block.select(["samples", "seconds"]).group_by("samples").aggregate([("seconds", "mean")])
-    means = means.sort_by("samples")
+    means = block.group_by("samples").aggregate([("seconds", "mean"), ("cost", "mean")]).sort_by("samples")
     measured = np.array(means["samples"].to_pylist(), np.int64)
     # numbers of samples that were timed separately need not ascend in time
     seconds = np.maximum.accumulate(means["seconds_mean"].to_numpy())
     costs = block.filter(pc.is_valid(pc.field("costs")))["costs"]
+    if len(costs) > len(common):  # each number is an answer of its own, as that of a beam of this width
+        return Curve(method, seconds, means["cost_mean"].to_numpy(), np.arange(len(measured)))
     if pc.any(pc.not_equal(pc.list_value_length(costs), measured[-1])).as_py():
         # only the outcome is known, for example of a search that started from the samples
         outcome = np.mean([min(of_instance) for of_instance in costs.to_pylist()])

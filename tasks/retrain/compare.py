@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage.labels.dataset import Dataset
@@ -36,42 +37,61 @@ _SIZES = 3  # number of sizes if the spec has none
 _MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
 
 
-def compared(
-    store: Store,
-    city: City,
-    spec: TrialSpec,
-    dataset: str,
-    cards: tuple[ModelCard, ModelCard],
-    trial: str,
-    fresh: Sequence[tuple[str, Label]],
-) -> pd.DataFrame:
-    """Return the best costs of champion and challenger (``cards``), one row per instance with `COLUMNS`.
+TrialInstance = tuple[str, Instance, str]  # part (drawn or fresh), instance, name
 
-    Trial instances have the sizes, demands and capacities of the old labels in ``dataset``. The name of the
-    ``trial`` determines them: other ones in each trial, the same ones in a resumed trial. ``fresh`` are
-    held-out days by date.
+
+def trial_instances(
+    store: Store, city: City, spec: TrialSpec, dataset: str, trial: str, fresh: Sequence[tuple[str, Label]]
+) -> list[TrialInstance]:
+    """Return the instances that decide a trial.
+
+    They have the sizes, demands and capacities of the old labels in ``dataset``. The name of the ``trial``
+    determines them: other ones in each trial, the same ones in a resumed trial. ``fresh`` are held-out days
+    by date. McvrpError if there is no label whose size they could have, or no capacity rule covers a size.
     """
     has_spec = store.exists(label_spec(dataset))  # otherwise the city's rules
     rules = stored_spec(store, dataset)[0].rules_in(city) if has_spec else Rules.of(city, None, None)
     stream = InstanceStream(city, spec.seed, "trial", rules)
     first = int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
-    rows = [
-        (DRAWN, stream(n, i), f"(n={n}, i={i})")
-        for n in spec.sizes or _sizes(store, dataset)
-        for i in range(first, first + spec.instances)
+    sizes = spec.sizes or _sizes(store, dataset, spec.stage)
+    for n in sizes:
+        try:
+            rules.capacity_range(n)
+        except McvrpError as error:
+            raise McvrpError(
+                f"dataset {dataset!r} has no capacity rule for trial instances of {n} customers: give other "
+                f"sizes ({spec.stage}.sizes)"
+            ) from error
+    drawn = [
+        (DRAWN, stream(n, i), f"(n={n}, i={i})") for n in sizes for i in range(first, first + spec.instances)
     ]
     # held-out days are never trained on, by any version: see `tasks.retrain.nightly`
-    rows += [(FRESH, label.instance, date) for date, label in fresh]
+    return [*drawn, *((FRESH, label.instance, date) for date, label in fresh)]
+
+
+def _sizes(store: Store, dataset: str, stage: str) -> list[int]:
+    """Return the smallest, the median and the largest size of the old labels."""
+    sizes = Dataset.open(store, dataset).sizes()
+    if not sizes:
+        raise McvrpError(
+            f"dataset {dataset!r} has no labels in this store, whose sizes the trial instances would have: "
+            f"set {stage}.sizes, or {stage}.old to a dataset with labels"
+        )
+    return sorted({sizes[(len(sizes) - 1) * k // (_SIZES - 1)] for k in range(_SIZES)})
+
+
+def compared(
+    store: Store,
+    city: City,
+    spec: TrialSpec,
+    rows: Sequence[TrialInstance],
+    cards: tuple[ModelCard, ModelCard],
+) -> pd.DataFrame:
+    """Return the best costs of champion and challenger (``cards``), one row per instance with `COLUMNS`."""
     instances = [instance for _, instance, _ in rows]
     costs = [list(_costs(store, city, spec, card, instances)) for card in cards]
     named = [(part, instance.n, name) for part, instance, name in rows]
     return pd.DataFrame(named, columns=list(COLUMNS[:3])).assign(champion=costs[0], challenger=costs[1])
-
-
-def _sizes(store: Store, dataset: str) -> list[int]:
-    """Return the smallest, the median and the largest size of the old labels."""
-    sizes = Dataset.open(store, dataset).sizes()
-    return sorted({sizes[(len(sizes) - 1) * k // (_SIZES - 1)] for k in range(_SIZES)})
 
 
 def _costs(

@@ -27,7 +27,7 @@ from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
 from mcvrp.tasks.retrain.card import Gains, TrialMetrics, write_card
-from mcvrp.tasks.retrain.compare import compared, comparison_figure
+from mcvrp.tasks.retrain.compare import TrialInstance, compared, comparison_figure, trial_instances
 from mcvrp.tasks.retrain.decide import decide
 from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
@@ -133,17 +133,20 @@ def run_trial(
 ) -> tuple[TrialRecord, TrialMetrics]:
     """Train and compare the challenger, decide on it, and promote it if it is better.
 
-    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises McvrpError if the champion has
-    been changed in the meantime, IncompleteError if training was interrupted; the next call resumes it.
+    ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises as `trial_instances`,
+    before training; McvrpError if the champion has been changed in the meantime, IncompleteError if training
+    was interrupted; the next call resumes it.
     """
     store, city, champion = context.store, context.city, context.champion
+    pairs, instances = read_pairs(store, spec.model, trial.name), list[TrialInstance]()
+    if pairs is None:  # before training: there may be none
+        instances = trial_instances(store, city, spec, context.old, trial.name, trial.fresh)
     earlier = max((record.challenger for record in (*context.nights, *context.rounds)), default=0)
     challenger = _published(store, spec.model, trial.name, earlier)
     if challenger is None:
         challenger = train(store, context.stored_city, _tuning(spec, champion, trial), cache, launch).model
-    pairs = read_pairs(store, spec.model, trial.name)
     if pairs is None:
-        pairs = compared(store, city, spec, context.old, (champion, challenger), trial.name, trial.fresh)
+        pairs = compared(store, city, spec, instances, (champion, challenger))
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
     seconds = time.monotonic() - context.began
@@ -230,7 +233,14 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         phases=(phase,),
         smallest=min(rows),
         seed=spec.seed,
-        batch=min(spec.batch, spec.passes * sum(rows.values())),  # no batch larger than the data
+        batch=_batch(spec.batch, spec.passes * sum(rows.values())),
         ranks=spec.ranks,
         log_every=1,
     )
+
+
+def _batch(batch: int, rows: int) -> int:
+    """Return ``batch``, halved until it is no larger than ``rows``: so it remains a multiple of the ranks."""
+    while batch > rows and batch % 2 == 0:
+        batch //= 2
+    return min(batch, rows)

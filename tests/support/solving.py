@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import hashlib
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
+from ray.exceptions import WorkerCrashedError
 from safetensors.torch import save
 
 from mcvrp.model.network import FmMcvrp, NetworkConfig
@@ -19,6 +21,7 @@ from mcvrp.storage.cities import save_city, stored_city
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.solve.day import Planned, Solved, plan_day, solve_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
@@ -79,3 +82,15 @@ def solved_day(
 ) -> Solved:
     """Return the routes of a day, with the arguments of `day_plan`."""
     return solve_day(store, day_plan(store, demands, capacity, **options), time.monotonic())
+
+
+def one_dies(which: int) -> Callable[..., Iterator[tuple[Task, Any]]]:
+    """Return a `windowed` of benchmark parts in this process, where a worker dies on part ``which``."""
+
+    def solved(
+        _work: object, tasks: Iterable[Task], _workers: int, context: WorkerContext, *_: Store, **__: bool
+    ) -> Iterator[tuple[Task, Any]]:
+        for k, task in enumerate(tasks):
+            yield task, WorkerCrashedError() if k == which else solve_part(task, context)
+
+    return solved

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark import solving
 from mcvrp.tasks.benchmark.cvrplib import CvrplibResults, run_cvrplib, vrp_paths
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from tests.support.solving import one_dies
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 SPEC = BenchmarkSpec(sizes=(20,), methods=("hgs", "fm-gs"), hgs_iterations=300, workers=1)
@@ -59,6 +61,31 @@ def test_equal_instances_share_their_answers(store: Store, folder: Path) -> None
         assert table["cost"].notna().all()
         assert len(table) == 3 * len(runs)
     assert len(store.list("benchmarks/set-e/parts")) == 4
+
+
+def test_an_instance_that_kills_its_workers_stops_no_other(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that share it have no answer either; the others are in the table."""
+    shutil.copy(folder / "up.vrp", folder / "again.vrp")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solving, "windowed", one_dies(1))
+        with pytest.raises(IncompleteError, match="lost repeatedly"):
+            run(store, folder)
+    readme = store.get("benchmarks/set-e/README.md").decode()
+    assert readme.count("| HGS | 1 | – |") == 2
+    assert "| E-n22-k4 | 21 | HGS | 1 | 375 | 375 | 0.00 % |" in readme
+    assert run(store, folder).table["cost"].notna().all()
+
+
+def test_instances_in_subfolders_belong_to_other_sets(store: Store, folder: Path) -> None:
+    """As in a local folder."""
+    for path in ("set/up.vrp", "set/old/up.vrp"):
+        store.put(path, (folder / "up.vrp").read_bytes())
+    assert vrp_paths(store, "store:set/") == ["store:set/up.vrp"]
+    with pytest.raises(McvrpError, match=r"add files that end in \.vrp"):
+        vrp_paths(store, "store:")
 
 
 def test_an_invalid_folder_is_refused(tmp_path: Path, folder: Path) -> None:

@@ -16,19 +16,20 @@ import pandas as pd
 import pytest
 
 import mcvrp.tasks.benchmark.prepare as benchmark_preparation
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_part, read_results
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.benchmark import solving
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import SolverMissing
 from tests.support.silent_store import Outage, check_outlasted
-from tests.support.solving import put_model
+from tests.support.solving import one_dies, put_model
 
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(
@@ -99,6 +100,27 @@ def test_running_again_solves_only_a_lost_part(finished: Store) -> None:
     again = files(finished)
     assert {path for path in again if again[path] != kept[path]} == {lost}
     pd.testing.assert_frame_equal(read_results(finished, "b").drop_columns(TIMED).to_pandas(), before)
+
+
+def test_a_part_that_kills_its_workers_stops_no_other(
+    finished: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other parts are solved, networks decode, results are written; the command asks to be repeated."""
+    store = copied(finished, tmp_path)
+    for path in (*files(store), layout.benchmark_results("b")):
+        store.delete(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solving, "windowed", one_dies(0))
+        with pytest.raises(
+            IncompleteError, match=r"lost repeatedly on HGS, n=20, instances 0 to \d+ \("
+        ):
+            run_benchmark(store, CITY, SPEC, "m")
+    table = results_frame(read_results(store, "b"))
+    assert set(table[~table["feasible"]]["method"]) == {"HGS"}
+    assert set(table[~table["feasible"]]["n"]) == {20}
+    run_benchmark(store, CITY, SPEC, "m")
+    assert results_frame(read_results(store, "b"))["feasible"].all()
 
 
 def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tmp_path: Path) -> None:

@@ -193,6 +193,14 @@ def test_what_was_not_ingested_has_a_line_each(store: Store) -> None:
     assert take(store).lacks("") == ""
 
 
+def test_what_was_not_ingested_is_logged_at_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """A night that is interrupted later has no summary, and its next attempt finds the files known."""
+    store.put("incoming/mixed.csv", MIXED.encode())
+    store.put("incoming/none.csv", b"")
+    take(store)
+    assert caplog.messages == ["mixed.csv: 1 of 2 rows are in quarantine", "none.csv was refused"]
+
+
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     path = tmp_path / "incoming/saturday.csv"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.benchmarks import read_results, write_results
+from mcvrp.storage.benchmarks import PartRow, read_results, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -83,9 +85,24 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store.open(tmp_path_factory.mktemp("store"))
 
 
+def test_methods_that_solved_no_instance_in_common_have_no_gaps(store: Store) -> None:
+    stream = InstanceStream(CITY, 1, "test", RULES)
+    rows = routed_rows(stream, {"HGS": {20: [5.0, 5.0]}, "FM-MCVRP (GS)": {20: [6.0, 6.0]}})
+    rows = [row if (row.method == "HGS") == (row.index == 0) else unsolved(row) for row in rows]
+    assert list(pictures(CITY, stored(store, rows), 20, [])) == []
+
+
+def unsolved(row: PartRow) -> PartRow:
+    return replace(row, costs=(), routes=None, failure="none")
+
+
 def results(store: Store) -> BenchmarkResults:
     base = {n: [5.0] * len(costs) for n, costs in COSTS.items()}
     rows = routed_rows(InstanceStream(CITY, 1, "test", RULES), {"HGS": base, "FM-MCVRP (GS)": COSTS})
+    return stored(store, rows)
+
+
+def stored(store: Store, rows: list[PartRow]) -> BenchmarkResults:
     write_results(store, "b", rows)
     spec = BenchmarkSpec(run="b", sizes=(20, 30), methods=("hgs", "fm-gs"), capacity=RULES.capacity)
     return BenchmarkResults(spec, None, None, read_results(store, "b"))

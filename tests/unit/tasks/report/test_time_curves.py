@@ -44,6 +44,18 @@ def test_the_cost_is_the_mean_of_the_best_so_far(store: Store) -> None:
     assert curve.marks.tolist() == [0, 3, 7]
 
 
+def test_beams_of_several_widths_have_a_point_each(store: Store) -> None:
+    """Each width is a search of its own: the costs of a beam of 4 say nothing on one of 1."""
+    (size,) = curves(
+        store,
+        *(row("BS", i, [10.0 + i], {1: 1.0}) for i in range(2)),
+        *(row("BS", i, [4.0 + i], {4: 3.0}) for i in range(2)),
+    )
+    (curve,) = size.curves
+    assert (curve.seconds.tolist(), curve.cost.tolist()) == ([1.0, 3.0], [10.5, 4.5])
+    assert curve.marks.tolist() == [0, 1]
+
+
 def test_methods_are_compared_on_the_instances_that_all_solved(store: Store) -> None:
     """Instance 1, without an answer by B, is excluded; so is C, without any answer."""
     (size,) = curves(

@@ -332,3 +332,37 @@ def test_another_city_and_sizes_beyond_it_are_refused_before_any_work(store: Sto
     with pytest.raises(McvrpError, match=r"improve\.sizes has 61"):
         check_trial(store, SMALL, ImproveSpec(model="small", sizes=(61,)))
     check_trial(store, SMALL, SPEC)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            (10, 20),
+            "dataset 'tiny' has no capacity rule for trial instances of 10 customers",
+        ),
+        ((), r"dataset 'tiny' has no labels in this store.*: set nightly\.sizes, or nightly\.old"),
+    ],
+)
+def test_instances_that_cannot_be_drawn_are_refused_before_training(
+    store: Store, sizes: tuple[int, ...], message: str
+) -> None:
+    drive(store, 1, 8)
+    if not sizes:
+        shutil.rmtree(Path(store.uri) / "labels")
+    with pytest.raises(McvrpError, match=message):
+        night(store, SPEC.model_copy(update={"sizes": sizes}))
+    assert versions(store, "small") == [1]
+
+
+@pytest.mark.parametrize(("replay", "batch", "expected"), [(29, 64, 32), (29, 12, 12), (30, 9, 9)])
+def test_a_batch_remains_a_multiple_of_the_ranks(
+    store: Store, monkeypatch: pytest.MonkeyPatch, replay: int, batch: int, expected: int
+) -> None:
+    """One that is larger than the data is halved: the user can choose nothing else for the ranks."""
+    drive(store, 1, 8)
+    tuning = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(trial, "train", tuning)
+    with pytest.raises(KeyboardInterrupt):
+        night(store, SPEC.model_copy(update={"replay": replay, "batch": batch}))
+    assert tuning.call_args.args[2].batch == expected
