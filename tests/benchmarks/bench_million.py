@@ -315,13 +315,13 @@ def report(folder: Path, count: int) -> None:
 def gaps(path: Path) -> None:
     """Print the gaps to HGS of the benchmark results in ``path``, a row per method."""
     results = pd.read_parquet(path, columns=["method", "samples", "n", "index", "cost"])
-    costs = results.pivot_table("cost", ["method", "samples"], ["n", "index"])
-    sizes = costs.columns.unique("n")
-    base = costs.loc[("HGS", 1)]
+    results = results.sort_values(["n", "index"])
+    base = {n: rows["cost"].to_numpy() for n, rows in results[results["method"] == "HGS"].groupby("n")}
     print()
-    heading(path.stem, *(f"n = {n}" for n in sizes), texts=1)
-    for (method, samples), of in costs.drop("HGS").iterrows():
-        row(f"{method}, {samples}", *(Gap.of(of[n], base[n].to_numpy()) for n in sizes))
+    heading(path.stem, *(f"n = {n}" for n in base), texts=1)
+    for name, rows in results[results["method"] != "HGS"].groupby(["method", "samples"]):
+        costs = {n: of_size["cost"].to_numpy() for n, of_size in rows.groupby("n")}
+        row(", ".join(map(str, name)), *(Gap.of(costs[n], base[n]) for n in base))
 
 
 if __name__ == "__main__":
