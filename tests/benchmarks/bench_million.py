@@ -26,8 +26,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import psutil
+from numpy.typing import NDArray
 
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.support.machine import hardware, local_cores
@@ -316,12 +318,16 @@ def gaps(path: Path) -> None:
     """Print the gaps to HGS of the benchmark results in ``path``, a row per method."""
     results = pd.read_parquet(path, columns=["method", "samples", "n", "index", "cost"])
     results = results.sort_values(["n", "index"])
-    base = {n: rows["cost"].to_numpy() for n, rows in results[results["method"] == "HGS"].groupby("n")}
+    sizes = sorted(set(results["n"].tolist()))
+
+    def costs(rows: pd.DataFrame) -> list[NDArray[np.float64]]:
+        return [rows.loc[rows["n"] == n, "cost"].to_numpy() for n in sizes]
+
+    base = costs(results[results["method"] == "HGS"])
     print()
-    heading(path.stem, *(f"n = {n}" for n in base), texts=1)
+    heading(path.stem, *(f"n = {n}" for n in sizes), texts=1)
     for name, rows in results[results["method"] != "HGS"].groupby(["method", "samples"]):
-        costs = {n: of_size["cost"].to_numpy() for n, of_size in rows.groupby("n")}
-        row(", ".join(map(str, name)), *(Gap.of(costs[n], base[n]) for n in base))
+        row(", ".join(map(str, name)), *map(Gap.of, costs(rows), base))
 
 
 if __name__ == "__main__":
