@@ -99,6 +99,11 @@ def test_phases_labels_and_benchmark_fit_the_sizes(
     assert spec.benchmark.sizes[-1] <= 100
 
 
+def test_a_city_with_capacities_may_have_days_above_the_table_of_the_paper(place: Store) -> None:
+    save_city(place, "big", City(City.uniform(1500, seed=1).xy, capacity=(200, 240)))
+    assert sizes(made("--city", "big", "--sizes", "1100", "1300")) == (1100, 1300)
+
+
 def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> None:
     rng, square = np.random.default_rng(1), City.uniform(40, seed=1)
     save_city(place, "ways", City(square.xy, rng.uniform(1, 2, (41, 41)), capacity=(30, 40)))
