@@ -67,6 +67,9 @@ def stored(folder: Path) -> list[Path]:
             ["customer and id are the same field"],
         ),
         ("solve day.csv --capcity 40", ["--capcity 40; did you mean --capacity?; see mcvrp solve --help"]),
+        ("plan --quie", ["unrecognized arguments: --quie; did you mean --quiet?"]),  # no abbreviations
+        ("solve ord\udce9.csv", ["'ord\\udce9.csv' is not UTF-8: rename the file"]),
+        ("preset new h --history caf\udce9.csv", ["'caf\\udce9.csv' is not UTF-8"]),
         ("gc --delte --xyz", ["--delte --xyz; did you mean --delete?; see mcvrp gc --help"]),
         ("solve day.csv other.csv", ["unrecognized arguments: other.csv; see mcvrp solve --help"]),
         ("solve day.csv --date 20.02.2026", ["'20.02.2026' is not a date like 2026-01-31"]),
@@ -85,8 +88,6 @@ def stored(folder: Path) -> list[Path]:
         ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --by lkh", ["--by", "auto", "lkh"]),
-        ("solve day.csv --polish hgs", ["--polish: use --by model, hgs or pyvrp"]),
-        ("solve day.csv --no-hgs", ["--no-hgs: use --by model"]),
         ("solve day.csv --set solve.hgs=false", ["hgs", "choose one with by"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         (
@@ -196,6 +197,21 @@ def test_missing_results_are_printed_last(
     assert re.search("^folder   .*store/labels/d$", captured.out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_closed_pipe_hides_neither_exit_code_nor_missing_results(
+    closed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of `mcvrp label | head`; any other broken pipe is an unexpected error."""
+    result = {"return_value": Outcome({}, "text", 1, "2 labels are missing")}
+    execute = Mock(**(result if closed else {"side_effect": BrokenPipeError("of a worker")}))
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", execute)
+    if closed:
+        monkeypatch.setattr("sys.stdout", Mock(flush=Mock(side_effect=BrokenPipeError)))
+    assert cli.run(["plan"]) == (1 if closed else 2)
+    expected = "2 labels are missing" if closed else "unexpected BrokenPipeError: of a worker"
+    assert capsys.readouterr().err.startswith(f"mcvrp: {expected}")
+
+
 def test_quiet_prints_errors_and_the_last_lines_of_the_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +257,18 @@ def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
     assert "Traceback" in log.read_text()
     assert cli.run(["plan", "--verbose"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_unexpected_error_without_room_for_its_log_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a message with half a surrogate pair end in another error."""
+    fail = Mock(side_effect=RuntimeError("wrong \udce9"))
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
+    monkeypatch.setattr(settings, "log_file", lambda: Path("/dev/full"))
+    assert cli.run(["plan"]) == 2
+    told = "mcvrp: unexpected RuntimeError: wrong \\udce9 (--verbose prints the traceback)\n"
+    assert capsys.readouterr().err == told
 
 
 def test_help_loads_nothing_heavy() -> None:
