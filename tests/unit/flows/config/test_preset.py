@@ -137,6 +137,8 @@ def test_a_corrupt_last_preset_is_named(document: bytes, store: Store) -> None:
     with pytest.raises(McvrpError, match=r"preset.json .*: remove it, or select a preset \(--preset\)"):
         Preset.chosen(None, store)
     assert Preset.chosen("smoke", store).name == "smoke"
+    Preset.read("smoke").record(store)
+    assert Preset.last_used(store) == Preset.read("smoke")
 
 
 @pytest.mark.parametrize("name", preset_names())
