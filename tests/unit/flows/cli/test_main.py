@@ -74,6 +74,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv other.csv", ["unrecognized arguments: other.csv; see mcvrp solve --help"]),
         ("solve day.csv --date 20.02.2026", ["'20.02.2026' is not a date like 2026-01-31"]),
         ("solve day.csv --longest-route 45kms", ["'45kms' is not a length such as 45000 or 45km"]),
+        ("city extend a/b {file}", ["'a/b' is not a valid name for a city"]),
         ("city extend lyon {file}", ["no city 'lyon'", "mcvrp city import"]),
         ("run --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
         ("plan --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
@@ -107,6 +108,8 @@ def stored(folder: Path) -> list[Path]:
         ("ui --port 0", ["--port", "1 to 65535"]),
         ("ui --notify hooks.example.org", ["--notify", "https://"]),
         ("ui --database mysql://host/name", ["--database", "postgresql://"]),
+        ("ui --notify http://[bad", ["--notify is no address", "https://"]),
+        ("ui --database postgresql://u:p[w@host/name", ["--database is not the address", "postgresql://"]),
         ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
         ("rnu", ["mcvrp: there is no command 'rnu'; did you mean run?"]),
         ("preset nwe lyon", ["mcvrp: there is no command 'nwe'; did you mean new?"]),
@@ -144,6 +147,28 @@ def test_a_refused_command_creates_no_store(
     assert cli.run(arguments.format(folder=tmp_path / "instances").split()) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert os.listdir(tmp_path) == ["instances"]
+
+
+def test_a_plan_of_addresses_needs_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"C{k},{k % 7},{k % 11},{int(k == 0)}\n" for k in range(60))
+    (tmp_path / "addresses.csv").write_text(f"id,x,y,depot\n{rows}")
+    addresses = f'city.addresses={{file = "{tmp_path}/addresses.csv"}}'
+    command = ["plan", "--preset", "smoke", "--set", "city.source=imported", "--set", addresses]
+    assert cli.run(command) == 0
+    assert "59 customers" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == ["addresses.csv"]
+
+
+def test_a_repeated_extension_is_the_same_city(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcvrp.flows.cli.commands.missing_packages", lambda: ["prefect"])  # no server
+    monkeypatch.chdir(tmp_path)
+    for name, x in (("lyon", "0"), ("more", "0.5"), ("others", "0.6")):
+        Path(f"{name}.csv").write_text(f"id,x,y,depot\n{name}1,{x},0,{int(x == '0')}\n{name}2,1,{x},0\n")
+    assert cli.run(["city", "import", "lyon.csv", "--spare", "9"]) == 0
+    for file in ("more.csv", "more.csv", "others.csv", "more.csv"):
+        assert cli.run(["city", "extend", "lyon", file]) == 0
+    assert sorted(os.listdir("store/cities")) == ["lyon", "lyon-2", "lyon-3"]
+    assert cli.run(["city", "extend", "lyon", "none.csv"]) == 2
 
 
 @pytest.mark.parametrize(
