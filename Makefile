@@ -19,7 +19,8 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 # Some CI machines set it; hundreds of processes would then compile their imports again and again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-unit test-full test-slow check format bench-hgs bench-labels bench-budgets bench-tuning bench-driver bench-scaling bench-stream bench-training bench-decoding bench-attention bench-beyond bench-regimes bench-promotions bench-network bench-solve bench-store bench-records bench-million bench-matrix bench-paper up down ps logs test-stack test-stack-full test-engine clean help same
+BENCHES := $(shell sed -n 's/^\(bench-[a-z]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+.PHONY: demo test test-unit test-full test-slow check format $(BENCHES) up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -28,7 +29,7 @@ help:
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
-	@echo "make bench-...   hgs, labels, budgets, tuning, driver, scaling, stream, training, decoding, attention, beyond, regimes, promotions, network, solve, store, records, million, paper: benchmarks; record results in BENCHMARKS.md"
+	@echo "make bench-...   $(BENCHES:bench-%=%): benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
 	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
@@ -154,6 +155,11 @@ ifeq ($(LKH),1)
 	@echo "This includes LKH-3 (elkai), free for academic and non-commercial use only; 'make $(MAKECMDGOALS) LKH=0' leaves it out."
 endif
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifeq ($(TORCH),)
+# 2.13.0+cpu satisfies 2.13.0. Only after CPU=1: there are machines whose index has no other build.
+	@test -z "$(wildcard $(VENV)/.installed-*-cpu)" || \
+	  { $(BIN)/python -m pip uninstall --quiet --yes torch && rm -f $(VENV)/.installed-*; }
+endif
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(TORCH) -e '.[$(EXTRAS)]' 2> $(VENV)/install.log || \
 	  { cat $(VENV)/install.log >&2; echo "The installation failed; 'make $(MAKECMDGOALS)' tries again." >&2; exit 2; }
 # pip would compile on one core. Some packages contain templates that are not valid Python.
@@ -204,4 +210,4 @@ docker/.env:
 	@echo "Made docker/.env with new secrets, for your eyes only."
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

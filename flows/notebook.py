@@ -16,6 +16,7 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.orders import require_files_of_routes
@@ -117,7 +118,8 @@ def solve(
     model
         Name in the store; None: search without a model.
     store
-        Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own and without a model.
+        Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own, without a model and
+        files of the store ("store:PATH").
     capacity, start, keep, unrounded, date, options
         As the options of the command: ``time_limit=5``, ``fleet=6``, ``columns={"id": "Code client"}``, …
         (docs/solve.md).
@@ -127,7 +129,9 @@ def solve(
     began, spec = time.monotonic(), checked(SolveSpec, options)
     require_files_of_routes(spec.columns, start, keep)
     if not isinstance(store, Store):
-        alone = store is None and model is None and not isinstance(city, str)
+        files = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
+        stored = isinstance(city, str) or any(file.startswith(IN_STORE) for file in files)
+        alone = store is None and model is None and not stored
         uri = None if store is None else str(store)
         store = Store.open("." if alone else settings.store_uri(uri), writable=False)
     if isinstance(orders, Path):

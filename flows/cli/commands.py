@@ -13,7 +13,7 @@ from pathlib import PurePath
 from pkgutil import resolve_name
 from typing import Any
 
-from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, reading, writing
+from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, writing
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.preflight import check_cores, missing_packages, require_pipeline
@@ -128,7 +128,8 @@ def plan(options: argparse.Namespace) -> Outcome:
 
     (preset, spec), city = preset_of(options), None
     if spec.city.source == "imported":
-        city = plan_city(reading(options), spec.city).city
+        # not opened: addresses of a file need no store
+        city = plan_city(Store.at(settings.store_uri(options.store)), spec.city).city
         require_sizes(spec, city)
     estimate = make_plan(spec, preset.name, city=city)
     return Outcome(plain(estimate), plan_text(estimate))
@@ -161,8 +162,12 @@ def import_or_extend(options: argparse.Namespace) -> Outcome:
     if options.overrides:
         raise McvrpError(f"mcvrp city {options.action} uses no preset: use its options instead of --set")
     store = writing(options)
-    spec = _city_spec(options, store)
-    plan_city(store, spec)  # an invalid file is rejected before a server is started
+    # an invalid file is rejected before a server is started
+    spec = _city_spec(options)
+    if options.action == "extend" and not options.name:
+        spec = _numbered(store, spec)
+    else:
+        plan_city(store, spec)
     return _made(spec, store)
 
 
@@ -179,24 +184,40 @@ def _made(spec: CitySpec, store: Store, preset: Preset | None = None) -> Outcome
     return Outcome(plain(summary), aligned({**city_figures(summary), "folder": folder}))
 
 
-def _city_spec(options: argparse.Namespace, store: Store) -> CitySpec:
-    extends = options.city if options.action == "extend" else None
+def _city_spec(options: argparse.Namespace) -> CitySpec:
+    extends = layout.checked_name("city", options.city) if options.action == "extend" else None
     fields = {name: value for name in _CITY_FIELDS if (value := getattr(options, name, None)) is not None}
     if options.columns:
         fields["columns"] = options.columns
     addresses = {"file": options.file, **fields, **({"extends": extends} if extends else {})}
-    name = options.name or (next_name(store, extends) if extends else _file_name(options.file))
+    name = options.name or extends or _file_name(options.file)
     data = {"name": name, "source": "imported", "addresses": addresses}
     return checked(
         CitySpec, data, lambda each: each.text.replace("[addresses] ", "").replace("addresses.", "--")
     )
 
 
-def next_name(store: Store, name: str) -> str:
-    """Return the first unused name after ``name``: "lyon-2", "lyon-3", ..."""
-    numbered = re.fullmatch(r"(.*)-(\d+)", name)
-    stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
-    return next(f"{stem}-{k}" for k in count(number + 1) if not has_city(store, f"{stem}-{k}"))
+def _numbered(store: Store, spec: CitySpec) -> CitySpec:
+    """Return ``spec`` with the first name after its own, "lyon-2", "lyon-3", ..., that no other city has.
+
+    The name is that of the city itself if it exists: a repeated command makes no second one.
+    """
+    match = re.fullmatch(r"(.*)-(\d+)", spec.name)
+    stem, number = (match[1], int(match[2])) if match else (spec.name, 1)
+    named = (spec.model_copy(update={"name": f"{stem}-{k}"}) for k in count(number + 1))
+    return next(each for each in named if not _is_taken(store, each))
+
+
+def _is_taken(store: Store, spec: CitySpec) -> bool:
+    """Return whether another city has the name of ``spec``; McvrpError if ``spec`` is invalid itself."""
+    exists = has_city(store, spec.name)
+    try:
+        plan_city(store, spec)
+    except McvrpError:
+        if not exists:
+            raise
+        return True
+    return False
 
 
 def _file_name(file: str) -> str:

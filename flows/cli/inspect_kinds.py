@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.attention import attention_models, attention_table
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.tabular import read_tabular
 
 _METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of an alias to show
@@ -250,11 +250,11 @@ def _parquet(store: Store, path: str) -> Outcome:
 
 
 def _csv(store: Store, path: str) -> Outcome:
-    frame = pd.read_csv(io.BytesIO(store.get(path)), dtype="string", sep=None, engine="python")
-    first = frame.head(_HEAD)
-    columns = [str(name) for name in frame.columns]
-    text = [f"{len(frame):,} rows", *(f"  {name}" for name in columns), *_rows(first)]
-    return Outcome({"rows": len(frame), "columns": columns, "first": _records(first)}, "\n".join(text))
+    content = read_tabular(PurePosixPath(path).name, store.get(path))
+    first = content.frame.head(_HEAD).rename(columns=content.titles)
+    columns = list(first.columns)
+    text = [f"{len(content):,} rows", *(f"  {name}" for name in columns), *content.notes, *_rows(first)]
+    return Outcome({"rows": len(content), "columns": columns, "first": _records(first)}, "\n".join(text))
 
 
 def _records(frame: pd.DataFrame) -> Any:

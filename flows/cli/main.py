@@ -21,7 +21,7 @@ from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal
 from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, explained, stopping_in_time
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 
 _QUIET = "--quiet"
 _GARBAGE = 50_000  # new objects between two collections: imports make far more, and they stay
@@ -38,6 +38,7 @@ def _run(arguments: Sequence[str], began: float) -> int:
     verbose = "--verbose" in arguments
     explained.clear()
     try:
+        _require_utf8(arguments)
         if not arguments:
             parser().print_help()
             return McvrpError.exit_code
@@ -50,8 +51,11 @@ def _run(arguments: Sequence[str], began: float) -> int:
         text = outcome.text.rstrip()
         # tables come first, then the figures
         text = text.rpartition("\n\n")[2] if options.quiet else text
-        sys.stdout.write(f"{document or text}\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(f"{document or text}\n")
+            sys.stdout.flush()
+        except BrokenPipeError:  # `mcvrp plan | head`
+            sys.stdout = None  # so that nothing is flushed to it
         for line in redact(outcome.lacks).splitlines():
             logger.error("mcvrp: %s", line)
         return outcome.code
@@ -61,9 +65,6 @@ def _run(arguments: Sequence[str], began: float) -> int:
         for line in lines(error):
             logger.error("mcvrp: %s", line)
         return error.exit_code
-    except BrokenPipeError:  # `mcvrp plan | head`
-        sys.stdout = None  # so that nothing is flushed to it
-        return 0
     except BaseException as error:
         if isinstance(error, SystemExit) and not error.code:  # argparse after --help
             return 0
@@ -75,15 +76,29 @@ def _run(arguments: Sequence[str], began: float) -> int:
         return _unexpected(error, verbose)
 
 
+def _require_utf8(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:  # other bytes are surrogates, which no output accepts
+            raise McvrpError(
+                f"{shown(argument)} is not UTF-8: rename the file, or write the text in UTF-8"
+            ) from None
+
+
 def _unexpected(error: BaseException, verbose: bool) -> int:
-    lines, kind = "".join(traceback.format_exception(error)), type(error).__name__
+    text, kind = "".join(traceback.format_exception(error)), type(error).__name__
     if verbose:
-        logger.error(lines.rstrip())
+        logger.error(text.rstrip())
         logger.error("mcvrp: %s: %s", kind, one_line(error))
         return McvrpError.exit_code
-    path = settings.log_file()
-    path.write_text(redact(lines), encoding="utf-8")
-    logger.error("mcvrp: unexpected %s: %s (traceback: %s)", kind, one_line(error), path)
+    hint = "--verbose prints the traceback"
+    with contextlib.suppress(OSError):  # a full disk
+        path = settings.log_file()
+        path.write_text(redact(text), encoding="utf-8", errors="backslashreplace")
+        if path.is_file():  # not /dev/null
+            hint = f"traceback: {path}"
+    logger.error("mcvrp: unexpected %s: %s (%s)", kind, one_line(error), hint)
     return McvrpError.exit_code
 
 

@@ -22,25 +22,20 @@ _MESSAGE = 250  # characters of an argparse message
 _TIME_WINDOWS = ("--time-window", "--time-windows")
 # Other common names of the limits.
 _FLEET, _LONGEST_ROUTE = ("--vehicles", "--max-vehicles", "--max-routes"), ("--max-distance", "--max-length")
-# Earlier options, with what to use instead.
-_REPLACED = {
-    "--polish": "--polish: use --by model, hgs or pyvrp, or omit the option (auto: all of them)",
-    "--hgs": "--hgs: HGS always searches, too: omit the option",
-    "--no-hgs": "--no-hgs: use --by model",
-}
 _UNROUNDED = "do not round the EUC_2D costs of a .vrp (default: rounded, or as in its .sol file)"
 
 
 class _Parser(argparse.ArgumentParser):
     """Argument parser with one-sentence errors and strict types.
 
-    Empty values are rejected, and so are "2_0" and non-ASCII digits, which Python's int() accepts.
+    Empty values and abbreviated options are rejected, and so are "2_0" and non-ASCII digits, which Python's
+    int() accepts.
     """
 
     hint = ""  # of errors (default: the help)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
         self.register("type", None, _text)
         for kind in _NUMBERS:
             self.register("type", kind, partial(_number, kind))
@@ -370,9 +365,6 @@ def _add_search(solve: _Parser) -> None:
     add("--time-limit", "SECONDS", text, type=float)
     add("--start", "ROUTES", "initial routes: columns route, stop, customer")
     add("--seed", "N", "random seed (default: 0)", type=int)
-    for name, text in _REPLACED.items():
-        replaced: dict[str, Any] = {"type": lambda _, text=text: text, "nargs": "?", "const": text}
-        solve.add_argument(name, dest="replaced", help=argparse.SUPPRESS, **replaced)
     add("--out", "FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")
     text = "replace routes of other orders in the output folder"
     solve.add_argument("--overwrite", action="store_true", help=text)

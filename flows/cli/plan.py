@@ -295,9 +295,12 @@ def _token_counts(curriculum: Curriculum) -> tuple[int, int]:
 
 
 def _mean_routes(n: int) -> float:
-    """Return the approximate number of routes for ``n`` customers (mean demand 5, Table 1, 10 % slack)."""
-    mean = next((low + high) / 2 for first, last, low, high in CAPACITY_TABLE if n <= last)
-    return 1.1 * 5 * n / mean
+    """Return the approximate number of routes for ``n`` customers (mean demand 5, Table 1, 10 % slack).
+
+    Above the table, capacities are those of its last row.
+    """
+    *_, low, high = next((row for row in CAPACITY_TABLE if n <= row[1]), CAPACITY_TABLE[-1])
+    return 1.1 * 5 * n / ((low + high) / 2)
 
 
 def _parameters_met(network: NetworkConfig) -> tuple[int, int]:

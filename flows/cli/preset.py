@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel
 
 from mcvrp.flows.cli.output import Outcome, aligned, plain, reading
@@ -16,7 +17,7 @@ from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.parameters import submodel
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -25,8 +26,10 @@ from mcvrp.storage.driven import customers_per_day
 from mcvrp.storage.store.parsing import parse_toml
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import middle
-from mcvrp.tasks.files.file_bytes import file_bytes
+from mcvrp.tasks.driven.rules import dates
+from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import listed
 
@@ -34,6 +37,13 @@ _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
 _LANDMARKS = 8  # 16 and 32 are not better: docs/experiments.md
 _ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
+# Fields of a base of one's own that name models and datasets of its city, or depend on its sizes.
+_OF_ANOTHER_CITY = {
+    "benchmark": ["attention"],
+    "attention": ["model"],
+    "nightly": ["model", "old", "sizes"],
+    "improve": ["model", "old", "sizes"],
+}
 
 
 def new(options: argparse.Namespace) -> Outcome:
@@ -67,8 +77,13 @@ def new(options: argparse.Namespace) -> Outcome:
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(f"{head}# All fields: docs/settings.md\n{text}")
-    except OSError as error:
+    except FileExistsError as error:
         raise McvrpError(f"{file} cannot be written ({reason(error)}): choose another name") from None
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        raise McvrpError(
+            f"{file} cannot be written ({reason(error)}): free space, or use another folder"
+        ) from None
     document = {"preset": str(file), "base": base.name, "plan": plain(plan)}
     return Outcome(document, f"{aligned(figures)}\n\n{file}: run mcvrp run --preset {file}")
 
@@ -98,8 +113,14 @@ def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
             f"{table.name} needs the columns date and customer (columns: {columns}): add them, or "
             "give --sizes"
         )
-    dated = table.frame.loc[table.frame[date] != "", [date, customer]]
-    return dated.drop_duplicates().groupby(date).size().tolist()
+    cells = pd.DataFrame({"text": table.text(date), "customer": table.text(customer)}, table.rows)
+    orders = cells[(cells != "").all(axis="columns")]
+    # of the time of an order only its day counts
+    day, faults = dates(orders["text"].str.split("[ T]", n=1, regex=True).str[0]), Faults(table.name)
+    for row in orders.index[day.isna()]:
+        faults.at(row, f"{date} is {shown(orders.at[row, 'text'])}, not a date like 2026-01-31")
+    faults.check()
+    return orders.assign(day=day).drop_duplicates(["day", "customer"]).groupby("day").size().tolist()
 
 
 def _possible(size: int, city: City) -> int:
@@ -132,14 +153,19 @@ def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
     for part in (benchmark, data.get("attention", {})):
         if "sizes" in part:
             part["sizes"] = sorted(set(map(fitting, part["sizes"])))
+    for section, fields in _OF_ANOTHER_CITY.items():
+        for field in fields:
+            data.get(section, {}).pop(field, None)
     network = train.get("network", {})
     # Networks like the paper's stay as they are, and a base model has a network of its own.
     if city.matrix is not None and network.get("pointer") and "base" not in train:
         network.setdefault("landmarks", _LANDMARKS)
     if not city.symmetric and label.get("solver", "hgs") == "hgs":
         label["solver"] = "pyvrp"
-        if label.pop("budget", None):
+        if "budget" in label:
             label["iterations"] = benchmark.get("pyvrp_iterations", _ITERATIONS)
+        for option in set(SOLVERS["hgs"].takes) - set(SOLVERS["pyvrp"].takes):
+            label.pop(option, None)
 
 
 def _lines(
@@ -148,7 +174,7 @@ def _lines(
     """Yield the lines of a table in TOML; the first of each field has its description as a comment."""
     inner: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, dict) or (isinstance(value, list) and isinstance(value[0], dict)):
+        if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
             inner[key] = value
             continue
         text, name = model.model_fields[key].description if model else None, f"{path}.{key}"

@@ -81,8 +81,6 @@ def _exported(options: argparse.Namespace) -> Store | None:
 def _specs(options: argparse.Namespace, *, stored: bool) -> tuple[PipelineSpec, SolveSpec]:
     stored &= not is_vrp(options.orders) or bool(options.city or options.samples)
     _, preset = preset_of(options, STAGES["solve"].sections, stored=stored)
-    if options.replaced:
-        raise McvrpError(options.replaced)
     names = SolveSpec.model_fields  # not all of them are options
     fields = {name: value for name in names if (value := getattr(options, name, None)) is not None}
     if (version := layout.version_number(fields.get("version", ""))) is not None:

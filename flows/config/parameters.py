@@ -165,10 +165,10 @@ def dotted(path: FieldPath) -> str:
 
 
 def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
-    """Return whether ``model`` has an optional field at ``path`` that is unset by default."""
+    """Return whether ``model`` has a field at ``path`` that is unset by default: None or an empty list."""
     above, name = _model_at(path[:-1], model), path[-1]
     field = above.model_fields.get(name) if above and isinstance(name, str) else None
-    return field is not None and not field.is_required() and field.default is None
+    return field is not None and not field.is_required() and field.default in (None, ())
 
 
 def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel]) -> str:

@@ -6,6 +6,7 @@ import logging
 import re
 import tomllib
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from os.path import isfile
 from pathlib import Path
@@ -107,8 +108,10 @@ class Preset:
 
     def record(self, store: Store) -> None:
         """Make this preset the default of commands on ``store``; of several writers the last one decides."""
-        if self.last_used(store) != self:
-            store.put_json(layout.last_preset(), asdict(self))
+        with suppress(McvrpError):  # a corrupt document is replaced
+            if self.last_used(store) == self:
+                return
+        store.put_json(layout.last_preset(), asdict(self))
 
     def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
         """Return the spec with ``overrides`` of single fields, "label.count=500", "train.phases.0.lr=1e-3".

@@ -120,8 +120,12 @@ def end_dead_runs(client: SyncPrefectClient, silences: Sequence[Silence] = SILEN
 
 def check_webhook(url: str) -> None:
     """Raise McvrpError unless ``url`` is an address that can be called."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:  # brackets that hold no IPv6 address
+        valid = False
+    if not valid:
         raise McvrpError("--notify is no address: give one that begins with http:// or https://")
 
 

@@ -23,6 +23,7 @@ from mcvrp.flows.config.preflight import run_program
 from mcvrp.flows.config.preset import Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 
 if TYPE_CHECKING:
@@ -94,9 +95,16 @@ def prepare(preset: str) -> dict[str, Any]:
 
 
 def register(preset: PipelineSpec) -> list[str]:
-    """Register all deployments with the server of the environment; return their names."""
+    """Register all deployments with the server of the environment; return their names.
+
+    McvrpError if the environment names no server, or that does not answer.
+    """
     from prefect.client.orchestration import get_client
 
+    from mcvrp.flows.server.server import configured_server
+
+    if configured_server() is None:  # Prefect would start one, and end it
+        raise McvrpError("PREFECT_API_URL is not set: set it to the address of a Prefect server")
     with get_client(sync_client=True) as client:
         _prepare(client)
         listed = [_register(client, deployment, preset) for deployment in deployments()]

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -242,13 +243,18 @@ def database_environment(url: str | None) -> dict[str, str]:
     if url is None:
         return {}
     scheme, _, address = url.partition("://")
-    if scheme not in (_DRIVER, "postgresql", "postgres") or not urlsplit(url).path.strip("/"):
+    try:
+        valid = scheme in (_DRIVER, "postgresql", "postgres") and urlsplit(url).path.strip("/")
+    except ValueError:  # brackets that hold no IPv6 address
+        valid = False
+    if not valid:
         raise McvrpError(
             "--database is not the address of a database: give postgresql://user:password@host:5432/name"
         )
-    asyncio.run(_connect(f"postgresql://{address}"))
+    # libpq, asyncpg and hosted databases call it sslmode, SQLAlchemy passes asyncpg's argument ssl
+    asyncio.run(_connect("postgresql://" + re.sub("(?<=[?&])ssl=", "sslmode=", address)))
     names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
-    return dict.fromkeys(names, f"{_DRIVER}://{address}")
+    return dict.fromkeys(names, f"{_DRIVER}://" + re.sub("(?<=[?&])sslmode=", "ssl=", address))
 
 
 async def _connect(url: str) -> None:

@@ -113,7 +113,7 @@ class _Rows:
         text = text.replace("", pd.NA)
         values = pd.DataFrame(
             {
-                "day": _dates(text["date"]),
+                "day": dates(text["date"]),
                 "route": text["route"],
                 "node": text["customer"].map(nodes).astype("Int64"),
             }
@@ -146,7 +146,7 @@ class _Rows:
         self.reject(why.notna(), why)
 
 
-def _dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
+def dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     """Return the dates, NaT if invalid; 21/02/2026 if all such dates of the file agree on day and month."""
     # pandas accepts digits of all scripts
     written, local = (text.str.fullmatch(form).fillna(False).astype(bool) for form in (_DATE, _LOCAL_DATE))

@@ -18,7 +18,7 @@ FLOORS = ("model", "storage", "tasks", "flows")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "source"  # setuptools builds in the source's folder
-    kept = ["src", *FLOORS, "pyproject.toml", "prefect.yaml", "README.md", "LICENSE"]
+    kept = ["src", *FLOORS, "pyproject.toml", "README.md", "LICENSE"]
     copy.mkdir()
     subprocess.run(["cp", "-a", *(str(ROOT / name) for name in kept), str(copy)], check=True)
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]

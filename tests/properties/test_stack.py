@@ -188,6 +188,14 @@ def test_commands_exist(name: str) -> None:
         assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp", "python", "sh"}
 
 
+def test_a_restarted_worker_keeps_the_preset_of_the_store() -> None:
+    """Its deployments, which a schedule starts, have the last one's parameters; `$$` is compose's `$`."""
+    *_, script = SERVICES["worker"]["command"]
+    register, _, _ = script.partition(" && ")
+    assert shlex.split(register)[2:] == ["mcvrp.flows.server.deployments", "--last-of", "$$MCVRP_STORE"]
+    assert environment("worker")["MCVRP_STORE"].startswith("s3://")
+
+
 @every_service
 def test_shared_memory_holds_the_object_store(name: str) -> None:
     """Otherwise Ray puts it on disk."""

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,8 @@ from pydantic import BaseModel
 
 import mcvrp
 from mcvrp.flows.cli.parser import parser
-from mcvrp.flows.config.preset import preset_names
+from mcvrp.flows.cli.plan import make_plan, plan_text
+from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.interrupt import INTERRUPTED
 from mcvrp.model import strategies
@@ -155,9 +157,9 @@ def _named(text: str) -> set[str]:
     return {option for span in code(text) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
 
 
-def test_the_package_has_the_deployments_of_the_root() -> None:
-    """`prefect deploy` reads prefect.yaml in the root, `mcvrp ui` the copy in the package."""
-    assert (ROOT / "flows" / "prefect.yaml").read_bytes() == (ROOT / "prefect.yaml").read_bytes()
+def test_the_estimated_cost_of_the_paper() -> None:
+    text = plan_text(make_plan(load_preset("paper"), "paper", cores=2))
+    assert indent(text, "    ") in section(DOCS / "cluster.md", "## Cost estimate")
 
 
 @pytest.mark.parametrize("page", generated.pages(), ids=name)

@@ -84,6 +84,19 @@ def test_a_city_and_a_model_of_the_store(tmp_path: Path) -> None:
     assert second.unserved == ()
 
 
+def test_files_of_the_store_are_in_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for a city of its own, which needs no store, and from any folder."""
+    store = mcvrp.Store.open(tmp_path / "store")
+    store.put("orders/m.csv", b"customer,demand\n1,3\n2,3\n")
+    store.put("orders/routes.csv", b"route,stop,customer\n1,1,2\n")
+    monkeypatch.setenv("MCVRP_STORE", store.uri)
+    monkeypatch.chdir(tmp_path)
+    for orders, keep in (("store:orders/m.csv", None), ({"1": 3, "2": 3}, Path("store:orders/routes.csv"))):
+        assert len(mcvrp.solve(orders, CITY, keep=keep, **QUICK).costs) >= 1
+
+
 @pytest.mark.parametrize(
     ("orders", "options", "message"),
     [

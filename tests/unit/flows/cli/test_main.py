@@ -67,10 +67,14 @@ def stored(folder: Path) -> list[Path]:
             ["customer and id are the same field"],
         ),
         ("solve day.csv --capcity 40", ["--capcity 40; did you mean --capacity?; see mcvrp solve --help"]),
+        ("plan --quie", ["unrecognized arguments: --quie; did you mean --quiet?"]),  # no abbreviations
+        ("solve ord\udce9.csv", ["'ord\\udce9.csv' is not UTF-8: rename the file"]),
+        ("preset new h --history caf\udce9.csv", ["'caf\\udce9.csv' is not UTF-8"]),
         ("gc --delte --xyz", ["--delte --xyz; did you mean --delete?; see mcvrp gc --help"]),
         ("solve day.csv other.csv", ["unrecognized arguments: other.csv; see mcvrp solve --help"]),
         ("solve day.csv --date 20.02.2026", ["'20.02.2026' is not a date like 2026-01-31"]),
         ("solve day.csv --longest-route 45kms", ["'45kms' is not a length such as 45000 or 45km"]),
+        ("city extend a/b {file}", ["'a/b' is not a valid name for a city"]),
         ("city extend lyon {file}", ["no city 'lyon'", "mcvrp city import"]),
         ("run --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
         ("plan --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
@@ -85,8 +89,6 @@ def stored(folder: Path) -> list[Path]:
         ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --by lkh", ["--by", "auto", "lkh"]),
-        ("solve day.csv --polish hgs", ["--polish: use --by model, hgs or pyvrp"]),
-        ("solve day.csv --no-hgs", ["--no-hgs: use --by model"]),
         ("solve day.csv --set solve.hgs=false", ["hgs", "choose one with by"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         (
@@ -106,6 +108,8 @@ def stored(folder: Path) -> list[Path]:
         ("ui --port 0", ["--port", "1 to 65535"]),
         ("ui --notify hooks.example.org", ["--notify", "https://"]),
         ("ui --database mysql://host/name", ["--database", "postgresql://"]),
+        ("ui --notify http://[bad", ["--notify is no address", "https://"]),
+        ("ui --database postgresql://u:p[w@host/name", ["--database is not the address", "postgresql://"]),
         ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
         ("rnu", ["mcvrp: there is no command 'rnu'; did you mean run?"]),
         ("preset nwe lyon", ["mcvrp: there is no command 'nwe'; did you mean new?"]),
@@ -143,6 +147,28 @@ def test_a_refused_command_creates_no_store(
     assert cli.run(arguments.format(folder=tmp_path / "instances").split()) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert os.listdir(tmp_path) == ["instances"]
+
+
+def test_a_plan_of_addresses_needs_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"C{k},{k % 7},{k % 11},{int(k == 0)}\n" for k in range(60))
+    (tmp_path / "addresses.csv").write_text(f"id,x,y,depot\n{rows}")
+    addresses = f'city.addresses={{file = "{tmp_path}/addresses.csv"}}'
+    command = ["plan", "--preset", "smoke", "--set", "city.source=imported", "--set", addresses]
+    assert cli.run(command) == 0
+    assert "59 customers" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == ["addresses.csv"]
+
+
+def test_a_repeated_extension_is_the_same_city(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcvrp.flows.cli.commands.missing_packages", lambda: ["prefect"])  # no server
+    monkeypatch.chdir(tmp_path)
+    for name, x in (("lyon", "0"), ("more", "0.5"), ("others", "0.6")):
+        Path(f"{name}.csv").write_text(f"id,x,y,depot\n{name}1,{x},0,{int(x == '0')}\n{name}2,1,{x},0\n")
+    assert cli.run(["city", "import", "lyon.csv", "--spare", "9"]) == 0
+    for file in ("more.csv", "more.csv", "others.csv", "more.csv"):
+        assert cli.run(["city", "extend", "lyon", file]) == 0
+    assert sorted(os.listdir("store/cities")) == ["lyon", "lyon-2", "lyon-3"]
+    assert cli.run(["city", "extend", "lyon", "none.csv"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -196,6 +222,21 @@ def test_missing_results_are_printed_last(
     assert re.search("^folder   .*store/labels/d$", captured.out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_closed_pipe_hides_neither_exit_code_nor_missing_results(
+    closed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of `mcvrp label | head`; any other broken pipe is an unexpected error."""
+    result = {"return_value": Outcome({}, "text", 1, "2 labels are missing")}
+    execute = Mock(**(result if closed else {"side_effect": BrokenPipeError("of a worker")}))
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", execute)
+    if closed:
+        monkeypatch.setattr("sys.stdout", Mock(flush=Mock(side_effect=BrokenPipeError)))
+    assert cli.run(["plan"]) == (1 if closed else 2)
+    expected = "2 labels are missing" if closed else "unexpected BrokenPipeError: of a worker"
+    assert capsys.readouterr().err.startswith(f"mcvrp: {expected}")
+
+
 def test_quiet_prints_errors_and_the_last_lines_of_the_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +282,18 @@ def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
     assert "Traceback" in log.read_text()
     assert cli.run(["plan", "--verbose"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_unexpected_error_without_room_for_its_log_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a message with half a surrogate pair end in another error."""
+    fail = Mock(side_effect=RuntimeError("wrong \udce9"))
+    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
+    monkeypatch.setattr(settings, "log_file", lambda: Path("/dev/full"))
+    assert cli.run(["plan"]) == 2
+    told = "mcvrp: unexpected RuntimeError: wrong \\udce9 (--verbose prints the traceback)\n"
+    assert capsys.readouterr().err == told
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -37,6 +37,16 @@ def test_tokens_are_counted_sample_by_sample() -> None:
     assert phase.tokens == sum(n + 1 for n in shown)
 
 
+def test_sizes_above_the_table_of_the_paper_are_planned() -> None:
+    """With ranges of capacities of their own, as only the table ends at 1,000 customers."""
+    changes = ["benchmark.capacity=[100,120]", "benchmark.instances=10", "city.customers=5000"]
+    small, large = (
+        make_plan(load_preset("evening", [*changes, f"benchmark.sizes={sizes}"]), "evening", cores=2)
+        for sizes in ([20, 1000], [20, 1500])
+    )
+    assert large.benchmark.seconds > small.benchmark.seconds
+
+
 def test_twice_the_cores_halve_the_work() -> None:
     spec = load_preset("paper")
     two, four = make_plan(spec, "paper", cores=2), make_plan(spec, "paper", cores=4)

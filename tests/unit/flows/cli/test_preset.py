@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,14 @@ def test_sizes_are_the_customers_per_day(place: Store) -> None:
     assert sizes(made()) == (22, 26)
 
 
+@pytest.mark.parametrize("form", ["2026-03-{:02}", "2026-3-{:02}T08:{:02}:00Z", "{:02}/03/2026 08:{:02}"])
+def test_a_day_is_a_date_whatever_the_time(place: Store, form: str) -> None:
+    """Rows without a date or a customer are no orders."""
+    rows = [f"{form.format(day, k)},C{k}" for day in (12, 13, 14) for k in range(22)]
+    Path("orders.csv").write_text("\n".join(["date,customer", *rows, f"{form.format(13, 7)},", ",C7"]))
+    assert sizes(made("--history", "orders.csv")) == (22, 22)
+
+
 @pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (5, 400)])
 def test_phases_labels_and_benchmark_fit_the_sizes(
     place: Store, given: tuple[int, int], capsys: pytest.CaptureFixture[str]
@@ -99,6 +108,11 @@ def test_phases_labels_and_benchmark_fit_the_sizes(
     assert spec.benchmark.sizes[-1] <= 100
 
 
+def test_a_city_with_capacities_may_have_days_above_the_table_of_the_paper(place: Store) -> None:
+    save_city(place, "big", City(City.uniform(1500, seed=1).xy, capacity=(200, 240)))
+    assert sizes(made("--city", "big", "--sizes", "1100", "1300")) == (1100, 1300)
+
+
 def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> None:
     rng, square = np.random.default_rng(1), City.uniform(40, seed=1)
     save_city(place, "ways", City(square.xy, rng.uniform(1, 2, (41, 41)), capacity=(30, 40)))
@@ -106,6 +120,40 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
     assert (spec.label.solver, spec.label.budget, spec.label.iterations) == ("pyvrp", None, 200)
     assert spec.train.network.landmarks == 8
     assert sizes(spec) == (3, 9)
+
+
+def test_a_base_of_ones_own_leaves_nothing_of_its_city(place: Store) -> None:
+    """No names of its models and datasets, and no options that the new solver does not take."""
+    trials = "".join(
+        f'[{name}]\nmodel = "paris"\nold = "paris"\nsizes = {sizes}\nlr = 0.5\n'
+        for name, sizes in (("nightly", []), ("improve", [20]))
+    )
+    text = Preset.read("smoke").toml.replace(
+        "\niterations = 5\n", "\niterations = 5\nfleet = 9\npopulation = 7\n"
+    )
+    for section, field in (("benchmark", "attention"), ("attention", "model")):
+        text = text.replace(f"[{section}]\n", f'[{section}]\n{field} = "paris"\n')
+    Path("paris.toml").write_text(text[: text.index("[nightly]")] + trials)
+    square = City.uniform(40, seed=1)
+    costs = np.random.default_rng(1).uniform(1, 2, (41, 41))
+    save_city(place, "ways", City(square.xy, costs))
+    for name, options in (("lyon", (9, 7)), ("ways", ("default", None))):
+        spec = made("--preset", "paris.toml", name=name)
+        assert (spec.label.fleet, spec.label.population) == options
+        assert (spec.benchmark.attention, spec.attention.model) == (None, None)
+        for trial in (spec.night, spec.improvement):
+            assert (trial.model, trial.old, trial.sizes, trial.lr) == (name, None, (), 0.5)
+
+
+def test_a_full_disk_leaves_no_part_of_the_file(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        assert cli.run(["preset", "new", "lyon"]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "lyon.toml cannot be written (File too large): free space" in capsys.readouterr().err
+    made()
 
 
 @pytest.mark.parametrize(
@@ -145,6 +193,7 @@ def test_landmarks_are_for_a_city_with_a_cost_matrix(
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
         ("lyon --history bare.csv", "bare.csv needs the columns date and customer (columns: customer): add"),
+        ("lyon --history odd.csv", "odd.csv: row 3: date is '2026-02-30', not a date like 2026-01-31"),
         ("lyon --set label.count=1", "omit the option, change its fields there"),
         ("lyon --preset laptp", "did you mean laptop?"),
         ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
@@ -156,6 +205,7 @@ def test_what_cannot_be_made_is_refused(
 ) -> None:
     """Nothing is written, and an existing file is kept."""
     Path("bare.csv").write_text("customer\nC1\n")
+    Path("odd.csv").write_text("date,customer\n2026-02-28,C1\n2026-02-30,C1\n")
     Path("kept.toml").write_text("kept")
     save_city(place, "hamlet", City.uniform(15, seed=1))
     assert cli.run(["preset", "new", *arguments.split()]) == 2

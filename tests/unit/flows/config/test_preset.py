@@ -67,6 +67,7 @@ def test_an_optional_field_is_unset(unset: str) -> None:
     """Also below a section that is missing, or in a list; quoted, it is text."""
     spec = load_preset("laptop", [f"label.budget={unset}", "label.time_limit=2", f"attention.sizes={unset}"])
     assert (spec.label.budget, spec.label.time_limit) == (None, 2.0)
+    assert load_preset("smoke", ["nightly.sizes=[20]", f"nightly.sizes={unset}"]).nightly.sizes == ()
     assert load_preset("smoke", [f"train.phases.0.trunc={unset}"]).train.phases[0].trunc is None
     assert "solve.by must be 'auto'" in error("smoke", "solve.by=none")
     assert load_preset("smoke", ["nightly.old='none'"]).nightly.old == "none"
@@ -137,6 +138,8 @@ def test_a_corrupt_last_preset_is_named(document: bytes, store: Store) -> None:
     with pytest.raises(McvrpError, match=r"preset.json .*: remove it, or select a preset \(--preset\)"):
         Preset.chosen(None, store)
     assert Preset.chosen("smoke", store).name == "smoke"
+    Preset.read("smoke").record(store)
+    assert Preset.last_used(store) == Preset.read("smoke")
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
 from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
-from mcvrp.flows.server.deployments import Deployment, deployments, first_values
+from mcvrp.flows.server.deployments import Deployment, deployments, first_values, main
 
 Schema = Mapping[str, Any]
 DEPLOYMENTS = deployments()
@@ -42,6 +43,23 @@ def numbers(field: Schema) -> Iterator[Schema]:
     for part in inner:
         if isinstance(part, dict):
             yield from numbers(part)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:9/api", "no Prefect server answers at http://127.0.0.1:9/api: start it"),
+        (None, "PREFECT_API_URL is not set: set it to the address of a Prefect server"),
+    ],
+)
+def test_without_a_server_the_program_is_one_sentence(
+    url: str | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with temporary_settings({PREFECT_API_URL: url}):
+        assert main([]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"mcvrp: {said}")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from prefect.settings import PREFECT_HOME, PREFECT_UI_STATIC_DIRECTORY, temporary_settings
@@ -45,6 +46,19 @@ def test_a_server_has_a_password_of_its_own() -> None:
     assert one.link == f"http://127.0.0.1:4200/enter#{one.password}"
     assert str(one.password) not in repr(one)
     assert Server(one.url).link == "http://127.0.0.1:4200"
+
+
+@pytest.mark.parametrize("name", ["ssl", "sslmode"])
+def test_the_database_is_reached_over_tls_under_both_names(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check by asyncpg's name in addresses, the server by that of its arguments."""
+    connect = AsyncMock()
+    monkeypatch.setattr("asyncpg.connect", connect)
+    address = f"postgresql://me:word@host/name?{name}=require"
+    changes = module.database_environment(address)
+    assert connect.await_args.args == ("postgresql://me:word@host/name?sslmode=require",)
+    assert set(changes.values()) == {"postgresql+asyncpg://me:word@host/name?ssl=require"}
 
 
 @pytest.mark.slow
