@@ -219,7 +219,8 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     """Check what can be checked without labels: ranks, memory, the base model, existing checkpoints.
 
     McvrpError if the batch cannot be divided among the ranks, their number exceeds the cores, paths do not
-    fit into memory, the base does not exist or has another network, or a checkpoint has other settings.
+    fit into memory, the base does not exist or has another city or network, or a checkpoint has other
+    settings.
     """
     base_card(store, city, spec)
     cores = local_cores()

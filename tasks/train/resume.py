@@ -96,12 +96,13 @@ def starting_point(
 def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     """Return the card of the model that the run fine-tunes, None if it starts from random weights.
 
-    McvrpError if the model does not exist, or has another network.
+    McvrpError if the model does not exist, is of another city, or has another network.
     """
     if spec.base_version is None:
         return None
     try:
         card = model_card(store, *spec.base_version)
+        card.require_city(city)
     except McvrpError as error:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
     networks = card.network, network_of(city, spec)

@@ -34,6 +34,7 @@ from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, until_complete
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count
+from mcvrp.tasks.train.resume import starting_point
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.datasets import age, count_footers, everything
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
@@ -201,6 +202,20 @@ def test_an_unusable_base_is_refused(store: Store, changes: dict[str, object], m
     train(store, small_spec(), pretend)
     with pytest.raises(McvrpError, match=match):
         train(store, small_spec(run="tuned", **changes), forbidden)
+
+
+@pytest.mark.parametrize("customers", [60, 61])
+def test_a_base_of_another_city_is_refused_before_it_is_stored(store: Store, customers: int) -> None:
+    train(store, small_spec(), pretend)
+    city, tuned = City.uniform(customers, seed=9), small_spec(run="tuned", base="small@1")
+    named = f"train.base = small@1: .* routes city {CITY.city_id}, not city .*train.base"
+    for check in (
+        lambda: stage.check_training(store, city, tuned),
+        lambda: starting_point(store, None, city, tuned, "I", Rules()),
+    ):
+        with pytest.raises(McvrpError, match=named):
+            check()
+    assert not store.list("training/tuned")
 
 
 def test_gaps_skips_sizes_without_labels(store: Store) -> None:
