@@ -313,6 +313,31 @@ def test_instances_have_the_ranges_of_the_labels(store: Store) -> None:
     assert (recipe["policy.demand"], recipe["policy.capacity"]) == ([2, 3], [40, 50])
 
 
+@pytest.mark.parametrize(
+    ("changes", "labelled", "match"),
+    [
+        ({"last": 61}, {}, r"phase 'tune' trains on 61 customers, the city has 60: lower last"),
+        ({"demand": [1, 40]}, {}, r"phase 'tune': a vehicle may hold 30 at n=20, a customer may want 40"),
+        ({}, {"demand": [1, 40]}, r"phase 'tune': a vehicle may hold 30 at n=20, a customer may want 40"),
+        ({"first": 19}, {}, r"phase 'tune': no capacity rule for 19 customers"),
+    ],
+)
+def test_instances_that_cannot_be_drawn_are_refused_before_any_phase_is_trained(
+    store: Store, changes: dict[str, object], labelled: dict[str, object], match: str
+) -> None:
+    """Ranges of the labels count as well, once they are made."""
+    policy = {"steps": 7, "instances": 4, "labels": 0, "demand": changes.pop("demand", None)}
+    tune = PhaseSpec.model_validate({**TUNE.model_dump(), **changes, "policy": policy})
+    spec = small_spec(phases=(*small_spec().phases, tune), smallest=changes.get("first", 20))
+    if "last" not in changes:
+        stage.check_training(store, CITY, spec)
+    store.put_json(label_spec("tiny"), labelled)
+    with pytest.raises(McvrpError, match=match):
+        stage.check_training(store, CITY, spec)
+    with pytest.raises(McvrpError, match=match):
+        train_phase(store, spec, "I", forbidden)
+
+
 def test_paths_that_do_not_fit_into_memory_are_refused_before_training(store: Store) -> None:
     network = small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})
     tune = TUNE.model_copy(update={"policy": PolicySpec(steps=7, samples=10**5)})
