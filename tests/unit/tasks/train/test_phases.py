@@ -33,7 +33,7 @@ from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks_died
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, until_complete
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.resources import rank_count
+from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.resume import starting_point
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.datasets import age, count_footers, everything
@@ -368,6 +368,21 @@ def test_the_default_is_a_rank_per_core(
     """Without a GPU, as long as each has 32 samples of a batch that divides equally."""
     monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
     assert rank_count(small_spec(batch=batch), cores) == ranks
+
+
+def test_each_rank_of_a_machine_with_gpus_has_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for gpus, ranks, found in ((1, 2, "1 GPU"), (2, 4, "2 GPUs")):
+        monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda gpus=gpus: gpus)
+        refused = pytest.raises(
+            McvrpError, match=f"train.ranks = {ranks}, but this machine has {found}: request at most {gpus}"
+        )
+        with refused:
+            require_cores(ranks, 16)
+        with refused:
+            run_local(rank_job(store, "I", ranks=ranks, cores=16), Mock())
+        require_cores(gpus, 16)
+    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
+    require_cores(16, 16)
 
 
 # Jobs and restarts
