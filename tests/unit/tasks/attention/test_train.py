@@ -25,6 +25,7 @@ from mcvrp.storage.models.attention import (
     attention_models,
     load_attention_model,
     load_training,
+    publish_attention_model,
 )
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
@@ -32,6 +33,7 @@ from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
 from tests.support.datasets import everything
+from tests.support.killed import killed_at_each_write
 from tests.support.silent_store import Outage, check_outlasted
 
 CITY = City.uniform(30, seed=1)
@@ -196,6 +198,22 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
         train_attention(store, CITY, TINY)
         with pytest.raises(McvrpError, match="'tiny' are being trained"):
             train_attention(store, CITY, changed(sizes=(9,)))
+
+
+def test_an_interrupted_publication_is_completed_by_the_next_training(store: Store, tmp_path: Path) -> None:
+    """Killed at any of its writes: the overview lists the size once it is finished."""
+    train_attention(store, CITY, TINY)
+    (card,) = attention_models(store, "tiny")
+    again = replace(card, n=9)
+
+    def publish(copy: Store) -> None:
+        publish_attention_model(copy, again, {"weight": np.ones(3)}, b"plot")
+
+    for copy, _ in killed_at_each_write(store, tmp_path / "killed", publish, at_least=5):
+        if attention_card(copy, "tiny", 9) is None:  # the training is repeated
+            publish(copy)
+        overview = copy.get(layout.attention_overview("tiny")).decode()
+        assert re.findall(r"^\| +(\d+) \|", overview, re.MULTILINE) == ["6", "9"]
 
 
 @pytest.mark.parametrize("method", ["_save", "_publish"])
