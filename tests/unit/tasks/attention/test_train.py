@@ -155,6 +155,10 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
         with pytest.raises(KeyboardInterrupt):
             train_attention(store, CITY, changed(epoch_instances=8 * 30))
     assert store.list("attention") == ["attention/tiny/n=006/training.safetensors"]
+    grown = City(np.vstack([CITY.xy, CITY.xy[1:3] / 2]), extends=(30,))
+    assert grown.accepts(CITY.city_id)
+    with pytest.raises(McvrpError, match=rf"began in city {CITY.city_id}, which .* extends: finish it there"):
+        check_attention_models(store, grown, changed(epoch_instances=8 * 30))
     with pytest.raises(McvrpError, match="epoch_instances = 240, now it is 48"):
         check_attention_models(store, CITY, TINY)
     store.delete("attention")
@@ -166,7 +170,8 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
     names = rf"is of city 'lyon' \({CITY.city_id}\), not of 'paris' \({other.city_id}\)"
     with pytest.raises(McvrpError, match=names):
         check_attention_models(store, other, TINY)
-    check_attention_models(store, CITY, changed(checkpoint_seconds=7))
+    for city in (CITY, grown):
+        check_attention_models(store, city, changed(checkpoint_seconds=7))
 
 
 def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
