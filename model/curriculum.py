@@ -162,12 +162,14 @@ class Curriculum:
         return _subset(philox_key("trunc", *(self.trunc_stream or self.stream)), size, count, self.trunc)
 
 
-@lru_cache(maxsize=1)  # a set of the paper takes 300 MB
+# Two: a policy-gradient phase alternates between its labels and the instances of its paths. As few as
+# possible, because the largest set of the paper takes 300 MB.
+@lru_cache(maxsize=2)
 def _set_order(key: int, number: int, length: int) -> NDArray[np.int64]:
     return philox_order(key, (number, 0), length)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # as above
 def _window(phase: Curriculum, window: int) -> Samples:
     """Return the samples of a window: batches of similar sizes, in random order."""
     first = window * WINDOW

@@ -119,8 +119,8 @@ def publish_attention_model(
 ) -> AttentionCard:
     """Write a finished model, or only the cards of one that diverged; return its card.
 
-    ``costs`` is the plot (PNG) of the costs of its epochs. The checkpoint is deleted last, so that an
-    interrupted publication is repeated.
+    ``costs`` is the plot (PNG) of the costs of its epochs. An interrupted publication is repeated, unless
+    only the checkpoint is left to delete, which `mcvrp gc` does.
     """
     if card.diverged is None:
         data = save(weights)
@@ -129,10 +129,12 @@ def publish_attention_model(
     if costs is not None:
         store.put(layout.attention_costs(card.name, card.n), costs)
     store.put(f"{card.folder}/README.md", _readme(card, plotted=costs is not None).encode())
-    store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
-    table = attention_table(attention_models(store, card.name))
-    overview = markdown.render(_PACKAGE, "attention_overview.md.j2", name=card.name, table=table)
+    cards = sorted([*attention_models(store, card.name), card], key=lambda each: each.n)
+    overview = markdown.render(
+        _PACKAGE, "attention_overview.md.j2", name=card.name, table=attention_table(cards)
+    )
     store.put(layout.attention_overview(card.name), overview.encode())
+    store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
     store.delete(layout.attention_training(card.name, card.n))
     return card
 

@@ -86,7 +86,8 @@ class ModelCard:
             )
             raise McvrpError(
                 f"model {self.name!r} version {self.version} routes city {own}, "
-                f"not city {other}: name a model of this city (--model, train.model), or train one"
+                f"not city {other}: name a model of this city (--model, train.model, train.base), "
+                "or train one"
             )
         classes = self.network.get("classes")
         if type(classes) is not int:

@@ -55,14 +55,14 @@ def _run(client: Any, run: str, phase: str) -> str:
 
 
 def _tried(log: Callable[[Any], None]) -> str:
-    from mlflow import MlflowClient
-
-    for name, value in _PATIENCE.items():
-        os.environ.setdefault(name, value)
     try:
+        from mlflow import MlflowClient  # here, as a node of a cluster may lack it
+
+        for name, value in _PATIENCE.items():
+            os.environ.setdefault(name, value)
         log(MlflowClient())
     except Exception as error:  # of its databases and connections, too
-        return (
-            f"MLflow has not taken what was logged ({brief(reason(error), 200)}): check MLFLOW_TRACKING_URI"
-        )
+        missing = isinstance(error, ImportError)
+        hint = "install the extra 'mlflow' on each machine" if missing else "check MLFLOW_TRACKING_URI"
+        return f"MLflow has not taken what was logged ({brief(reason(error), 200)}): {hint}"
     return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import require_city
+from mcvrp.storage.cities import city_text, require_city
 from mcvrp.storage.layout import attention_lease
 from mcvrp.storage.models.attention import AttentionCard, attention_card, load_training
 from mcvrp.storage.store.lease import holding
@@ -88,6 +88,13 @@ def _stored(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionC
         origin = stored.origin if isinstance(stored, AttentionCard) else stored[0].origin
         hint = "use another name (attention.model), or the previous value"
         model = f"attention model {name!r} for n={n}"
+        # a finished model is valid in an extended city; the rest of a training would have other instances
+        if origin.city_id in city.ancestors and not isinstance(stored, AttentionCard):
+            raise McvrpError(
+                f"the training of {model} began in city {city_text(store, origin.city_id)}, which "
+                f"{city_text(store, city.city_id)} extends: finish it there (city.name), or use another name "
+                "(attention.model)"
+            )
         require_city(store, city, origin.city_id, f"{model} is", hint)
         origin.require(origin_of(city, spec, n), model, hint)
     return stored

@@ -137,13 +137,6 @@ class LabelSpec(OrdersSpec):
             )
         if self.held_out and self.split != "train":
             raise ValueError(f"held_out = {self.held_out} requires split train, not {self.split}")
-        if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
-            raise ValueError(f"demand = {list(self.demand)} is not a range within 1 to 65535")
-        least = self.demand[1] if self.demand else 1
-        if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
-            raise ValueError(
-                f"capacity = {list(self.capacity)} is not a range from the largest demand, {least}, upwards"
-            )
         return self
 
     @property

@@ -147,6 +147,17 @@ class OrdersSpec(StrictSpec):
         demand: Range | None
         capacity: Range | None
 
+    @model_validator(mode="after")
+    def _valid_ranges(self) -> Self:
+        if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
+            raise ValueError(f"demand = {list(self.demand)} is not a range within 1 to 65535")
+        least = self.demand[1] if self.demand else 1
+        if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
+            raise ValueError(
+                f"capacity = {list(self.capacity)} is not a range from the largest demand, {least}, upwards"
+            )
+        return self
+
     def rules_in(self, city: City | None) -> Rules:
         """Return the rules for sampling demands and capacities in ``city``; None is a city without ranges."""
         return Rules.of(city, self.demand, self.capacity)

@@ -33,6 +33,8 @@ from mcvrp.tasks.train.resume import (
     label_counts,
     order_rules,
     origin_of,
+    require_rules,
+    require_sizes,
     run_lease,
     starting_point,
 )
@@ -141,6 +143,8 @@ def train_phase(
     IncompleteError
         If ranks died more than ``spec.restarts`` times in a row without a new checkpoint.
     """
+    require_sizes(city, spec)  # of all phases, as each may take days
+    require_rules(store, city, spec)
     labels = Dataset.open(store, spec.dataset) if spec.needs_labels(name) else None
     counts = label_counts(labels, city, spec, name) if labels else ()
     cores = local_cores()
@@ -216,11 +220,15 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
 
 
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
-    """Check what can be checked without labels: ranks, memory, the base model, existing checkpoints.
+    """Check what can be checked without labels: sizes, ranks, memory, the base model, existing checkpoints.
 
-    McvrpError if the batch cannot be divided among the ranks, their number exceeds the cores, paths do not
-    fit into memory, the base does not exist or has another network, or a checkpoint has other settings.
+    McvrpError if instances cannot be drawn in the city, the batch cannot be divided among the ranks, their
+    number exceeds the cores or GPUs, paths do not fit into memory, the base does not exist or has another
+    city or network, or a checkpoint has other settings.
     """
+    require_sizes(city, spec)
+    if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
+        require_rules(store, city, spec)
     base_card(store, city, spec)
     cores = local_cores()
     ranks = rank_count(spec, cores)

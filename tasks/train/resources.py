@@ -44,10 +44,15 @@ def rank_count(spec: TrainSpec, cores: int) -> int:
 
 
 def require_cores(ranks: int, cores: int) -> None:
-    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``."""
+    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``, or GPUs, but fewer."""
     if ranks > cores:
         raise McvrpError(
             f"train.ranks = {ranks}, but this machine has {cores} cores: request {cores} or fewer"
+        )
+    if 0 < (gpus := _gpus()) < ranks:
+        raise McvrpError(
+            f"train.ranks = {ranks}, but this machine has {gpus} GPU{'s' if gpus > 1 else ''}: "
+            f"request at most {gpus}"
         )
 
 

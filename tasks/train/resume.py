@@ -62,6 +62,29 @@ def order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
     return Rules.of(city, policy.demand or demand, policy.capacity or capacity)
 
 
+def require_sizes(city: City, spec: TrainSpec) -> None:
+    """Raise McvrpError if a phase has instances of more customers than ``city``."""
+    for phase in spec.phases:
+        if phase.last > city.customers:
+            raise McvrpError(
+                f"phase {phase.name!r} trains on {phase.last} customers, the city has {city.customers}: "
+                "lower last of the phase"
+            )
+
+
+def require_rules(store: Store, city: City, spec: TrainSpec) -> None:
+    """Raise McvrpError if a policy-gradient phase has no ranges to draw new instances of a size from."""
+    for phase in spec.phases:
+        if phase.policy is None or phase.policy.source == "labels":
+            continue
+        rules = order_rules(store, city, spec, phase.name)
+        try:
+            for n in spec.sizes(phase.name):
+                rules.capacity_range(n)
+        except McvrpError as error:
+            raise McvrpError(f"phase {phase.name!r}: {error}") from error
+
+
 def _range(value: object) -> Range | None:
     match value:
         case [int(low), int(high)]:
@@ -96,12 +119,13 @@ def starting_point(
 def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     """Return the card of the model that the run fine-tunes, None if it starts from random weights.
 
-    McvrpError if the model does not exist, or has another network.
+    McvrpError if the model does not exist, is of another city, or has another network.
     """
     if spec.base_version is None:
         return None
     try:
         card = model_card(store, *spec.base_version)
+        card.require_city(city)
     except McvrpError as error:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
     networks = card.network, network_of(city, spec)
@@ -160,11 +184,6 @@ def check_origin(
 def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
     """Return the number of labels of each size of the phase, from the smallest up."""
     sizes = spec.sizes(name)
-    if sizes[-1] > city.customers:
-        raise McvrpError(
-            f"phase {name!r} trains on {sizes[-1]} customers, the city has {city.customers}: "
-            "lower last of the phase"
-        )
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
     for shard in labels.shards():
         require_labels(labels.store, city, shard)

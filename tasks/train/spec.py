@@ -269,7 +269,7 @@ class TrainSpec(StrictSpec):
 
         The order of samples depends on the fingerprint of the data; their number and the steps do not.
         With ``paths``, they are the instances that a policy-gradient phase samples paths for. McvrpError
-        if there are no labels, or less than one batch of them.
+        if there are no labels, or less than one batch of them in a phase that does not repeat them.
         """
         phase, data = self.phase(name), (fingerprint, str(self.seed))
         sampled = phase.policy if paths else None
@@ -279,7 +279,7 @@ class TrainSpec(StrictSpec):
             smallest=self.smallest,
             first=phase.first,
             last=phase.last,
-            batch=batch,
+            batch=1 if phase.policy else batch,  # a batch of such a phase may be more than one pass
             stream=(*data, *stream),
             trunc_stream=data,
             trunc=phase.trunc,
@@ -289,4 +289,4 @@ class TrainSpec(StrictSpec):
         if phase.policy is None:
             return single
         # As many passes as its steps need: a policy-gradient phase has steps instead of passes.
-        return replace(single, passes=-(-phase.policy.steps * batch // single.samples))
+        return replace(single, batch=batch, passes=-(-phase.policy.steps * batch // single.samples))

@@ -30,6 +30,7 @@ MADE_ELSEWHERE = {
     "--{}: {}",  # of a field
     "attention model {name}, n={n}: {failure}",
     "train.base = {}: {error}",
+    "phase {}: {error}",  # of its ranges
     "{error} ({made})",
     "{name}: {errors}",  # of a file's rows
     "{}; {}",  # options of the command

@@ -39,9 +39,9 @@ logger = logging.getLogger(__name__)
 def run_local(job: RankJob, progress: Progress) -> None:
     """Train the phase of ``job`` with ``job.ranks`` processes of this machine.
 
-    The ranks end with this process, and when one of them fails. McvrpError if there are fewer cores than
-    ranks, or a rank ended with an error for the user; RanksDiedError, with the last checkpoint and the log,
-    if a rank failed or was killed.
+    The ranks end with this process, and when one of them fails. McvrpError if there are fewer cores (or
+    GPUs) than ranks, or a rank ended with an error for the user; RanksDiedError, with the last checkpoint and
+    the log, if a rank failed or was killed.
     """
     require_cores(job.ranks, job.cores)
     with scratch_folder("train") as folder:

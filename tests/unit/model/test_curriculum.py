@@ -88,8 +88,9 @@ def test_a_batch_does_not_depend_on_earlier_requests() -> None:
             assert pairs(again.global_batch(step)) == batches[step - 1]
 
 
-def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of a window may be of several sets: none of them sorts a set of millions again."""
+@pytest.fixture
+def shuffled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the lengths of the random orders that are computed."""
     calls: list[int] = []
 
     def counted(key: int, stream: tuple[int, int], count: int) -> NDArray[np.int64]:
@@ -97,10 +98,27 @@ def test_a_window_over_several_sets_shuffles_each_set_once(monkeypatch: pytest.M
         return philox_order(key, stream, count)
 
     monkeypatch.setattr("mcvrp.model.curriculum.philox_order", counted)
+    return calls
+
+
+def test_a_window_over_several_sets_shuffles_each_set_once(shuffled: list[int]) -> None:
+    """Batches of a window may be of several sets: none of them sorts a set of millions again."""
     phase = Curriculum((100,) * 3, 20, 20, 22, 10, ("counted",), order="bucketed")
     for step in range(1, phase.steps + 1):
         phase.global_batch(step)
-    assert sorted(calls) == [60, 100, 200, 300]  # the batches of the only window, and three sets
+    assert sorted(shuffled) == [60, 100, 200, 300]  # the batches of the only window, and three sets
+
+
+def test_labels_and_sampled_paths_of_a_phase_shuffle_their_sets_once(shuffled: list[int]) -> None:
+    """A policy-gradient phase takes a batch of each in turn."""
+    for order in get_args(Order):
+        phases = [Curriculum((100,), 20, 20, 20, 10, (of, order), order=order) for of in ("labels", "paths")]
+        shuffled.clear()
+        for step in range(1, 11):
+            for phase in phases:
+                phase.global_batch(step)
+        windows = [10] * 2 if order == "bucketed" else []
+        assert sorted(shuffled) == [*windows, 100, 100]
 
 
 def test_streams_differ_and_passes_are_shuffled_again() -> None:

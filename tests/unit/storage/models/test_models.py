@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
+from mcvrp.storage.models.card import model_readme
 from mcvrp.storage.models.models import ModelCard, export_model, load_model, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
@@ -100,6 +101,18 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out
 
 
+def test_the_card_shows_what_the_model_has(store: Store) -> None:
+    """Labels of its last phase, whose step it kept, and an example of its sizes."""
+    card = publish(store, checkpoint(store, 1.0))
+    assert "dataset `d`, fingerprint `ffffffffffffffff`" in model_readme(card)
+    assert "10 steps in its last phase |" in model_readme(card)
+    metrics = {**METRICS, "kept_step": 4}
+    readme = model_readme(replace(card, fingerprint="", smallest=5, largest=12, metrics=metrics))
+    assert "| labels | none in its last phase |" in readme
+    assert "10 steps in its last phase, weights of its step 4 |" in readme
+    assert "ids=np.arange(1, 13), demands=np.full(12, 5)" in readme
+
+
 def test_concurrent_publishers_get_different_numbers(store: Store) -> None:
     states = [checkpoint(store, float(value)) for value in range(1, 7)]
     with ThreadPoolExecutor(12) as pool:
@@ -134,6 +147,7 @@ import sys
 from mcvrp.model.decoding import Greedy, decode
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
+from mcvrp.storage.models.card import model_readme
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
 network, card = load_model(Store.open({store.uri!r}), "m", "champion")

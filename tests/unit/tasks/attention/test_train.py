@@ -25,6 +25,7 @@ from mcvrp.storage.models.attention import (
     attention_models,
     load_attention_model,
     load_training,
+    publish_attention_model,
 )
 from mcvrp.storage.store.lease import Holder, holding
 from mcvrp.storage.store.store import Store
@@ -32,6 +33,7 @@ from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
 from tests.support.datasets import everything
+from tests.support.killed import killed_at_each_write
 from tests.support.silent_store import Outage, check_outlasted
 
 CITY = City.uniform(30, seed=1)
@@ -106,9 +108,13 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     assert shown.document["models"][0]["weights_sha256"] == card.weights_sha256
 
 
-def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("changes", [{"sizes": (6,)}, {"sizes": (20,), "capacity": None}])
+def test_the_example_in_the_card_runs(
+    store: Store, capsys: pytest.CaptureFixture[str], changes: dict[str, object]
+) -> None:
+    """With the ranges of its training, whether they are the paper's or not."""
     save_city(store, "c", CITY)
-    (card,) = train_attention(store, CITY, changed(sizes=(20,), epochs=1)).cards
+    (card,) = train_attention(store, CITY, changed(epochs=1, **changes)).cards
     readme = store.get(f"{card.folder}/README.md").decode()
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(example.replace("STORE", store.uri), {})
@@ -149,6 +155,10 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
         with pytest.raises(KeyboardInterrupt):
             train_attention(store, CITY, changed(epoch_instances=8 * 30))
     assert store.list("attention") == ["attention/tiny/n=006/training.safetensors"]
+    grown = City(np.vstack([CITY.xy, CITY.xy[1:3] / 2]), extends=(30,))
+    assert grown.accepts(CITY.city_id)
+    with pytest.raises(McvrpError, match=rf"began in city {CITY.city_id}, which .* extends: finish it there"):
+        check_attention_models(store, grown, changed(epoch_instances=8 * 30))
     with pytest.raises(McvrpError, match="epoch_instances = 240, now it is 48"):
         check_attention_models(store, CITY, TINY)
     store.delete("attention")
@@ -160,7 +170,8 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
     names = rf"is of city 'lyon' \({CITY.city_id}\), not of 'paris' \({other.city_id}\)"
     with pytest.raises(McvrpError, match=names):
         check_attention_models(store, other, TINY)
-    check_attention_models(store, CITY, changed(checkpoint_seconds=7))
+    for city in (CITY, grown):
+        check_attention_models(store, city, changed(checkpoint_seconds=7))
 
 
 def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
@@ -192,6 +203,22 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
         train_attention(store, CITY, TINY)
         with pytest.raises(McvrpError, match="'tiny' are being trained"):
             train_attention(store, CITY, changed(sizes=(9,)))
+
+
+def test_an_interrupted_publication_is_completed_by_the_next_training(store: Store, tmp_path: Path) -> None:
+    """Killed at any of its writes: the overview lists the size once it is finished."""
+    train_attention(store, CITY, TINY)
+    (card,) = attention_models(store, "tiny")
+    again = replace(card, n=9)
+
+    def publish(copy: Store) -> None:
+        publish_attention_model(copy, again, {"weight": np.ones(3)}, b"plot")
+
+    for copy, _ in killed_at_each_write(store, tmp_path / "killed", publish, at_least=5):
+        if attention_card(copy, "tiny", 9) is None:  # the training is repeated
+            publish(copy)
+        overview = copy.get(layout.attention_overview("tiny")).decode()
+        assert re.findall(r"^\| +(\d+) \|", overview, re.MULTILINE) == ["6", "9"]
 
 
 @pytest.mark.parametrize("method", ["_save", "_publish"])

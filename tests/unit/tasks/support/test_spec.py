@@ -17,13 +17,14 @@ from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.support.spec import OrdersSpec, StrictSpec
-from mcvrp.tasks.train.spec import TrainSpec
+from mcvrp.tasks.train.spec import PolicySpec, TrainSpec
 
 SPECS: dict[type[StrictSpec], dict[str, Any]] = {
     LabelSpec: {"dataset": "d", "smallest": 20, "largest": 22, "count": 100},
     TrainSpec: {"dataset": "d", "phases": [{"name": "I", "first": 20, "last": 22, "lr": 1e-3}]},
     BenchmarkSpec: {"sizes": [20], "hgs_fleet": "default"},  # as a preset says it, from the labels
     AttentionSpec: {"sizes": [20]},
+    PolicySpec: {"steps": 1},
 }
 # Of the JSON with the fields in their order: stores hold it, and names of nights and draws come from it.
 GOLDEN = {
@@ -53,6 +54,23 @@ def test_ranges_are_the_specs_own_else_the_citys(kind: type[OrdersSpec]) -> None
     assert spec.in_city(city) == kind.model_validate({**SPECS[kind], "demand": (2, 5), "capacity": (20, 30)})
     own = kind.model_validate({**SPECS[kind], "demand": (1, 3)})
     assert own.rules_in(city) == Rules((1, 3), (20, 30))
+
+
+@pytest.mark.parametrize("kind", OrdersSpec.__subclasses__(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        {"demand": (0, 3)},
+        {"demand": (-3, 3)},
+        {"demand": (9, 1)},
+        {"demand": (1, 70_000)},  # instances have 16 bits for a demand
+        {"capacity": (40, 30)},
+        {"demand": (1, 9), "capacity": (8, 20)},
+    ],
+)
+def test_orders_are_drawn_from_ranges_only(kind: type[OrdersSpec], ranges: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="is not a range"):
+        kind.model_validate({**SPECS[kind], **ranges})
 
 
 @pytest.mark.parametrize("kind", [*GOLDEN, PipelineSpec], ids=lambda kind: kind.__name__)

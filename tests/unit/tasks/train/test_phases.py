@@ -33,7 +33,8 @@ from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks_died
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, until_complete
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.resources import rank_count
+from mcvrp.tasks.train.resources import rank_count, require_cores
+from mcvrp.tasks.train.resume import starting_point
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.datasets import age, count_footers, everything
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
@@ -203,6 +204,20 @@ def test_an_unusable_base_is_refused(store: Store, changes: dict[str, object], m
         train(store, small_spec(run="tuned", **changes), forbidden)
 
 
+@pytest.mark.parametrize("customers", [60, 61])
+def test_a_base_of_another_city_is_refused_before_it_is_stored(store: Store, customers: int) -> None:
+    train(store, small_spec(), pretend)
+    city, tuned = City.uniform(customers, seed=9), small_spec(run="tuned", base="small@1")
+    named = f"train.base = small@1: .* routes city {CITY.city_id}, not city .*train.base"
+    for check in (
+        lambda: stage.check_training(store, city, tuned),
+        lambda: starting_point(store, None, city, tuned, "I", Rules()),
+    ):
+        with pytest.raises(McvrpError, match=named):
+            check()
+    assert not store.list("training/tuned")
+
+
 def test_gaps_skips_sizes_without_labels(store: Store) -> None:
     write_dataset(store, CITY, range(25, 26), 30)
     gaps = PhaseSpec(name="II", first=25, last=25, lr=0.01, gaps=True)
@@ -298,6 +313,31 @@ def test_instances_have_the_ranges_of_the_labels(store: Store) -> None:
     assert (recipe["policy.demand"], recipe["policy.capacity"]) == ([2, 3], [40, 50])
 
 
+@pytest.mark.parametrize(
+    ("changes", "labelled", "match"),
+    [
+        ({"last": 61}, {}, r"phase 'tune' trains on 61 customers, the city has 60: lower last"),
+        ({"demand": [1, 40]}, {}, r"phase 'tune': a vehicle may hold 30 at n=20, a customer may want 40"),
+        ({}, {"demand": [1, 40]}, r"phase 'tune': a vehicle may hold 30 at n=20, a customer may want 40"),
+        ({"first": 19}, {}, r"phase 'tune': no capacity rule for 19 customers"),
+    ],
+)
+def test_instances_that_cannot_be_drawn_are_refused_before_any_phase_is_trained(
+    store: Store, changes: dict[str, object], labelled: dict[str, object], match: str
+) -> None:
+    """Ranges of the labels count as well, once they are made."""
+    policy = {"steps": 7, "instances": 4, "labels": 0, "demand": changes.pop("demand", None)}
+    tune = PhaseSpec.model_validate({**TUNE.model_dump(), **changes, "policy": policy})
+    spec = small_spec(phases=(*small_spec().phases, tune), smallest=changes.get("first", 20))
+    if "last" not in changes:
+        stage.check_training(store, CITY, spec)
+    store.put_json(label_spec("tiny"), labelled)
+    with pytest.raises(McvrpError, match=match):
+        stage.check_training(store, CITY, spec)
+    with pytest.raises(McvrpError, match=match):
+        train_phase(store, spec, "I", forbidden)
+
+
 def test_paths_that_do_not_fit_into_memory_are_refused_before_training(store: Store) -> None:
     network = small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})
     tune = TUNE.model_copy(update={"policy": PolicySpec(steps=7, samples=10**5)})
@@ -328,6 +368,21 @@ def test_the_default_is_a_rank_per_core(
     """Without a GPU, as long as each has 32 samples of a batch that divides equally."""
     monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
     assert rank_count(small_spec(batch=batch), cores) == ranks
+
+
+def test_each_rank_of_a_machine_with_gpus_has_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for gpus, ranks, found in ((1, 2, "1 GPU"), (2, 4, "2 GPUs")):
+        monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda gpus=gpus: gpus)
+        refused = pytest.raises(
+            McvrpError, match=f"train.ranks = {ranks}, but this machine has {found}: request at most {gpus}"
+        )
+        with refused:
+            require_cores(ranks, 16)
+        with refused:
+            run_local(rank_job(store, "I", ranks=ranks, cores=16), Mock())
+        require_cores(gpus, 16)
+    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
+    require_cores(16, 16)
 
 
 # Jobs and restarts

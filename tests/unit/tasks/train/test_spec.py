@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.training import small_spec
 
@@ -62,6 +63,17 @@ def test_a_policy_phase_has_its_number_of_steps(source: str, passes: int) -> Non
     assert spec.needs_labels("III")
     free = small_spec(phases=(*LABELS, tuned(labels=0, source=source)))
     assert free.needs_labels("III") == (source == "labels")
+
+
+@pytest.mark.parametrize("counts", [(1, 1, 1), (0, 0, 1)])
+def test_a_policy_phase_repeats_labels_that_do_not_fill_a_batch(counts: tuple[int, ...]) -> None:
+    spec = small_spec(phases=(*LABELS, tuned(steps=50, instances=7, source="labels")))
+    for paths, batch in ((False, 12), (True, 7)):
+        curriculum = spec.curriculum("III", counts, paths=paths)
+        assert curriculum.steps >= 50
+        assert len(curriculum.global_batch(50).rows) == batch
+        with pytest.raises(McvrpError, match="0 samples"):
+            spec.curriculum("III", (0, 0, 0), paths=paths)
 
 
 @pytest.mark.parametrize(
