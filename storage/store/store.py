@@ -40,9 +40,10 @@ class Store:
 
     Use `Store.open` to make one. Each store has its own connection; pickled, it connects again in the
     other process. Every method refuses names that could lead out of the store; an object store may hold
-    such names, a folder some that are not UTF-8: listings omit both. Every method raises StoreError if the store refuses, and
-    StoreUnavailable if it does not answer now; whether a write without an answer took effect is unknown.
-    A store that is `outlasting` repeats the request instead, and raises StoreSilent in the end.
+    such names, a folder some that are not UTF-8: listings omit both. Every method raises StoreError if the
+    store refuses, and StoreUnavailable if it does not answer now; whether a write without an answer took
+    effect is unknown. A store that is `outlasting` repeats the request instead, and raises StoreSilent in the
+    end.
     """
 
     uri: str  # absolute path of a folder, or s3://bucket/prefix
