@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -46,6 +46,7 @@ def repair_dataset(dataset: LabelDataset) -> None:
     documents = [path for path in paths if not path.endswith(".parquet")]
     for path in documents:
         store.move(path, layout.corrupt(name, path))
+        dataset.document = replace(dataset.document, corrupt=True)  # written again, also if it was readable
     repaired = [f"{path} was corrupt: it is recreated" for path in documents]
     repaired += _repair_tables(dataset, [path for path in paths if path not in documents])
     # After the files: a run that is killed before this finds them gone, and takes no other file for them.
@@ -105,8 +106,8 @@ def _move_away(path: str, context: _RepairContext) -> int | None:
     """Stage the good rows of a file, move it away, and return their number; None if it is good or gone."""
     store, source, recipe = context.store, context.source, context.source.recipe
     dataset, city = source.spec.dataset, source.city
-    data = store.find(path) if context.suspected else store.get(path)
-    if data is None:
+    data = store.find(path)
+    if data is None:  # also if a worker has died after the move
         return None
     report = verify_file(data, path, source)
     if context.suspected and report.footer and report.rows == report.footer.rows:
