@@ -15,6 +15,7 @@ from mcvrp.storage.driven import receipts
 from mcvrp.storage.provenance import OUTSIDE, Parent, Provenance, is_outside, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
 
+_NO_RECORD = "no record of its origin"  # such as a phase before its first checkpoint
 _UNKNOWN = "made by an earlier version of mcvrp, which recorded no provenance"
 # By top folder: folders in the path of an artifact, its documents, the last one first, and where its hash is.
 _DOCUMENTS: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
@@ -138,7 +139,9 @@ class Lineage:
         if top == "training":
             names = tuple(f"{step}/state.json" for step in sorted(self.store.folders(path), reverse=True))
         places = (f"{path}/{name}" for name in names)
-        place = next(filter(self.store.exists, places), path)  # a folder is no document
+        place = next(filter(self.store.exists, places), path)
+        if place == path and self.store.exists(path):  # a folder without a document
+            return Artifact(path, fault=_NO_RECORD)
         document: Any = self.store.get_json(place)
         digest = document if keys else ""
         for key in keys:

@@ -71,6 +71,11 @@ def _text(report: VerificationReport, seconds: float) -> str:
     if report.missing:
         quarantined = f", {report.quarantined:,} of them quarantined" if report.quarantined else ""
         problems.append(f"{report.missing_rows:,} labels missing{quarantined}")
-    return "\n".join(
-        [*lines, f"{verified}; {', '.join(problems)}: mcvrp label repairs dataset {report.dataset!r}"]
-    )
+    # Of good rows; each of these faults names the dataset of another split that has them, too.
+    shared = [fault for fault in report.faults if fault.i is not None and not fault.sha256]
+    remedies = []
+    if report.missing or len(report.faults) > len(shared):
+        remedies.append(f"mcvrp label repairs dataset {report.dataset!r}")
+    if shared:
+        remedies.append("remove one of the datasets that share instances")
+    return "\n".join([*lines, f"{verified}; {', '.join(problems)}: {'; '.join(remedies)}"])

@@ -139,13 +139,13 @@ def progress_key(subject: str, label: str = "") -> str:
 def links(store: Store, paths: Mapping[str, str], artifact: str = "") -> str:
     """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels, and a lineage.
 
-    It is that of the ``artifact``, by default the first of the paths.
+    It is that of the ``artifact``, by default the first of the paths, if it exists.
     """
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
     listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
     path = artifact or next(iter(paths.values()))
     with contextlib.suppress(McvrpError):
-        for each in artifacts_at(store, path)[:1]:
+        for each in filter(store.exists, artifacts_at(store, path)[:1]):
             tree = tree_text(Lineage(store).ancestors(each, _ANCESTORS)).replace("`", "'")
             listed += ["", "**Made from** (`mcvrp lineage`)", "", "```text", tree, "```"]
     return "\n".join(listed)

@@ -168,14 +168,17 @@ class Dataset:
         if rows are missing; the message counts them, or lists the sizes that exist.
         """
         rows = stop = 0
+        required = max(1 if limit is None else limit, 1)
         for shard in self.shards(n):
-            if (limit is not None and rows >= limit) or shard.footer.row_start != stop:
+            if limit is not None and rows >= limit:
+                break
+            if shard.footer.row_start != stop:  # the rows before it are missing
+                required = limit or shard.footer.row_stop
                 break
             table = read_table(self.store, shard.path, shard.footer)
             yield table.slice(0, None if limit is None else limit - rows)
             rows += shard.footer.rows
             stop = shard.footer.row_stop
-        required = max(1 if limit is None else limit, 1)
         if rows < required:
             if n not in (sizes := self.sizes()):
                 raise McvrpError(self._other_sizes(n, sizes))

@@ -19,8 +19,6 @@ from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read, or lost to corruption, together
-_TAIL = 2**16  # bytes: most footers are shorter
-_MAGIC = b"PAR1"
 HINT = "remove it and label again"
 
 
@@ -97,18 +95,17 @@ def read_footer(store: Store, path: str) -> Footer:
     CorruptFile if the file is truncated, another McvrpError if it is not a label file.
     """
     with store.open_input(path) as stream:
-        size = stream.size()
-        tail = stream.read_at(min(size, _TAIL), max(size - _TAIL, 0))
-        length = int.from_bytes(tail[-8:-4], "little") + 8 + len(_MAGIC)
-        if tail[-4:] == _MAGIC and _TAIL < length <= size:
-            tail = stream.read_at(length, size - length)
-    return parse_footer(tail, store.url(path))
+        return _footer(stream, store.url(path))
 
 
-def parse_footer(tail: bytes, where: str) -> Footer:
-    """Return the footer in ``tail``, the end of a label file at the address ``where``."""
+def parse_footer(data: bytes, where: str) -> Footer:
+    """Return the footer of the label file whose bytes are ``data``; errors as in `read_footer`."""
+    return _footer(pa.BufferReader(data), where)
+
+
+def _footer(stream: pa.NativeFile, where: str) -> Footer:
     try:
-        schema = pq.read_metadata(pa.BufferReader(tail)).schema.to_arrow_schema()
+        schema = pq.read_metadata(stream).schema.to_arrow_schema()
     except UNREADABLE as error:
         raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {HINT}") from error
     try:

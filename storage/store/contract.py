@@ -6,6 +6,7 @@ with objects of several sizes: some servers support conditional writes only for 
 
 from __future__ import annotations
 
+import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -89,8 +90,8 @@ def prove(uri: str, rounds: Mapping[int, int] = ROUNDS) -> None:
         try:
             objects.make_bucket()
             for size, count in rounds.items():
-                for k in range(count):
-                    race(objects, f".race-{size}-{k}", size)
+                for _ in range(count):
+                    race(objects, f".race-{secrets.token_hex(4)}.tmp", size)
             return
         except (BotoCoreError, ClientError) as error:
             refused = objects.refusal(f"cannot test the store {uri}", error)

@@ -107,7 +107,7 @@ class S3Objects:
         self._client.list_objects_v2(Bucket=self.bucket, Prefix=self._prefix, MaxKeys=1)
         self.filesystem.get_file_info(f"{self.root}/.probe")  # pyarrow's client needs credentials, too
         if writable:
-            contract.race(self, f".probe-{secrets.token_hex(4)}", size=1)
+            contract.race(self, f".probe-{secrets.token_hex(4)}.tmp", size=1)
 
     def make_bucket(self) -> None:
         """Create the bucket, unless it exists and is ours; one of ``errors`` if the server refuses."""

@@ -40,9 +40,10 @@ class Store:
 
     Use `Store.open` to make one. Each store has its own connection; pickled, it connects again in the
     other process. Every method refuses names that could lead out of the store; an object store may hold
-    such names, listings omit them. Every method raises StoreError if the store refuses, and
-    StoreUnavailable if it does not answer now; whether a write without an answer took effect is unknown.
-    A store that is `outlasting` repeats the request instead, and raises StoreSilent in the end.
+    such names, a folder some that are not UTF-8: listings omit both. Every method raises StoreError if the
+    store refuses, and StoreUnavailable if it does not answer now; whether a write without an answer took
+    effect is unknown. A store that is `outlasting` repeats the request instead, and raises StoreSilent in the
+    end.
     """
 
     uri: str  # absolute path of a folder, or s3://bucket/prefix
@@ -248,7 +249,7 @@ class Store:
 
         def listed(files: Files) -> tuple[str, Sequence[fs.FileInfo]]:
             selector = fs.FileSelector(files.locate(folder), allow_not_found=True, recursive=recursive)
-            infos = files.filesystem.get_file_info(selector)
+            infos = list(filter(_has_unicode_path, files.filesystem.get_file_info(selector)))
             for info in infos:
                 if info.type == fs.FileType.Directory:
                     files.locate(info.path.removeprefix(f"{files.root}/"))
@@ -297,6 +298,13 @@ def _fault(path: str) -> str | None:
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "it leads out of the store, give a path below it"
     return None
+
+
+def _has_unicode_path(info: fs.FileInfo) -> bool:
+    try:
+        return bool(info.path)
+    except UnicodeDecodeError:
+        return False
 
 
 def _stored(info: fs.FileInfo, path: str) -> StoredFile:

@@ -24,11 +24,12 @@ from mcvrp.storage.labels.statistics import (
     SizeStatistics,
     Spread,
     read_statistics,
+    write_statistics,
 )
 from mcvrp.storage.markdown import TASK, card_metadata, escaped, render, table
 from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.statistics import update_statistics
+from mcvrp.tasks.label.statistics import current_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import unit_text
@@ -66,21 +67,24 @@ COLUMNS = {  # of a label file
 def write_card(
     store: Store, city: City, dataset: str, known: Mapping[str, ShardFigures] | None = None
 ) -> None:
-    """Write README.md, figures, statistics and nodes of ``dataset``, whose manifest must be up to date.
+    """Write README.md, figures, nodes and statistics of ``dataset``, those that are not up to date.
 
-    Parameters and errors are those of `update_statistics`.
+    Its manifest must be. Parameters and errors are those of `current_statistics`.
     """
-    before = read_statistics(store, dataset)
-    statistics = update_statistics(store, dataset, known)
+    stored = read_statistics(store, dataset)
+    statistics = current_statistics(store, dataset, stored, known)
+    changed = statistics != stored
     for quantity in QUANTITIES:
         path = figure_path(dataset, quantity)
-        # Drawing takes longer than all other writes of a run with little to do.
-        if statistics and (statistics != before or not store.exists(path)):
+        if statistics and (changed or not store.exists(path)):
             store.put(path, spread_figure(statistics, quantity, city.unit))
-    manifest = store.get_json(layout.manifest(dataset))
-    text = card_text(dataset, city, manifest, statistics)
-    save_nodes(store, layout.label_city(dataset), city)
-    store.put(layout.card(dataset), text.encode())
+    if changed or not store.exists(layout.label_city(dataset)):
+        save_nodes(store, layout.label_city(dataset), city)
+    text = card_text(dataset, city, store.get_json(layout.manifest(dataset)), statistics).encode()
+    if store.find(layout.card(dataset)) != text:
+        store.put(layout.card(dataset), text)
+    if changed:  # last: after a kill the next run finds the others out of date
+        write_statistics(store, dataset, statistics)
 
 
 def figure_path(dataset: str, quantity: str) -> str:

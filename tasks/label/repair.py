@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -36,8 +36,8 @@ class _RepairContext:
     suspected: bool = False
 
 
-def repair_dataset(dataset: LabelDataset) -> int:
-    """Move the corrupt files of ``dataset`` away, also those that `mcvrp verify` found; return how many."""
+def repair_dataset(dataset: LabelDataset) -> None:
+    """Move the corrupt files of ``dataset`` away, also those that `mcvrp verify` found."""
     store, name = dataset.store, dataset.spec.dataset
     corrupt = set(still_corrupt(dataset))
     if dataset.document.corrupt:
@@ -46,16 +46,19 @@ def repair_dataset(dataset: LabelDataset) -> int:
     documents = [path for path in paths if not path.endswith(".parquet")]
     for path in documents:
         store.move(path, layout.corrupt(name, path))
+        dataset.document = replace(dataset.document, corrupt=True)  # written again, also if it was readable
     repaired = [f"{path} was corrupt: it is recreated" for path in documents]
     repaired += _repair_tables(dataset, [path for path in paths if path not in documents])
     # After the files: a run that is killed before this finds them gone, and takes no other file for them.
     clear_faults(store, name, paths)
-    return _report(repaired)
+    _report(repaired)
 
 
 def repair_sources(dataset: LabelDataset, paths: Collection[str]) -> int:
-    """Move those of ``paths``, sources of shards that could not be merged, that have a wrong row away."""
-    return _report(list(_repair_tables(dataset, sorted(paths), suspected=True)))
+    """Move those of ``paths``, sources of unmerged shards, that have a wrong row away; return how many."""
+    repaired = list(_repair_tables(dataset, sorted(paths), suspected=True))
+    _report(repaired)
+    return len(repaired)
 
 
 def _repair_tables(dataset: LabelDataset, paths: Sequence[str], *, suspected: bool = False) -> Iterator[str]:
@@ -73,12 +76,11 @@ def _repair_tables(dataset: LabelDataset, paths: Sequence[str], *, suspected: bo
                 yield f"{path} was corrupt: {kept:,} good rows kept, the others are labelled again"
 
 
-def _report(repaired: Sequence[str]) -> int:
+def _report(repaired: Sequence[str]) -> None:
     for sentence in repaired[:_MOST_NAMED]:
         logger.warning(sentence)
     if len(repaired) > _MOST_NAMED:
         logger.warning(f"... and so were {len(repaired) - _MOST_NAMED:,} more files")
-    return len(repaired)
 
 
 def still_corrupt(dataset: LabelDataset) -> Iterator[str]:
@@ -104,8 +106,8 @@ def _move_away(path: str, context: _RepairContext) -> int | None:
     """Stage the good rows of a file, move it away, and return their number; None if it is good or gone."""
     store, source, recipe = context.store, context.source, context.source.recipe
     dataset, city = source.spec.dataset, source.city
-    data = store.find(path) if context.suspected else store.get(path)
-    if data is None:
+    data = store.find(path)
+    if data is None:  # also if a worker has died after the move
         return None
     report = verify_file(data, path, source)
     if context.suspected and report.footer and report.rows == report.footer.rows:

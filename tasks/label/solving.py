@@ -6,14 +6,8 @@ The isolated process is restarted after each crash. Over its pipe, a request is 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
@@ -25,7 +19,7 @@ from mcvrp.storage.labels.schema import SOLVED, Label, label_table
 from mcvrp.tasks.label.work import ATTEMPTS, Failure, LabelRecipe, Outcome, Unit
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
-from mcvrp.tasks.support.processes import parent, receive, send, start_group, stop_group
+from mcvrp.tasks.support.processes import Child, parent, receive, send
 
 _SEED_BITS = 30  # supported by every solver
 _START_SECONDS = 120.0  # to import Python and the solver on a busy machine
@@ -45,7 +39,7 @@ def solver_seed(seed: int, n: int, i: int) -> int:
 @contextlib.contextmanager
 def solving(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Callable[[int], Outcome]]:
     """Yield the function that labels instance (n, i), given i; ``unit`` determines in which process."""
-    child = _Child(city, recipe, unit) if unit.isolated else None
+    child = _Isolated(city, recipe, unit) if unit.isolated else None
     attempt = child.attempt if child else attempting(city, recipe, unit.n)
 
     def solve(i: int) -> Outcome:
@@ -86,7 +80,7 @@ def attempting(city: City, recipe: LabelRecipe, n: int) -> Callable[[int, int], 
     return attempt
 
 
-class _Child:
+class _Isolated:
     """The isolated process, started at the first attempt and again after a crash."""
 
     def __init__(self, city: City, recipe: LabelRecipe, unit: Unit) -> None:
@@ -94,63 +88,43 @@ class _Child:
             city = replace(city, matrix=shared(city.matrix))
         self._task, self._seconds = (city, recipe, unit.n), unit.instance_seconds
         self._solver = make_solver(recipe, unit.n)
-        self._process: subprocess.Popen[str] | None = None
-        self._connection: Connection | None = None
+        self._process: Child | None = None
 
     def attempt(self, i: int, seed: int) -> Outcome:
         """Return the outcome of instance (n, i); how the process ended is the reason of a crash."""
-        process, connection = self._running()
+        process = self._running()
         try:
-            connection.send((i, seed))
-            if connection.poll(self._seconds):
-                outcome: Outcome = connection.recv()
+            process.connection.send((i, seed))
+            if process.connection.poll(self._seconds):
+                outcome: Outcome = process.connection.recv()
                 return outcome
             # it can answer no other request: the solver does not return to Python
             reason = f"the solver took longer than {self._seconds:.0f} s"
         except (EOFError, OSError):
-            # The pipe closes a moment before the process can be waited for; its exit code is the reason.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1.0)
-            reason = _death(process.poll())
+            reason = f"the solver {process.death()}"
         self.stop()
         return Failure(i, reason, self._solver.label, self._solver.version, seed, crashed=True)
 
     def stop(self) -> None:
         """Stop the process, if it is running."""
-        if self._process and self._connection:
-            self._connection.close()
-            stop_group(self._process, grace=0.5)
-        self._process = self._connection = None
+        if self._process:
+            self._process.connection.close()
+            self._process.stop(grace=0.5)
+            self._process = None
 
-    def _running(self) -> tuple[subprocess.Popen[str], Connection]:
-        if self._process is None or self._connection is None:
-            self._connection, theirs = Pipe()
-            with theirs:
-                self._process = start_group(
-                    [sys.executable, "-m", "mcvrp.tasks.label.solving", str(theirs.fileno())],
-                    # `python -m` would put the working directory first on the path: a user's model.py there
-                    # would be imported instead of ours.
-                    env={**os.environ, "PYTHONSAFEPATH": "1"},
-                    stdout=subprocess.DEVNULL,  # solvers in C++ write there
-                    pass_fds=[theirs.fileno()],
-                )
+    def _running(self) -> Child:
+        if self._process is None:
+            self._process = Child("mcvrp.tasks.label.solving")
+            connection = self._process.connection
             try:  # a failure here is no instance's fault
-                send(self._connection, self._task)
-                ready = self._connection.poll(_START_SECONDS) and self._connection.recv() is None
+                send(connection, self._task)
+                ready = connection.poll(_START_SECONDS) and connection.recv() is None
             except (EOFError, OSError):
                 ready = False
             if not ready:
                 self.stop()
                 raise McvrpError("the isolated process did not start: check the machine's memory")
-        return self._process, self._connection
-
-
-def _death(code: int | None) -> str:
-    if code is None:
-        return "the solver stopped answering"
-    if code < 0:
-        return f"the solver died with {signal.Signals(-code).name}"
-    return f"the solver ended with exit code {code}"
+        return self._process
 
 
 def main() -> None:

@@ -72,14 +72,14 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     path, store = layout.driver_lease(spec.dataset), store.outlasting()
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         dataset = LabelDataset.open(store, source)  # again: its first driver may just have ended
-        repaired = repair_dataset(dataset)
+        repair_dataset(dataset)
         missing = count_missing(dataset)
         dataset.quarantine.drop_solved(spec, missing.suspects)
         driver = Driver(dataset, lease)
         if missing.by_size:
             _label_on_ray(driver, missing)
         else:
-            _finish(dataset, changed=repaired > 0)
+            _finish(dataset)
         rows, lacks = _completeness(driver)
     return LabelSummary(
         dataset=spec.dataset,
@@ -134,7 +134,7 @@ def _label_on_ray(driver: Driver, missing: Missing) -> None:
             patience, labelled_before = _REJOIN_SECONDS, driver.labelled
         # Workers of the lost cluster may have published until it ended: the store says what is left.
         missing = count_missing(dataset)
-    _finish(dataset, changed=True)
+    _finish(dataset)
 
 
 def _drive(driver: Driver, missing: Missing, workers: int) -> None:
@@ -151,7 +151,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
             if not repair_sources(dataset, driver.unmerged):
                 break
             missing = count_missing(dataset)
-        _finish(dataset, changed=True)
+        _finish(dataset)
     except (IncompleteError, ClusterLost):
         raise
     except McvrpError as error:
@@ -161,7 +161,7 @@ def _drive(driver: Driver, missing: Missing, workers: int) -> None:
         raise IncompleteError(f"{error} ({made})") from error
 
 
-def _finish(dataset: LabelDataset, *, changed: bool) -> None:
+def _finish(dataset: LabelDataset) -> None:
     """Update the files beside the shards. All are derived from the shards: a kill here costs nothing."""
     store, spec = dataset.store, dataset.spec
     dataset.write_spec()
@@ -169,9 +169,7 @@ def _finish(dataset: LabelDataset, *, changed: bool) -> None:
     sweep(dataset)
     rebuild_manifest(store, spec.dataset, dataset.labels)
     # Last, as it reads the list of shards that the manifest comes with.
-    derived = layout.card, layout.label_statistics, layout.label_city
-    if changed or not all(store.exists(path(spec.dataset)) for path in derived):
-        write_card(store, dataset.source.city, spec.dataset, dataset.labels.figures())
+    write_card(store, dataset.source.city, spec.dataset, dataset.labels.figures())
 
 
 def _completeness(driver: Driver) -> tuple[int, str]:

@@ -20,23 +20,23 @@ from mcvrp.storage.labels.statistics import (
     ShardFigures,
     SizeStatistics,
     merged_spread,
-    read_statistics,
-    write_statistics,
 )
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
 
-def update_statistics(
-    store: Store, dataset: str, known: Mapping[str, ShardFigures] | None = None
+def current_statistics(
+    store: Store,
+    dataset: str,
+    stored: Sequence[SizeStatistics],
+    known: Mapping[str, ShardFigures] | None = None,
 ) -> list[SizeStatistics]:
-    """Return the statistics of ``dataset`` by size, and store them; its manifest must be up to date.
+    """Return the statistics of ``dataset`` by size; its manifest must be up to date.
 
-    Of sizes whose shards have changed since the last call those shards are read whose figures are not
-    ``known`` by their checksum; McvrpError if one cannot be read.
+    Of sizes whose shards are not those of the ``stored`` statistics those shards are read whose figures are
+    not ``known`` by their checksum; McvrpError if one cannot be read.
     """
-    stored = read_statistics(store, dataset)
     by_content, statistics = {size.content: size for size in stored}, list[SizeStatistics]()
     for _, of_size in groupby(ShardList(store, dataset), key=lambda shard: shard.footer.n):
         shards = list(of_size)
@@ -45,8 +45,6 @@ def update_statistics(
             statistics.append(by_content[digest])
         elif any(shard.footer.rows for shard in shards):
             statistics.append(_statistics(store, shards, digest, known or {}))
-    if statistics != stored:
-        write_statistics(store, dataset, statistics)
     return statistics
 
 

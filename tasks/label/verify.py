@@ -17,7 +17,7 @@ from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
-from mcvrp.storage.labels.shards import Fingerprint, ShardList
+from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
 from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
@@ -88,16 +88,16 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     tables = [path for path in store.list(layout.label_dir(dataset)) if _is_table(path, dataset)]
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
-    checksums = _listed_checksums(store, dataset, unchecked)
+    listed = _listed_shards(store, dataset, unchecked)
     others = other_datasets(store, source.city.city_id, source.spec.split)
     context = _VerifyContext(store, source, tuple(others))
-    reports = list(_verified(context, tables, checksums, cores))
+    reports = list(_verified(context, tables, listed, cores))
     faults = [fault for report in reports for fault in report.faults]
     # Staged rows are verified, as the next run merges them, but they count as missing until then.
     reports = [report for report in reports if not in_staging(report.path, dataset)]
     faults += [
         FileFault(path, "", f"it is listed in {layout.shard_list(dataset)} but does not exist")
-        for path in sorted(checksums.keys() - set(tables))
+        for path in sorted(listed.keys() - set(tables))
     ]
     # The other files have a fault that hides their rows: whatever they have counts as missing.
     whole = [report for report in reports if report.footer]
@@ -119,10 +119,10 @@ def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     )
 
 
-def _listed_checksums(store: Store, dataset: str, unchecked: list[str]) -> dict[str, str]:
-    """Return the checksums of the list of shards by path; without a list, add that to ``unchecked``."""
+def _listed_shards(store: Store, dataset: str, unchecked: list[str]) -> dict[str, Shard]:
+    """Return the list of shards by path; without a list, add that to ``unchecked``."""
     try:
-        return {shard.path: shard.sha256 for shard in ShardList(store, dataset)}
+        return {shard.path: shard for shard in ShardList(store, dataset)}
     except StoreError:
         raise
     except McvrpError as error:
@@ -131,11 +131,11 @@ def _listed_checksums(store: Store, dataset: str, unchecked: list[str]) -> dict[
 
 
 def _verified(
-    context: _VerifyContext, tables: Sequence[str], checksums: dict[str, str], cores: int
+    context: _VerifyContext, tables: Sequence[str], listed: dict[str, Shard], cores: int
 ) -> Iterator[FileReport]:
     """Yield the report on each file, without its rows."""
     rows = faults = 0
-    jobs = [(path, checksums.get(path)) for path in tables]
+    jobs = [(path, listed.get(path)) for path in tables]
     with Progress(f"verify {context.source.spec.dataset}", len(tables), "files") as progress:
         for (path, _), result in windowed(_verify_one, jobs, cores, context, context.store):
             report = result if isinstance(result, FileReport) else _unreadable(context.store, path, result)
@@ -144,12 +144,12 @@ def _verified(
             yield report
 
 
-def _verify_one(job: tuple[str, str | None], context: _VerifyContext) -> FileReport:
-    path, sha256 = job
+def _verify_one(job: tuple[str, Shard | None], context: _VerifyContext) -> FileReport:
+    path, listed = job
     data = context.store.find(path)
     if data is None:  # merged, or moved away, since it was listed
         return FileReport(path, "")
-    report = verify_file(data, path, context.source, sha256)
+    report = verify_file(data, path, context.source, listed)
     return replace(report, good=[])  # the driver would hold the rows of the whole dataset
 
 

@@ -106,7 +106,7 @@ def merge_shard(
     """Publish the shard at ``path`` with rows ``start`` to ``stop`` (excluded) from ``sources``; return it.
 
     The sources are staged files and the existing, smaller shard; they may overlap. Staged files are removed
-    once the shard is published. Raises McvrpError if rows are missing.
+    once the shard with their rows is published. Raises McvrpError if rows are missing.
     """
 
     def read(source: LabelFile) -> LabelPiece | None:
@@ -121,7 +121,9 @@ def merge_shard(
     pieces = [piece for piece in in_parallel(read, staged) if piece]
     shard = publish(store, city, spec_hash, path, n, start, stop, pieces)
     # After the shard: a kill in between leaves files that `sweep` removes, and no row is ever in neither.
-    store.delete_files([source.path for source in staged])
+    # Rows beyond the shard belong to a run with a larger count, which may still merge them.
+    merged = [source.path for source in staged if source.footer.row_stop <= shard.footer.row_stop]
+    store.delete_files(merged)
     return shard
 
 

@@ -145,9 +145,12 @@ class Child:
         """Return how the process has ended, after it closed its end of the pipe."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        if self._process.returncode == -signal.SIGKILL:
+        code = self._process.returncode
+        if code is None:
+            return "stopped answering"
+        if code == -signal.SIGKILL:
             return "was killed, possibly because memory ran out"
-        return f"ended with exit code {self._process.returncode}"
+        return f"died with {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def parent() -> Connection:

@@ -28,6 +28,8 @@ from mcvrp.tasks.support.ray_cluster import RayNode, join_cluster
 logger = logging.getLogger(__name__)
 
 _PAUSES = (5.0, 30.0)  # seconds before Ray is started again if it did not come up
+_CORES_SECONDS = 60.0  # from the start of a cluster's head to its first node with cores
+_LOOK_SECONDS = 1.0  # between two looks for it
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a recipe and return receipts
 _BREAKPOINT = "PYTHONBREAKPOINT"  # set by Ray, besides its own variables
@@ -63,8 +65,8 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: 
     """Hold a Ray session and yield the number of one-core tasks that it can run at once.
 
     It has ``workers`` cores (default: all); on a cluster, room for objects of ``shared_bytes``.
-    McvrpError if there are fewer cores, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not answer
-    for ``patience`` seconds, or Ray does not come up on this machine after several attempts.
+    McvrpError if there are fewer cores or none, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not
+    answer for ``patience`` seconds, or Ray does not come up on this machine after several attempts.
     """
     address = os.environ.get("RAY_ADDRESS")
     if (keeper := _CONNECTION.keeper) and not address and not ray.is_initialized():
@@ -139,9 +141,20 @@ def _joined(address: str, patience: float, shared_bytes: int) -> Iterator[int]:
             address, stack, patience=patience, shared_bytes=shared_bytes, options=_options()
         )
         try:
-            yield _cluster_cores()
+            yield _first_cores(address, max(patience, _CORES_SECONDS))
         finally:
             _CONNECTION.node = None
+
+
+def _first_cores(address: str, seconds: float) -> int:
+    """Return the number of cores of the cluster, whose head has none, waiting ``seconds`` for the first."""
+    deadline = time.monotonic() + seconds
+    if not _cluster_cores():
+        logger.info("the cluster at %s has no cores yet, waiting %.0f s for a node", address, seconds)
+    while not (cores := _cluster_cores()) and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        require_cluster()  # Ray ends a driver that asks a head that has been restarted
+    return cores
 
 
 @contextlib.contextmanager
@@ -203,6 +216,8 @@ def _cluster_cores() -> int:
 
 
 def _checked_cores(workers: int | None, cores: int, where: str) -> int:
+    if cores < 1:
+        raise McvrpError(f"{where} has no cores: start a node with cores, and repeat the command")
     if workers is not None and workers > cores:
         raise McvrpError(
             f"{workers} workers were requested, but {where} has {cores} cores: request at most {cores}"

@@ -120,6 +120,20 @@ def test_an_artifact_of_an_earlier_version_says_why_its_tree_ends(store: Store) 
     assert city.endswith("[made by an earlier version of mcvrp, which recorded no provenance]")
 
 
+@pytest.mark.parametrize("file", ["benchmarks/cvrplib/cvrplib.csv", "training/new/I/metrics.parquet"])
+def test_an_artifact_without_a_record_is_not_called_corrupt(store: Store, file: str) -> None:
+    """A benchmark on CVRPLIB instances has none, a phase none before its first checkpoint."""
+    store.put(file, b"1")
+    (path,) = artifacts_at(store, file)
+    assert tree_text(Lineage(store).ancestors(path)) == f"{path}  [no record of its origin]"
+
+
+def test_the_page_of_a_run_has_no_lineage_of_what_does_not_exist(store: Store) -> None:
+    """Such as the driven days of a city before its first night with routes."""
+    assert "driven/c" in (page := links(store, {"what was driven": "driven/c"}))
+    assert "Made from" not in page
+
+
 def test_what_was_made_of_itself_ends(store: Store) -> None:
     document = store.get_json(layout.city_card("c"))
     document["provenance"]["parents"] = [{"path": "models/m/0001", "hash": ""}]

@@ -138,7 +138,8 @@ def test_labels_are_read_as_arrays(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "limit", "rows"), [([(0, 4)], 5, 4), ([(2, 6)], None, 0), ([(2, 6)], 3, 0)]
+    ("parts", "limit", "rows"),
+    [([(0, 4)], 5, 4), ([(2, 6)], None, 0), ([(2, 6)], 3, 0), ([(0, 4), (6, 8)], None, 4)],
 )
 def test_missing_rows_are_named(
     store: Store, parts: list[tuple[int, int]], limit: int | None, rows: int

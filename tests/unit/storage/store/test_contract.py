@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mcvrp.storage.store.contract import main, race
+from mcvrp.storage.store.contract import main, prove, race
 from mcvrp.storage.store.errors import StoreError
 
 
@@ -95,6 +95,17 @@ def test_a_server_that_breaks_the_contract_is_refused(server: Server, size: int,
     with pytest.raises(StoreError, match=words):
         race(server, "a", size)
     assert set(server.objects) == {"sequential"}
+
+
+def test_what_another_test_has_left_or_tests_now_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bucket(Server):
+        def make_bucket(self) -> None: ...
+
+    server = Bucket()
+    server.objects[".race-10-0"] = b"left by a test that was killed"
+    monkeypatch.setattr("mcvrp.storage.store.s3.connect", lambda *_: server)
+    prove("s3://bucket", {10: 1})
+    assert set(server.objects) == {".race-10-0"}
 
 
 @pytest.mark.parametrize("arguments", [[], ["store"], ["s3://a", "s3://b"]])

@@ -242,6 +242,17 @@ def test_the_remedy_is_for_the_obstacle(store: Store, tmp_path: Path) -> None:
         store.put("a/b", b"1")
 
 
+def test_names_that_are_not_utf8_are_not_listed(store: Store) -> None:
+    """They come from other programs, such as a CSV file with an accent in Latin-1."""
+    store.put("incoming/a.csv", b"1")
+    root = os.fsencode(store.uri)
+    Path(os.fsdecode(root + b"/incoming/\xe9.csv")).write_bytes(b"2")
+    Path(os.fsdecode(root + b"/\xe9")).mkdir()
+    Path(os.fsdecode(root + b"/\xe9/b.csv")).write_bytes(b"3")
+    assert store.list("") == ["incoming/a.csv"]
+    assert store.folders("") == ["incoming"]
+
+
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,17 @@ from mcvrp.storage.labels.label_files import read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.labels.shards import Shard, ShardList
-from mcvrp.storage.labels.statistics import ShardFigures, SizeStatistics, Spread, read_statistics
+from mcvrp.storage.labels.statistics import (
+    ShardFigures,
+    SizeStatistics,
+    Spread,
+    read_statistics,
+    write_statistics,
+)
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import statistics as label_statistics
 from mcvrp.tasks.label.card import figure_path, selection, size_tables, spread_figure, write_card
-from mcvrp.tasks.label.statistics import update_statistics
+from mcvrp.tasks.label.statistics import current_statistics
 from tests.support.datasets import CITY, everything, label_spec, make_dataset
 
 
@@ -28,6 +35,14 @@ from tests.support.datasets import CITY, everything, label_spec, make_dataset
 def store(store: Store) -> Store:
     make_dataset(store, label_spec())
     return store
+
+
+def update_statistics(
+    store: Store, dataset: str, known: Mapping[str, ShardFigures] | None = None
+) -> list[SizeStatistics]:
+    statistics = current_statistics(store, dataset, read_statistics(store, dataset), known)
+    write_statistics(store, dataset, statistics)
+    return statistics
 
 
 def test_statistics_are_those_of_the_labels(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 import ray
 
+from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver, _Task
 from mcvrp.tasks.label.plan import ShardJob
 from mcvrp.tasks.label.stage import label_missing, labels_missing
@@ -49,6 +52,33 @@ def test_the_requests_of_a_run_with_nothing_to_do_do_not_grow_with_the_sizes(
             label_missing(store, CITY, spec)
         counts.append(counted.total())
     assert counts[1] <= counts[0] + 1
+
+
+@pytest.mark.parametrize("writes", range(7))
+def test_a_card_is_up_to_date_after_a_kill(
+    store: Store, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """A dataset is extended, and the run killed before the card or at any of its six writes."""
+    make_dataset(store, label_spec(count=6))
+    write_card(store, CITY, "d")
+    make_dataset(store, label_spec())
+    put, left = Store.put, [None] * writes
+
+    def killed(store: Store, path: str, data: bytes) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        put(store, path, data)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Store, "put", killed)
+        write_card(store, CITY, "d")
+    label_missing(store, CITY, label_spec())
+    resumed = everything(store)
+    for path in (layout.card("d"), layout.label_statistics("d"), layout.label_city("d")):
+        store.delete(path)
+    label_missing(store, CITY, label_spec())
+    assert everything(store) == resumed
 
 
 @pytest.mark.parametrize("looked_ago", [0.0, 4_000.0])

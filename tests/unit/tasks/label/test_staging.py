@@ -15,8 +15,16 @@ from mcvrp.storage.labels.label_files import LabelFile, label_file, read_footer,
 from mcvrp.storage.labels.schema import Footer, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import solving, worker
-from mcvrp.tasks.label.plan import CHUNKS_PER_SHARD, EARLY_UNITS, ShardJob, cut_into_units, unit_rows
-from mcvrp.tasks.label.spec import LabelSpec, seconds_per_instance
+from mcvrp.tasks.label.plan import (
+    CHUNKS_PER_SHARD,
+    EARLY_UNITS,
+    LabelDataset,
+    ShardJob,
+    cut_into_units,
+    survey,
+    unit_rows,
+)
+from mcvrp.tasks.label.spec import LabelSpec, Source, seconds_per_instance
 from mcvrp.tasks.label.work import Outcome, Unit
 from mcvrp.tasks.label.worker import PUBLISH_SECONDS, label_unit, merge_shard
 from tests.support.killed import killed_at_each_write
@@ -24,9 +32,8 @@ from tests.support.labels import CITY, N, some_label, unit_receipt
 
 LABELS = [some_label(i, runtime=i / 7) for i in range(40)]
 SHARD = layout.label_shard("d", N, 0)
-RECIPE = LabelSpec(
-    dataset="d", smallest=N, largest=N, count=40, iterations=5, capacity=(30, 39), shard_rows=40
-).recipe(CITY)
+SPEC = LabelSpec(dataset="d", smallest=N, largest=N, count=40, iterations=5, capacity=(30, 39), shard_rows=40)
+RECIPE = SPEC.recipe(CITY)
 UNIT = Unit(N, 0, 12, seconds=12.0)
 CHUNK = layout.staged_chunk("d", N, 0, 12)
 
@@ -174,6 +181,20 @@ def test_the_next_run_goes_on_with_a_chunk(store: Store, solved: Counter[int]) -
     assert store.list("") == [CHUNK]
     assert receipt.chunk
     assert (receipt.chunk.footer.row_start, receipt.chunk.footer.row_stop) == (0, 12)
+
+
+def test_a_smaller_run_keeps_the_rows_that_are_staged_beyond_it(store: Store) -> None:
+    """A larger run, which was interrupted, merges them; the chunk of other rows is removed."""
+    chunks = [
+        write_table(
+            store, layout.staged_chunk("d", N, a, b), CITY, RECIPE.spec_hash, N, label_table(LABELS[a:b])
+        )
+        for a, b in ((0, 2), (2, 5))
+    ]
+    merge_shard(store, CITY, RECIPE.spec_hash, SHARD, N, 0, 3, chunks)
+    assert store.list("") == [chunks[1].path, SHARD]
+    (job,) = survey(LabelDataset.open(store, Source(SPEC, CITY)), N)
+    assert job.gaps == [(5, 40)]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 12, 40])

@@ -19,7 +19,9 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
+from mcvrp.storage.labels.label_files import label_file, parse_footer
 from mcvrp.storage.labels.schema import Footer, Label, label_table
+from mcvrp.storage.labels.shards import Shard as ListedShard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import verify_file as module
 from mcvrp.tasks.label.spec import Source
@@ -172,6 +174,18 @@ def test_garbage_is_a_fault(shard: Shard, change: Callable[[bytes], bytes]) -> N
     assert report.good_rows().num_rows == 0
 
 
+def listed(data: bytes) -> ListedShard:
+    return ListedShard(PATH, parse_footer(data, PATH), len(data), 0.0, hashlib.sha256(data).hexdigest())
+
+
+def test_a_shard_that_was_extended_after_its_list_is_right(shard: Shard) -> None:
+    """A run that is killed, or still running, has not listed the shards that it has replaced."""
+    data, source = shard
+    some = pq.read_table(pa.BufferReader(data)).slice(0, 2)
+    earlier, _ = label_file(CITY, source.recipe.spec_hash, 20, some)
+    assert verify_file(data, PATH, source, listed(earlier)).faults == []
+
+
 @settings(max_examples=300)
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 @example(place=0.5453603270695424, mask=12)  # in pyarrow's own schema: items of a list have another name
@@ -180,7 +194,7 @@ def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> Non
     data, source = shard
     corrupt = bytearray(data)
     corrupt[int(place * len(data))] ^= mask
-    assert verify_file(bytes(corrupt), PATH, source, hashlib.sha256(data).hexdigest()).faults
+    assert verify_file(bytes(corrupt), PATH, source, listed(data)).faults
     report = verify_file(bytes(corrupt), PATH, source)
     good = report.good_rows()
     original = pq.read_table(pa.BufferReader(data))

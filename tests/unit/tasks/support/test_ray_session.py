@@ -1,4 +1,4 @@
-"""Tests of a Ray that does not start: more attempts, no processes left, one error message."""
+"""Tests of a Ray that does not start or has no cores: attempts, no processes left, one error message."""
 
 from __future__ import annotations
 
@@ -76,3 +76,20 @@ def test_a_session_that_ends_by_an_error_leaves_no_serializer(monkeypatch: pytes
         assert City in serializers
         raise KeyboardInterrupt
     assert City not in serializers
+
+
+@pytest.mark.parametrize(("seconds", "cores"), [(60.0, 4), (0.0, 0)])
+def test_a_cluster_without_cores_is_waited_for_or_refused(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, cores: int
+) -> None:
+    """With its 0 tasks at once a stage would do nothing and report success."""
+    seen = iter([0, 0])
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    monkeypatch.setattr(module, "join_cluster", lambda *_, **__: None)
+    monkeypatch.setattr(module, "_cluster_cores", lambda: next(seen, cores))
+    monkeypatch.setattr(module, "_CORES_SECONDS", seconds)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+    message = "the cluster at head:6379 has no cores: start a node"
+    refused = contextlib.nullcontext() if cores else pytest.raises(McvrpError, match=message)
+    with refused, ray_session() as workers:
+        assert workers == cores
