@@ -1,6 +1,7 @@
 """Files of a routed day: stops as CSV, Excel and HTML to print, GeoJSON, maps, summary and README.
 
-The summary is written last: a folder without one is incomplete.
+The spec is written first and names the orders; the summary is written last: a folder without one is
+incomplete.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
-SUMMARY, UNSERVED = "summary.json", "unserved.csv"
+SPEC, SUMMARY, UNSERVED = "spec.json", "summary.json", "unserved.csv"
 _DECIMALS = 7  # of degrees: 1 cm
 _LONGEST = 40  # characters of a folder's name that come from the name of the orders
 
@@ -61,10 +62,10 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 
     Raises McvrpError if it holds other files, or routes of other orders without ``overwrite``.
     """
-    if place.store.exists(place.path(SUMMARY)):
-        summary = place.store.get_json(place.path(SUMMARY))
-        if isinstance(summary, dict) and "digest" in summary and "orders" in summary:
-            if summary["digest"] == planned.digest:
+    for path in (place.path(SUMMARY), place.path(SPEC)):  # an interrupted run leaves no summary
+        document = place.store.get_json(path) if place.store.exists(path) else None
+        if isinstance(document, dict) and "digest" in document and "orders" in document:
+            if document["digest"] == planned.digest:
                 return "existing routes of the same orders were replaced"
             if overwrite:
                 return "existing routes of other orders were replaced"
@@ -95,6 +96,8 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     sol, dialect = sol_name(solved), planned.day.dialect
     provenance = _provenance(planned)
     spec = {
+        "orders": solved.summary.orders,
+        "digest": solved.summary.digest,
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,
         "model_version": planned.card.version if planned.card else None,
@@ -115,14 +118,14 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "map.html": map_page(solved, stops).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
         **({UNSERVED: csv_bytes(unserved, dialect)} if planned.spec.drop else {}),
-        "spec.json": _json(spec, indent=2),
         SUMMARY: _json({**asdict(solved.summary), FIELD: asdict(provenance)}, indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
+    place.store.put(place.path(SPEC), _json(spec, indent=2))
     place.store.delete(place.path(UNSERVED))  # of another run
     for name, data in files.items():
         place.store.put(place.path(name), data)
-    return tuple(place.store.url(place.path(name)) for name in files)
+    return tuple(place.store.url(place.path(name)) for name in (*files, SPEC))
 
 
 def _provenance(planned: Planned) -> Provenance:

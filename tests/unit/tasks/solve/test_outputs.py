@@ -167,6 +167,7 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
 def test_an_interrupted_folder_has_no_summary(
     day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is known by its spec.json, so that the same command writes it again."""
     place.store.put(place.path(SUMMARY), b"{}")
     put = Store.put
 
@@ -179,6 +180,7 @@ def test_an_interrupted_folder_has_no_summary(
     with pytest.raises(McvrpError, match="full"):
         write_day(place, day)
     assert not place.store.exists(place.path(SUMMARY))
+    assert "same orders" in str(require_free(place, day.planned, overwrite=False))
 
 
 def test_nothing_is_replaced_silently(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
