@@ -158,7 +158,7 @@ def plan_day(
     addresses = replace(addresses, columns={**addresses.columns, **spec.columns})
     decided = read_kept(store, keep, addresses, day.instance) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
-    rest = rest_of(decided, problem, addresses, day.instance, limits)
+    rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
     if not spec.drop:
         require_possible(rest, addresses, limits_text(limits, problem.unit))
@@ -204,10 +204,12 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     if spec.drop and spec.limits.given and rest.instance:
         served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
-        if not served.solution.routes:
+        if not served.solution.routes and not rest.whole:
             raise infeasible(rest, served, planned.addresses, planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
-    instance, limits = rest.instance or planned.day.instance, rest.limits if rest.instance else NO_LIMITS
+    kept = only(planned.day.instance, {node for route in rest.whole for node in route})
+    instance, limits = rest.instance or kept, rest.limits if rest.instance else NO_LIMITS
+    assert instance is not None  # there are kept routes if nothing is left to plan
     patient = spec.by == MODEL
     portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
     first = list(_first_routes(planned, rest))

@@ -151,12 +151,21 @@ def _decided(table: Tabular, route: list[EarlierStop], marks: list[bool], faults
     return count
 
 
-def rest_of(kept: Kept | None, city: City, addresses: Addresses, instance: Instance, limits: Limits) -> Rest:
+def rest_of(
+    kept: Kept | None,
+    city: City,
+    addresses: Addresses,
+    instance: Instance,
+    limits: Limits,
+    *,
+    drop: bool = False,
+) -> Rest:
     """Return what is left to plan of ``instance`` beside the routes that are ``kept``.
 
     A vehicle that could not return within the longest route after its kept stops gets no more of them.
 
-    Raises McvrpError if more routes are kept than the fleet has vehicles, or others remain without any.
+    Raises McvrpError if more routes are kept than the fleet has vehicles, or customers who may not be left
+    out (``drop``) remain without any.
     """
     if kept is None:
         return Rest(city, addresses, instance, limits)
@@ -168,7 +177,7 @@ def rest_of(kept: Kept | None, city: City, addresses: Addresses, instance: Insta
     free = only(instance, set(instance.ids.tolist()) - decided)
     if limits.fleet is not None:
         count = len(whole) + len(begun)
-        if limits.fleet < count or (free and limits.fleet == len(whole)):
+        if limits.fleet < count or (free and not drop and limits.fleet == len(whole)):
             remain = f" of {limits.fleet:,} vehicles, and {free.n if free else 0:,} customers remain"
             raise McvrpError(
                 f"{kept.name} keeps {count:,} routes{remain}: increase --fleet, or keep fewer routes"

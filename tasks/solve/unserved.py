@@ -70,7 +70,7 @@ def most_served(
         classes.setdefault(ranks[node], []).append(node)
     bound = fewest_unserved(rest)
     solution = rest.begun
-    if len(classes) > 1:
+    if len(classes) > 1 and bound < instance.n:
         solution = _filled(rest, solution, list(classes.values()), (now + until) / 2, seed)
     else:
         solution = _packed(rest, near, bound - len(reasons))

@@ -226,6 +226,23 @@ def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> 
     assert result.summary.found_by == "the kept routes"
 
 
+@pytest.mark.parametrize("limits", [{"fleet": 1}, {"longest_route": 0.01}], ids=["fleet", "longest route"])
+def test_kept_routes_are_an_answer_if_nobody_else_has_room(
+    store: Store, tmp_path: Path, limits: dict[str, Any]
+) -> None:
+    """With --drop; of any priority, and without the rest of the demand in the figures."""
+    (tmp_path / "day.csv").write_text("customer,demand,priority\n4,3,\n5,3,\n6,3,2\n7,3,1\n")
+    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\n")
+    given: dict[str, Any] = {"keep": str(tmp_path / "keep.csv"), "time_limit": 1.0, "samples": 0, **limits}
+    result = solved_day(store, str(tmp_path / "day.csv"), 18, drop=True, **given)
+    assert result.solution.routes == ((5, 4),)
+    assert [each.customer for each in result.summary.unserved] == ["6", "7"]
+    assert (result.summary.found_by, result.summary.demand) == ("the kept routes", 6)
+    assert result.summary.cost == pytest.approx(cost(CITY, result.solution))
+    with pytest.raises(McvrpError, match="2 customers remain: increase --fleet|not even for one customer"):
+        solved_day(store, str(tmp_path / "day.csv"), 18, **given)
+
+
 @pytest.mark.parametrize("by", ["hgs", "model"])
 def test_who_cannot_continue_begun_routes_is_refused(store: Store, tmp_path: Path, by: str) -> None:
     (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,\n")
