@@ -6,6 +6,7 @@ vehicles arrive from the depot only, in a city of the remaining customers with a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -90,10 +91,12 @@ class Rest:
         return replace(self, instance=only(self.instance, served), start=start)
 
     def day(self, solution: Solution) -> Solution:
-        """Return the routes of the day: those that are kept whole, then ``solution``."""
+        """Return the routes of the day: those that are kept whole, those that have begun, the others."""
         routes = solution.routes
         if self.parts is not None:
-            routes = tuple(tuple(node for k in route for node in self.parts[k]) for route in routes)
+            begun = self.begun.routes  # their nodes ascend in the order of the file
+            ordered = sorted(routes, key=lambda route: route[0] if route[:1] in begun else math.inf)
+            routes = tuple(tuple(node for k in route for node in self.parts[k]) for route in ordered)
         return Solution((*self.whole, *routes))
 
 

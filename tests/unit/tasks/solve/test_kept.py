@@ -82,7 +82,7 @@ def obeyed(city: City, instance: Instance, kept: Kept, limits: Limits, solution:
     "seeds", [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)], ids=["some", "1000"]
 )
 def test_kept_stops_stay(seeds: range) -> None:
-    """Whole routes as they are, first stops in their order and with nothing before them, on any day."""
+    """Whole routes as they are, then first stops with nothing before them, both in the file's order."""
     planned_days = 0
     for seed in seeds:
         city, instance, kept, limits = random_day(seed)
@@ -92,6 +92,9 @@ def test_kept_stops_stay(seeds: range) -> None:
         except SolverFailed:  # a hard day for 20 iterations
             continue
         obeyed(city, instance, kept, limits, solution)
+        begun = [begin.stops for begin in kept.begun if begin.stops not in rest.whole]
+        others = solution.routes[len(rest.whole) :]
+        assert [route[: len(stops)] for route, stops in zip(others, begun, strict=False)] == begun
         planned_days += 1
     assert planned_days > 0.9 * len(seeds)
 
