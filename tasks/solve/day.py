@@ -156,7 +156,7 @@ def plan_day(
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, capacity, spec)
     addresses = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, addresses, day.instance) if keep else None
+    decided = read_kept(store, keep, addresses, day.instance, day.too_large) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)

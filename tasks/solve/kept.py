@@ -7,7 +7,7 @@ vehicles arrive from the depot only, in a city of the remaining customers with a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -100,10 +100,17 @@ class Rest:
         return Solution((*self.whole, *routes))
 
 
-def read_kept(store: Store, place: str, addresses: Addresses, instance: Instance) -> Kept:
+def read_kept(
+    store: Store,
+    place: str,
+    addresses: Addresses,
+    instance: Instance,
+    too_large: Mapping[int, int] | None = None,
+) -> Kept:
     """Return the decided routes in the file ``place``, like ``routes.csv`` of a day.
 
     With a column ``kept``, only the marked stops are decided: all stops of a route, or its first ones.
+    ``too_large`` are demands above the capacity, by node, which are not in ``instance``.
 
     Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed.
     """
@@ -116,8 +123,12 @@ def read_kept(store: Store, place: str, addresses: Addresses, instance: Instance
         nodes = tuple(stop.node for stop in route)
         for stop in route[:count]:
             if stop.node not in instance.ids:
+                fault = "has no order: add it"
+                if demand := (too_large or {}).get(stop.node):
+                    fault = f"has a demand of {demand:,}, more than the capacity of a vehicle, "
+                    fault += f"{instance.capacity:,}: remove it"
                 name = shown(addresses.ids[stop.node])
-                faults.at(int(table.rows[stop.position]), f"the kept stop at {name} has no order: add it")
+                faults.at(int(table.rows[stop.position]), f"the kept stop at {name} {fault}")
         if (load := _demand(instance, nodes[:count])) > most:
             stops = f"the kept stops of route {shown(route[0].route)}"
             faults.add(f"{stops} have a demand of {load:,}, more than {most:,}")

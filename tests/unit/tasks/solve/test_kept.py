@@ -16,7 +16,7 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.kept import Begun, Kept, Rest, read_kept, rest_of
 from mcvrp.tasks.solve.outputs import Place, write_day
-from mcvrp.tasks.solve.unserved import most_served
+from mcvrp.tasks.solve.unserved import most_served, require_possible
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.searches import scaled_costs
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed, route_lengths
@@ -158,6 +158,14 @@ def test_an_invalid_file_is_refused(tmp_path: Path, text: str, message: str) -> 
         read(tmp_path, text, capacity=17)
 
 
+def test_a_kept_stop_that_is_too_large_is_called_so(store: Store, tmp_path: Path) -> None:
+    """With --drop, too, which takes its order out of the day."""
+    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\n")
+    message = "row 3: the kept stop at '4' has a demand of 30, more than the capacity of a vehicle, 18"
+    with pytest.raises(McvrpError, match=message):
+        day_plan(store, {4: 30, 5: 3}, 18, keep=str(tmp_path / "keep.csv"), drop=True)
+
+
 def test_more_kept_routes_than_vehicles_are_refused() -> None:
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 3), 18)  # type: ignore[arg-type]
     kept: dict[str, Any] = {"begun": (), "free": ()}
@@ -169,6 +177,13 @@ def test_more_kept_routes_than_vehicles_are_refused() -> None:
         rest_of(Kept("k.csv", ((1, 3), (4, 2)), **kept), CITY, NAMES, instance, Limits(fleet=2)).instance
         is None
     )
+    instance = Instance(CITY.city_id, np.arange(1, 9), np.full(8, 9), 18)  # type: ignore[arg-type]
+    rest = rest_of(Kept("k.csv", ((1,), (2,)), **kept), CITY, NAMES, instance, Limits(fleet=4))
+    message = (
+        "--fleet 4: a total demand of 54 at a capacity of 18 needs at least 3 vehicles besides the 2 kept;"
+    )
+    with pytest.raises(McvrpError, match=message):
+        require_possible(rest, NAMES, "--fleet 4")
 
 
 def test_the_first_stops_are_served_before_others() -> None:
@@ -242,7 +257,8 @@ def test_kept_routes_are_an_answer_if_nobody_else_has_room(
     assert [each.customer for each in result.summary.unserved] == ["6", "7"]
     assert (result.summary.found_by, result.summary.demand) == ("the kept routes", 6)
     assert result.summary.cost == pytest.approx(cost(CITY, result.solution))
-    with pytest.raises(McvrpError, match="2 customers remain: increase --fleet|not even for one customer"):
+    message = r"2 customers remain: increase --fleet|without '6' and '7' there are some, and no fewer can"
+    with pytest.raises(McvrpError, match=message):
         solved_day(store, str(tmp_path / "day.csv"), 18, **given)
 
 
