@@ -301,6 +301,38 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(store: Store, tmp_path
         plan_city(store, more)
 
 
+@pytest.mark.parametrize(
+    ("own", "more", "options"),
+    [
+        ("id,x,y,depot\nd,.5,.5,1\na,.1,.2,\n", "id,x,y\na,.9,.1\ne,.3,.3\n", {}),
+        ("id,x,y,depot\nd,0,0,1\na,9,8,\n", "id,x,y\na,9.1,8\ne,3,3\n", {"unit": "km"}),
+        (sound(), "id,lat,lon\na,45.7701,4.85\ne,45.755,4.845\n", {"unit": "km"}),
+    ],
+    ids=["unit square", "kilometres", "degrees"],
+)
+def test_an_address_that_has_moved_is_refused(
+    store: Store, tmp_path: Path, own: str, more: str, options: dict[str, Any]
+) -> None:
+    """In any unit of the coordinates."""
+    (tmp_path / "own.csv").write_text(own)
+    (tmp_path / "more.csv").write_text(more)
+    make_city(store, spec_of(tmp_path / "own.csv", **options))
+    with pytest.raises(McvrpError, match="row 2: 'a' has moved by .* give the new place a new id"):
+        plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own"))
+
+
+def test_a_difference_of_rounding_is_no_move(store: Store, tmp_path: Path) -> None:
+    """A centimetre, also where costs in kilometres are a matrix and coordinates are metres."""
+    costs = np.ones((5, 5)) - np.eye(5)
+    (tmp_path / "own.csv").write_text(sound())
+    (tmp_path / "own.npy").write_bytes(npy(costs[:4, :4]))
+    (tmp_path / "more.csv").write_text("id,lat,lon\na,45.7700001,4.85\ne,45.755,4.845\n")
+    (tmp_path / "more.npy").write_bytes(npy(costs))
+    make_city(store, spec_of(tmp_path / "own.csv", unit="km", matrix=str(tmp_path / "own.npy")))
+    more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "more.npy"))
+    assert plan_city(store, more).city.customers == 4
+
+
 NAMED = """Code client;Name;Customer;lat;lon;depot
 d;Depot;;45,76;4,84;1
 a;Anna;Shop "A";45,77;4,85;
