@@ -25,7 +25,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import CITY
 
 UNKNOWN = -1  # node of an unknown id
-_AGAIN = "create it again"
+_AGAIN = "delete its folder, and create it again"
 # Fields of the card that are attributes of the city.
 _OF_CITY = ("city_id", "customers", "origin", "scale", "unit", "classes", "demand", "capacity", "extends")
 _ROWS = 64  # of a matrix, decoded at once

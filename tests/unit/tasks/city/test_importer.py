@@ -17,6 +17,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
+from mcvrp.storage.layout import city_dir, city_path
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table, centred, to_metres
 from mcvrp.tasks.city.importer import import_city
@@ -253,6 +254,15 @@ def test_a_city_is_imported_once(store: Store) -> None:
         plan_city(store, CitySpec(name="nowhere", source="imported"))
 
 
+def test_a_corrupt_city_is_created_again_as_its_error_says(store: Store) -> None:
+    city_id = make_city(store, spec_of(CITY)).city.city_id
+    store.put(city_path("own"), store.get(city_path("own"))[:-10])
+    with pytest.raises(McvrpError, match=r"city\.parquet is not a readable city .*: delete its folder, and"):
+        make_city(store, spec_of(CITY))
+    store.delete(city_dir("own"))
+    assert make_city(store, spec_of(CITY)).city.city_id == city_id
+
+
 def test_a_file_may_be_in_the_store(store: Store) -> None:
     store.put("uploads/a.csv", CITY.read_bytes())
     assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
@@ -317,7 +327,7 @@ def test_an_address_that_has_moved_is_refused(
     (tmp_path / "own.csv").write_text(own)
     (tmp_path / "more.csv").write_text(more)
     make_city(store, spec_of(tmp_path / "own.csv", **options))
-    with pytest.raises(McvrpError, match="row 2: 'a' has moved by .* give the new place a new id"):
+    with pytest.raises(McvrpError, match=r"row 2: 'a' has moved by .* give the new place a new id"):
         plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own"))
 
 
