@@ -21,6 +21,7 @@ from mcvrp.storage.models.models import ModelCard, folder_card, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
+from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
@@ -330,7 +331,8 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
     if day.further:
-        unused = [f"{name} counts with {USED_WITH[name]} only" for name in day.further if name in USED_WITH]
+        options = {name: USED_WITH.get(column_key(name)) for name in day.further}
+        unused = [f"{name} counts with {option} only" for name, option in options.items() if option]
         carried = f"further columns of the orders, carried into the routes: {listed(day.further)}"
         yield "; ".join([carried, *unused])
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
