@@ -380,13 +380,14 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
 def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:
     file, more = tmp_path / "own.csv", tmp_path / "more.csv"
     file.write_text(NAMED)
-    more.write_text("Code client,Phone,Name,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
+    more.write_text("Code client,Phone,NAME,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
     make_city(store, spec_of(file, columns={"id": "Code client"}))
     make_city(store, spec_of(more, "child", extends="own"))
     child = stored_city(store, "child").addresses
     assert child.ids == ("d", "a", "b", "c", "e")
     assert child.further["Name"] == ("Depot", "Anna", "", "", "Eve")
     assert child.further["Phone"] == ("", "", "", "", "+33 6")
+    assert child.further.keys() == {"Name", "Customer", "Phone"}
     assert child.columns == {"id": "Code client"}
 
 
