@@ -53,24 +53,18 @@ class Planned:
     card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
     rest: Rest  # what is to be planned
+    digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
     folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
     date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
     kept: Kept | None = None  # decided routes, if any
+    stored: bool = False  # whether the city is in the store
 
     @property
     def limits(self) -> str:
         """The limits of the day in words."""
         return limits_text(self.spec.limits, self.city.unit)
-
-    @property
-    def digest(self) -> str:
-        """Hash of city, customers, demands and capacity."""
-        instance = self.day.instance
-        content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
-        content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
-        return content.hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -173,7 +167,16 @@ def plan_day(
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     free = rest.free(day.instance)
     first = read_start(store, start, problem, addresses, free) if start and free else None
-    return Planned(name, problem, addresses, day, card, spec, rest, folder, vrp, first, date, decided)
+    digest, stored = _digest(day.instance), isinstance(city, str)
+    return Planned(
+        name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided, stored
+    )
+
+
+def _digest(instance: Instance) -> str:
+    content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
+    content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
+    return content.hexdigest()[:8]
 
 
 def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:

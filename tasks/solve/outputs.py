@@ -22,7 +22,7 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
-from mcvrp.tasks.files.cvrplib import SOLUTION, sol_text
+from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shift_texts, stops_of
@@ -122,16 +122,17 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
     place.store.put(place.path(SPEC), _json(spec, indent=2))
-    place.store.delete(place.path(UNSERVED))  # of another run
+    for name in (UNSERVED, *([_sol(planned.vrp)] if planned.vrp else [])):  # of another run
+        place.store.delete(place.path(name))
     for name, data in files.items():
         place.store.put(place.path(name), data)
     return tuple(place.store.url(place.path(name)) for name in (*files, SPEC))
 
 
 def _provenance(planned: Planned) -> Provenance:
-    """Return the provenance of a day: city, model, and orders with the digest of the day."""
+    """Return the provenance of a day: city of the store, model, and orders with the digest of the day."""
     parents = [
-        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.vrp is None else None,
+        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.stored else None,
         planned.card.as_parent if planned.card else None,
         Parent(f"{OUTSIDE}{planned.day.source}", planned.digest),
     ]
@@ -230,7 +231,11 @@ def solve_readme(solved: Solved, made: str = "") -> str:
 def sol_name(solved: Solved) -> str | None:
     """Return the name of the .sol file of a CVRPLIB instance, None for other or incomplete orders."""
     vrp = solved.planned.vrp
-    return PurePath(vrp.name).stem + SOLUTION if vrp and not solved.summary.unserved else None
+    return _sol(vrp) if vrp and not solved.summary.unserved else None
+
+
+def _sol(vrp: VrpFile) -> str:
+    return PurePath(vrp.name).stem + SOLUTION
 
 
 def route_table(solved: Solved) -> str:
