@@ -87,7 +87,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --by lkh", ["--by", "auto", "lkh"]),
         ("solve day.csv --polish hgs", ["--polish: use --by model, hgs or pyvrp"]),
         ("solve day.csv --no-hgs", ["--no-hgs: use --by model"]),
-        ("solve day.csv --set solve.hgs=false", ["hgs", "choose one with by"]),
+        ("solve day.csv --set solve.hgs=false", ["there is no solve.hgs; [solve] has: by"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         (
             "solve day.csv --vehicles 3 --by model",
