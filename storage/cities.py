@@ -25,7 +25,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import CITY
 
 UNKNOWN = -1  # node of an unknown id
-_AGAIN = "create it again"
+_AGAIN = "delete its folder, and create it again"
 # Fields of the card that are attributes of the city.
 _OF_CITY = ("city_id", "customers", "origin", "scale", "unit", "classes", "demand", "capacity", "extends")
 _ROWS = 64  # of a matrix, decoded at once
@@ -82,11 +82,13 @@ class Addresses:
         lonlat: NDArray[np.float64] | None,
         further: Mapping[str, Sequence[str]] | None = None,
     ) -> Addresses:
-        """Return these addresses, followed by more of them."""
+        """Return these addresses, followed by more of them; titles are equal in any case."""
         both = None if self.lonlat is None or lonlat is None else np.vstack([self.lonlat, lonlat])
         old, new = ("",) * len(self.ids), ("",) * len(ids)
-        titles = dict.fromkeys([*self.further, *(further or {})])
-        texts = {title: (*self.further.get(title, old), *(further or {}).get(title, new)) for title in titles}
+        spelled = {title.casefold(): title for title in self.further}
+        more = {spelled.get(title.casefold(), title): texts for title, texts in (further or {}).items()}
+        titles = dict.fromkeys([*self.further, *more])
+        texts = {title: (*self.further.get(title, old), *more.get(title, new)) for title in titles}
         return Addresses((*self.ids, *ids), both, self.projection, texts, self.columns)
 
 

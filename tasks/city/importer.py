@@ -25,7 +25,8 @@ from mcvrp.tasks.support.text import METRES
 _BYTES = 9  # per cost in a .npy, with a share of its header
 _QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
 _MOST_IN_HISTORY = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
-_MOVED = 1.0  # metres, or units of x and y: smaller differences are rounding
+# smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
+_MOVED, _MOVED_SHARE = 1.0, 1e-4
 
 
 def import_city(store: Store, spec: AddressFile) -> PlannedCity:
@@ -208,7 +209,10 @@ def _check_places(
 ) -> None:
     """Raise McvrpError for addresses that moved, for another depot, and for new ones too far outside."""
     city, faults = parent.city, Faults(read.name)
-    limit = _MOVED / (METRES.get(city.unit, 1.0) if parent.addresses.projection else 1.0)
+    if parent.addresses.projection:
+        limit = _MOVED / _metres(city.unit, city.matrix is not None)
+    else:
+        limit = min(_MOVED, _MOVED_SHARE * city.scale)
     for k in np.flatnonzero(node != UNKNOWN):
         way = xy[k] - city.xy[node[k]]
         if np.abs(way).max() > limit:

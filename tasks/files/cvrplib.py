@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vrplib.parse import parse_solution
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
 from mcvrp.tasks.files.tabular import Tabular
@@ -140,14 +140,14 @@ def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) 
     price = cost(vrp.city, solution)
     if published is None or abs(published - price) <= _CENT:
         return replace(vrp, best=BestKnown(solution, price))
-    if vrp.weights == "EUC_2D":
-        matrix = _rounded(vrp.name, vrp.city.xy, vrp.weights) if unrounded else None
-        other = replace(vrp.city, matrix=matrix)
+    if vrp.weights == "EUC_2D" and unrounded:
+        if abs(published - _rounded_cost(vrp.city.xy, solution)) <= _CENT:
+            note = f"{name} has the cost of rounded distances, which is not comparable"
+            return replace(vrp, notes=(*vrp.notes, note))
+    elif vrp.weights == "EUC_2D":
+        other = replace(vrp.city, matrix=None)
         other_price = cost(other, solution)
         if abs(published - other_price) <= _CENT:
-            if unrounded:
-                note = f"{name} has the cost of rounded distances, which is not comparable"
-                return replace(vrp, notes=(*vrp.notes, note))
             notes = (f"distances are not rounded, as in {name}",)
             return replace(vrp, city=other, notes=notes, best=BestKnown(solution, other_price))
     raise McvrpError(
@@ -165,13 +165,20 @@ def sol_text(city: City, solution: Solution) -> str:
 
 def _rounded(name: str, xy: NDArray[np.float64], weights: str) -> NDArray[np.float64]:
     if len(xy) > _MOST_ROUNDED:
+        hint = "use unrounded costs (--unrounded)" if weights == "EUC_2D" else "give a smaller instance"
         raise McvrpError(
-            f"{name} has {len(xy):,} nodes, but costs are rounded for {_MOST_ROUNDED:,} at most: use "
-            "unrounded costs (--unrounded)"
+            f"{name} has {len(xy):,} nodes, but costs are rounded for {_MOST_ROUNDED:,} at most: {hint}"
         )
     # not np.hypot: the sum of squares is exact for integer coordinates, and so is the rounding
     square = np.square(xy[:, None, 0] - xy[None, :, 0]) + np.square(xy[:, None, 1] - xy[None, :, 1])
     return _ROUNDINGS[weights](np.sqrt(square))
+
+
+def _rounded_cost(xy: NDArray[np.float64], solution: Solution) -> float:
+    """Return the cost of ``solution`` by distances that are rounded as EUC_2D defines, without a matrix."""
+    squares = (np.square(np.diff(xy[[DEPOT, *route, DEPOT]], axis=0)) for route in solution.routes)
+    legs = (np.sqrt(square.sum(axis=1)) for square in squares)
+    return float(sum(_ROUNDINGS["EUC_2D"](lengths).sum() for lengths in legs))
 
 
 def _laid_out(costs: NDArray[np.float64]) -> NDArray[np.float64]:

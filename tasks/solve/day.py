@@ -21,6 +21,7 @@ from mcvrp.storage.models.models import ModelCard, folder_card, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
+from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
@@ -52,24 +53,18 @@ class Planned:
     card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
     rest: Rest  # what is to be planned
+    digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
     folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
     date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
     kept: Kept | None = None  # decided routes, if any
+    stored: bool = False  # whether the city is in the store
 
     @property
     def limits(self) -> str:
         """The limits of the day in words."""
         return limits_text(self.spec.limits, self.city.unit)
-
-    @property
-    def digest(self) -> str:
-        """Hash of city, customers, demands and capacity."""
-        instance = self.day.instance
-        content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
-        content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
-        return content.hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -156,9 +151,9 @@ def plan_day(
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, capacity, spec)
     addresses = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, addresses, day.instance) if keep else None
+    decided = read_kept(store, keep, addresses, day.instance, day.too_large) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
-    rest = rest_of(decided, problem, addresses, day.instance, limits)
+    rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
     if not spec.drop:
         require_possible(rest, addresses, limits_text(limits, problem.unit))
@@ -172,7 +167,16 @@ def plan_day(
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     free = rest.free(day.instance)
     first = read_start(store, start, problem, addresses, free) if start and free else None
-    return Planned(name, problem, addresses, day, card, spec, rest, folder, vrp, first, date, decided)
+    digest, stored = _digest(day.instance), isinstance(city, str)
+    return Planned(
+        name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided, stored
+    )
+
+
+def _digest(instance: Instance) -> str:
+    content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
+    content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
+    return content.hexdigest()[:8]
 
 
 def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
@@ -204,10 +208,12 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     if spec.drop and spec.limits.given and rest.instance:
         served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
-        if not served.solution.routes:
+        if not served.solution.routes and not rest.whole:
             raise infeasible(rest, served, planned.addresses, planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
-    instance, limits = rest.instance or planned.day.instance, rest.limits if rest.instance else NO_LIMITS
+    kept = only(planned.day.instance, {node for route in rest.whole for node in route})
+    instance, limits = rest.instance or kept, rest.limits if rest.instance else NO_LIMITS
+    assert instance is not None  # there are kept routes if nothing is left to plan
     patient = spec.by == MODEL
     portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
     first = list(_first_routes(planned, rest))
@@ -328,7 +334,8 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
     if day.further:
-        unused = [f"{name} counts with {USED_WITH[name]} only" for name in day.further if name in USED_WITH]
+        options = {name: USED_WITH.get(column_key(name)) for name in day.further}
+        unused = [f"{name} counts with {option} only" for name, option in options.items() if option]
         carried = f"further columns of the orders, carried into the routes: {listed(day.further)}"
         yield "; ".join([carried, *unused])
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:

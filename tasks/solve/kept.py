@@ -6,7 +6,8 @@ vehicles arrive from the depot only, in a city of the remaining customers with a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,17 +91,26 @@ class Rest:
         return replace(self, instance=only(self.instance, served), start=start)
 
     def day(self, solution: Solution) -> Solution:
-        """Return the routes of the day: those that are kept whole, then ``solution``."""
+        """Return the routes of the day: those that are kept whole, those that have begun, the others."""
         routes = solution.routes
         if self.parts is not None:
-            routes = tuple(tuple(node for k in route for node in self.parts[k]) for route in routes)
+            begun = self.begun.routes  # their nodes ascend in the order of the file
+            ordered = sorted(routes, key=lambda route: route[0] if route[:1] in begun else math.inf)
+            routes = tuple(tuple(node for k in route for node in self.parts[k]) for route in ordered)
         return Solution((*self.whole, *routes))
 
 
-def read_kept(store: Store, place: str, addresses: Addresses, instance: Instance) -> Kept:
+def read_kept(
+    store: Store,
+    place: str,
+    addresses: Addresses,
+    instance: Instance,
+    too_large: Mapping[int, int] | None = None,
+) -> Kept:
     """Return the decided routes in the file ``place``, like ``routes.csv`` of a day.
 
     With a column ``kept``, only the marked stops are decided: all stops of a route, or its first ones.
+    ``too_large`` are demands above the capacity, by node, which are not in ``instance``.
 
     Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed.
     """
@@ -113,8 +123,12 @@ def read_kept(store: Store, place: str, addresses: Addresses, instance: Instance
         nodes = tuple(stop.node for stop in route)
         for stop in route[:count]:
             if stop.node not in instance.ids:
+                fault = "has no order: add it"
+                if demand := (too_large or {}).get(stop.node):
+                    fault = f"has a demand of {demand:,}, more than the capacity of a vehicle, "
+                    fault += f"{instance.capacity:,}: remove it"
                 name = shown(addresses.ids[stop.node])
-                faults.at(int(table.rows[stop.position]), f"the kept stop at {name} has no order: add it")
+                faults.at(int(table.rows[stop.position]), f"the kept stop at {name} {fault}")
         if (load := _demand(instance, nodes[:count])) > most:
             stops = f"the kept stops of route {shown(route[0].route)}"
             faults.add(f"{stops} have a demand of {load:,}, more than {most:,}")
@@ -151,12 +165,21 @@ def _decided(table: Tabular, route: list[EarlierStop], marks: list[bool], faults
     return count
 
 
-def rest_of(kept: Kept | None, city: City, addresses: Addresses, instance: Instance, limits: Limits) -> Rest:
+def rest_of(
+    kept: Kept | None,
+    city: City,
+    addresses: Addresses,
+    instance: Instance,
+    limits: Limits,
+    *,
+    drop: bool = False,
+) -> Rest:
     """Return what is left to plan of ``instance`` beside the routes that are ``kept``.
 
     A vehicle that could not return within the longest route after its kept stops gets no more of them.
 
-    Raises McvrpError if more routes are kept than the fleet has vehicles, or others remain without any.
+    Raises McvrpError if more routes are kept than the fleet has vehicles, or customers who may not be left
+    out (``drop``) remain without any.
     """
     if kept is None:
         return Rest(city, addresses, instance, limits)
@@ -168,7 +191,7 @@ def rest_of(kept: Kept | None, city: City, addresses: Addresses, instance: Insta
     free = only(instance, set(instance.ids.tolist()) - decided)
     if limits.fleet is not None:
         count = len(whole) + len(begun)
-        if limits.fleet < count or (free and limits.fleet == len(whole)):
+        if limits.fleet < count or (free and not drop and limits.fleet == len(whole)):
             remain = f" of {limits.fleet:,} vehicles, and {free.n if free else 0:,} customers remain"
             raise McvrpError(
                 f"{kept.name} keeps {count:,} routes{remain}: increase --fleet, or keep fewer routes"

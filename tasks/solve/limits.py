@@ -35,9 +35,10 @@ def limits_text(limits: Limits, unit: str) -> str:
 def require_kept(spec: SolveSpec) -> None:
     """Raise McvrpError if the limits of ``spec`` contradict each other, or ``by`` does not support them."""
     if spec.shift is not None and spec.longest_route is not None:
+        longest = spec.longest_route if isinstance(spec.longest_route, str) else f"{spec.longest_route:.10g}"
         raise McvrpError(
-            f"--shift {spec.shift:.10g} and --longest-route {spec.longest_route:.10g} both limit the "
-            "length of a route: give one of them"
+            f"--shift {spec.shift:.10g} and --longest-route {longest} both limit the length of a route: give "
+            "one of them"
         )
     if spec.service is not None and spec.shift is None:
         raise McvrpError(

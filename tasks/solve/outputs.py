@@ -1,6 +1,7 @@
 """Files of a routed day: stops as CSV, Excel and HTML to print, GeoJSON, maps, summary and README.
 
-The summary is written last: a folder without one is incomplete.
+The spec is written first and names the orders; the summary is written last: a folder without one is
+incomplete.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
-from mcvrp.tasks.files.cvrplib import SOLUTION, sol_text
+from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shift_texts, stops_of
@@ -29,7 +30,7 @@ from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
 
-SUMMARY, UNSERVED = "summary.json", "unserved.csv"
+SPEC, SUMMARY, UNSERVED = "spec.json", "summary.json", "unserved.csv"
 _DECIMALS = 7  # of degrees: 1 cm
 _LONGEST = 40  # characters of a folder's name that come from the name of the orders
 
@@ -61,10 +62,10 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 
     Raises McvrpError if it holds other files, or routes of other orders without ``overwrite``.
     """
-    if place.store.exists(place.path(SUMMARY)):
-        summary = place.store.get_json(place.path(SUMMARY))
-        if isinstance(summary, dict) and "digest" in summary and "orders" in summary:
-            if summary["digest"] == planned.digest:
+    for path in (place.path(SUMMARY), place.path(SPEC)):  # an interrupted run leaves no summary
+        document = place.store.get_json(path) if place.store.exists(path) else None
+        if isinstance(document, dict) and "digest" in document and "orders" in document:
+            if document["digest"] == planned.digest:
                 return "existing routes of the same orders were replaced"
             if overwrite:
                 return "existing routes of other orders were replaced"
@@ -95,6 +96,8 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     sol, dialect = sol_name(solved), planned.day.dialect
     provenance = _provenance(planned)
     spec = {
+        "orders": solved.summary.orders,
+        "digest": solved.summary.digest,
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,
         "model_version": planned.card.version if planned.card else None,
@@ -115,20 +118,21 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "map.html": map_page(solved, stops).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
         **({UNSERVED: csv_bytes(unserved, dialect)} if planned.spec.drop else {}),
-        "spec.json": _json(spec, indent=2),
         SUMMARY: _json({**asdict(solved.summary), FIELD: asdict(provenance)}, indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
-    place.store.delete(place.path(UNSERVED))  # of another run
+    place.store.put(place.path(SPEC), _json(spec, indent=2))
+    for name in (UNSERVED, *([_sol(planned.vrp)] if planned.vrp else [])):  # of another run
+        place.store.delete(place.path(name))
     for name, data in files.items():
         place.store.put(place.path(name), data)
-    return tuple(place.store.url(place.path(name)) for name in files)
+    return tuple(place.store.url(place.path(name)) for name in (*files, SPEC))
 
 
 def _provenance(planned: Planned) -> Provenance:
-    """Return the provenance of a day: city, model, and orders with the digest of the day."""
+    """Return the provenance of a day: city of the store, model, and orders with the digest of the day."""
     parents = [
-        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.vrp is None else None,
+        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.stored else None,
         planned.card.as_parent if planned.card else None,
         Parent(f"{OUTSIDE}{planned.day.source}", planned.digest),
     ]
@@ -227,7 +231,11 @@ def solve_readme(solved: Solved, made: str = "") -> str:
 def sol_name(solved: Solved) -> str | None:
     """Return the name of the .sol file of a CVRPLIB instance, None for other or incomplete orders."""
     vrp = solved.planned.vrp
-    return PurePath(vrp.name).stem + SOLUTION if vrp and not solved.summary.unserved else None
+    return _sol(vrp) if vrp and not solved.summary.unserved else None
+
+
+def _sol(vrp: VrpFile) -> str:
+    return PurePath(vrp.name).stem + SOLUTION
 
 
 def route_table(solved: Solved) -> str:

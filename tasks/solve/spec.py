@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.solvers.registry import finishers
@@ -111,14 +111,6 @@ class SolveSpec(StrictSpec):
         "`priority` first",
     )
     columns: ColumnNames = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _replaced(cls, data: object) -> object:
-        for name, value in (data if isinstance(data, dict) else {}).items():
-            if name in ("polish", "hgs"):
-                raise ValueError(f"{name} = {value!r} is no longer set: remove it, or choose one with by")
-        return data
 
     def in_unit(self, unit: str) -> SolveSpec:
         """Return this spec with its limits in ``unit``, that of a city's costs.

@@ -70,7 +70,7 @@ def most_served(
         classes.setdefault(ranks[node], []).append(node)
     bound = fewest_unserved(rest)
     solution = rest.begun
-    if len(classes) > 1:
+    if len(classes) > 1 and bound < instance.n:
         solution = _filled(rest, solution, list(classes.values()), (now + until) / 2, seed)
     else:
         solution = _packed(rest, near, bound - len(reasons))
@@ -164,7 +164,7 @@ def infeasible(rest: Rest, served: Served, addresses: Addresses, limits: str) ->
     head = f"no routes within {limits} were found"
     if served.bound:
         head = f"no routes satisfy {limits}: {_cause(rest)}"
-    if not served.solution.routes:
+    if not served.solution.routes and not rest.whole:
         return McvrpError(f"{head}, not even for one customer: allow more")
     names = [shown(name, 20) for name in addresses.names(served.left_out)]
     fewer = ", and with fewer left out none were found"
@@ -183,5 +183,6 @@ def _cause(rest: Rest) -> str:
         return f"the round trip to {name} is {exact_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
-        return f"{demand} needs at least {needed:,} vehicles"
+        kept = f" besides the {len(rest.whole):,} kept" if rest.whole else ""
+        return f"{demand} needs at least {needed:,} vehicles{kept}"
     return "even the shortest legs and stops take longer in all"

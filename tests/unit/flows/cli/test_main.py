@@ -89,7 +89,7 @@ def stored(folder: Path) -> list[Path]:
         ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --by lkh", ["--by", "auto", "lkh"]),
-        ("solve day.csv --set solve.hgs=false", ["hgs", "choose one with by"]),
+        ("solve day.csv --set solve.hgs=false", ["there is no solve.hgs; [solve] has: by"]),
         ("solve day.csv --version champoin", ["--version", "champion", "champoin"]),
         (
             "solve day.csv --vehicles 3 --by model",

@@ -17,6 +17,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
+from mcvrp.storage.layout import city_dir, city_path
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table, centred, to_metres
 from mcvrp.tasks.city.importer import import_city
@@ -253,6 +254,15 @@ def test_a_city_is_imported_once(store: Store) -> None:
         plan_city(store, CitySpec(name="nowhere", source="imported"))
 
 
+def test_a_corrupt_city_is_created_again_as_its_error_says(store: Store) -> None:
+    city_id = make_city(store, spec_of(CITY)).city.city_id
+    store.put(city_path("own"), store.get(city_path("own"))[:-10])
+    with pytest.raises(McvrpError, match=r"city\.parquet is not a readable city .*: delete its folder, and"):
+        make_city(store, spec_of(CITY))
+    store.delete(city_dir("own"))
+    assert make_city(store, spec_of(CITY)).city.city_id == city_id
+
+
 def test_a_file_may_be_in_the_store(store: Store) -> None:
     store.put("uploads/a.csv", CITY.read_bytes())
     assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
@@ -301,6 +311,38 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(store: Store, tmp_path
         plan_city(store, more)
 
 
+@pytest.mark.parametrize(
+    ("own", "more", "options"),
+    [
+        ("id,x,y,depot\nd,.5,.5,1\na,.1,.2,\n", "id,x,y\na,.9,.1\ne,.3,.3\n", {}),
+        ("id,x,y,depot\nd,0,0,1\na,9,8,\n", "id,x,y\na,9.1,8\ne,3,3\n", {"unit": "km"}),
+        (sound(), "id,lat,lon\na,45.7701,4.85\ne,45.755,4.845\n", {"unit": "km"}),
+    ],
+    ids=["unit square", "kilometres", "degrees"],
+)
+def test_an_address_that_has_moved_is_refused(
+    store: Store, tmp_path: Path, own: str, more: str, options: dict[str, Any]
+) -> None:
+    """In any unit of the coordinates."""
+    (tmp_path / "own.csv").write_text(own)
+    (tmp_path / "more.csv").write_text(more)
+    make_city(store, spec_of(tmp_path / "own.csv", **options))
+    with pytest.raises(McvrpError, match=r"row 2: 'a' has moved by .* give the new place a new id"):
+        plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own"))
+
+
+def test_a_difference_of_rounding_is_no_move(store: Store, tmp_path: Path) -> None:
+    """A centimetre, also where costs in kilometres are a matrix and coordinates are metres."""
+    costs = np.ones((5, 5)) - np.eye(5)
+    (tmp_path / "own.csv").write_text(sound())
+    (tmp_path / "own.npy").write_bytes(npy(costs[:4, :4]))
+    (tmp_path / "more.csv").write_text("id,lat,lon\na,45.7700001,4.85\ne,45.755,4.845\n")
+    (tmp_path / "more.npy").write_bytes(npy(costs))
+    make_city(store, spec_of(tmp_path / "own.csv", unit="km", matrix=str(tmp_path / "own.npy")))
+    more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "more.npy"))
+    assert plan_city(store, more).city.customers == 4
+
+
 NAMED = """Code client;Name;Customer;lat;lon;depot
 d;Depot;;45,76;4,84;1
 a;Anna;Shop "A";45,77;4,85;
@@ -338,13 +380,14 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
 def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:
     file, more = tmp_path / "own.csv", tmp_path / "more.csv"
     file.write_text(NAMED)
-    more.write_text("Code client,Phone,Name,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
+    more.write_text("Code client,Phone,NAME,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
     make_city(store, spec_of(file, columns={"id": "Code client"}))
     make_city(store, spec_of(more, "child", extends="own"))
     child = stored_city(store, "child").addresses
     assert child.ids == ("d", "a", "b", "c", "e")
     assert child.further["Name"] == ("Depot", "Anna", "", "", "Eve")
     assert child.further["Phone"] == ("", "", "", "", "+33 6")
+    assert child.further.keys() == {"Name", "Customer", "Phone"}
     assert child.columns == {"id": "Code client"}
 
 

@@ -47,11 +47,11 @@ def small(text: str = SMALL, **options: bool) -> VrpFile:
     return parse_vrp("small.vrp", text.encode(), **options)
 
 
-def files(folder: Path, vrp: str, sol: str | None = None) -> VrpFile:
+def files(folder: Path, vrp: str, sol: str | None = None, **options: bool) -> VrpFile:
     (folder / "a.vrp").write_text(vrp)
     if sol is not None:
         (folder / "a.sol").write_text(sol)
-    return read_vrp(Store.open(folder), str(folder / "a.vrp"))
+    return read_vrp(Store.open(folder), str(folder / "a.vrp"), **options)
 
 
 def test_a_published_cost_is_reproduced() -> None:
@@ -91,6 +91,25 @@ def test_a_solution_beside_it_says_whether_lengths_are_rounded(tmp_path: Path) -
     assert vrp.best.cost == pytest.approx(exact)
     with pytest.raises(McvrpError, match=r"a.sol has Cost 17, but its routes cost 18 in a.vrp"):
         files(tmp_path, SMALL, routes + "Cost 17\n")
+
+
+def test_a_large_instance_needs_unrounded_costs(tmp_path: Path) -> None:
+    """Only EUC_2D may have them; a solution with the cost of rounded distances is no obstacle."""
+    n = 10_002
+    xy = np.random.default_rng(0).integers(0, 1000, (n, 2))
+    places = "".join(f"{k} {x} {y}\n" for k, (x, y) in enumerate(xy.tolist(), start=1))
+    demands = "1 0\n" + "".join(f"{k} 1\n" for k in range(2, n + 1))
+    vrp = SMALL.replace(COORDINATES, f"NODE_COORD_SECTION\n{places}").replace(": 4", f": {n}")
+    vrp = vrp.replace("1 0\n2 4\n3 5\n4 6\n", demands)
+    lengths = [math.floor(math.dist(xy[0], each) + 0.5) for each in xy]
+    routes = "".join(f"Route #{k}: {k}\n" for k in range(1, n))
+    with pytest.raises(McvrpError, match=r"has 10,002 nodes, .* use unrounded costs \(--unrounded\)"):
+        files(tmp_path, vrp)
+    with pytest.raises(McvrpError, match=r"has 10,002 nodes, .*: give a smaller instance"):
+        small(vrp.replace("EUC_2D", "CEIL_2D"), unrounded=True)
+    exact = files(tmp_path, vrp, f"{routes}Cost {2 * sum(lengths)}\n", unrounded=True)
+    assert (exact.city.matrix, exact.best) == (None, None)
+    assert "the cost of rounded distances" in exact.notes[0]
 
 
 def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def test_a_day_from_orders_to_summary(store: Store) -> None:
     assert any("trained on 20 to 24 customers and this day has 3" in note for note in summary.notes)
 
 
+@pytest.mark.parametrize("name", ["priority", "Priority"])
+def test_a_column_that_needs_an_option_is_noted(store: Store, tmp_path: Path, name: str) -> None:
+    (tmp_path / "day.csv").write_text(f"Customer,Demand,{name}\n1,3,2\n")
+    notes = solved_day(store, str(tmp_path / "day.csv"), model=None).summary.notes
+    assert any(note.endswith(f"the routes: {name}; {name} counts with --drop only") for note in notes)
+
+
 def test_a_day_without_a_model(store: Store) -> None:
     """No name, no samples, or a solver alone; the search by a model requires one."""
     orders = dict.fromkeys((3, 8, 20, 21), 3)

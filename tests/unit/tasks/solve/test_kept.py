@@ -16,7 +16,7 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.kept import Begun, Kept, Rest, read_kept, rest_of
 from mcvrp.tasks.solve.outputs import Place, write_day
-from mcvrp.tasks.solve.unserved import most_served
+from mcvrp.tasks.solve.unserved import most_served, require_possible
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.searches import scaled_costs
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed, route_lengths
@@ -82,7 +82,7 @@ def obeyed(city: City, instance: Instance, kept: Kept, limits: Limits, solution:
     "seeds", [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)], ids=["some", "1000"]
 )
 def test_kept_stops_stay(seeds: range) -> None:
-    """Whole routes as they are, first stops in their order and with nothing before them, on any day."""
+    """Whole routes as they are, then first stops with nothing before them, both in the file's order."""
     planned_days = 0
     for seed in seeds:
         city, instance, kept, limits = random_day(seed)
@@ -92,6 +92,9 @@ def test_kept_stops_stay(seeds: range) -> None:
         except SolverFailed:  # a hard day for 20 iterations
             continue
         obeyed(city, instance, kept, limits, solution)
+        begun = [begin.stops for begin in kept.begun if begin.stops not in rest.whole]
+        others = solution.routes[len(rest.whole) :]
+        assert [route[: len(stops)] for route, stops in zip(others, begun, strict=False)] == begun
         planned_days += 1
     assert planned_days > 0.9 * len(seeds)
 
@@ -155,6 +158,14 @@ def test_an_invalid_file_is_refused(tmp_path: Path, text: str, message: str) -> 
         read(tmp_path, text, capacity=17)
 
 
+def test_a_kept_stop_that_is_too_large_is_called_so(store: Store, tmp_path: Path) -> None:
+    """With --drop, too, which takes its order out of the day."""
+    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\n")
+    message = "row 3: the kept stop at '4' has a demand of 30, more than the capacity of a vehicle, 18"
+    with pytest.raises(McvrpError, match=message):
+        day_plan(store, {4: 30, 5: 3}, 18, keep=str(tmp_path / "keep.csv"), drop=True)
+
+
 def test_more_kept_routes_than_vehicles_are_refused() -> None:
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 3), 18)  # type: ignore[arg-type]
     kept: dict[str, Any] = {"begun": (), "free": ()}
@@ -166,6 +177,13 @@ def test_more_kept_routes_than_vehicles_are_refused() -> None:
         rest_of(Kept("k.csv", ((1, 3), (4, 2)), **kept), CITY, NAMES, instance, Limits(fleet=2)).instance
         is None
     )
+    instance = Instance(CITY.city_id, np.arange(1, 9), np.full(8, 9), 18)  # type: ignore[arg-type]
+    rest = rest_of(Kept("k.csv", ((1,), (2,)), **kept), CITY, NAMES, instance, Limits(fleet=4))
+    message = (
+        "--fleet 4: a total demand of 54 at a capacity of 18 needs at least 3 vehicles besides the 2 kept;"
+    )
+    with pytest.raises(McvrpError, match=message):
+        require_possible(rest, NAMES, "--fleet 4")
 
 
 def test_the_first_stops_are_served_before_others() -> None:
@@ -224,6 +242,24 @@ def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> 
     result = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"))
     assert result.solution.routes == ((5, 4), (6,))
     assert result.summary.found_by == "the kept routes"
+
+
+@pytest.mark.parametrize("limits", [{"fleet": 1}, {"longest_route": 0.01}], ids=["fleet", "longest route"])
+def test_kept_routes_are_an_answer_if_nobody_else_has_room(
+    store: Store, tmp_path: Path, limits: dict[str, Any]
+) -> None:
+    """With --drop; of any priority, and without the rest of the demand in the figures."""
+    (tmp_path / "day.csv").write_text("customer,demand,priority\n4,3,\n5,3,\n6,3,2\n7,3,1\n")
+    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\n")
+    given: dict[str, Any] = {"keep": str(tmp_path / "keep.csv"), "time_limit": 1.0, "samples": 0, **limits}
+    result = solved_day(store, str(tmp_path / "day.csv"), 18, drop=True, **given)
+    assert result.solution.routes == ((5, 4),)
+    assert [each.customer for each in result.summary.unserved] == ["6", "7"]
+    assert (result.summary.found_by, result.summary.demand) == ("the kept routes", 6)
+    assert result.summary.cost == pytest.approx(cost(CITY, result.solution))
+    message = r"2 customers remain: increase --fleet|without '6' and '7' there are some, and no fewer can"
+    with pytest.raises(McvrpError, match=message):
+        solved_day(store, str(tmp_path / "day.csv"), 18, **given)
 
 
 @pytest.mark.parametrize("by", ["hgs", "model"])

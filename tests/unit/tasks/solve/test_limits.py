@@ -156,6 +156,7 @@ def test_a_shift_is_of_seconds() -> None:
             {"shift": 9.0, "longest_route": 8.0},
             "--shift 9 and --longest-route 8 both limit the length of a route",
         ),
+        ({"shift": 9.0, "longest_route": "45km"}, "--shift 9 and --longest-route 45km both limit"),
         ({"service": 300.0}, "--service 300 counts in a shift only: give --shift, too, or omit it"),
         ({"shift": 9.0, "by": "model"}, "--by model does not support --shift 9: use --by auto or hgs or"),
     ):

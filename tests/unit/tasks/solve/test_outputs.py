@@ -6,6 +6,7 @@ import datetime
 import io
 import math
 import re
+import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,10 +28,10 @@ from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.solve.day import Solved, plan_day
+from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
-from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from tests.support.markup import Markup
 from tests.support.silent_store import Outage, check_outlasted
@@ -113,6 +114,9 @@ def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) ->
     assert "`E-n22-k4.sol`" in readme
     assert "| found by | HGS |" in readme
     assert folder.get_json("spec.json")["model"] is None
+    fewer = solved_day(store, str(VRP), None, city=None, samples=0, time_limit=1, fleet=3, drop=True)
+    written = {address.rpartition("/")[2] for address in write_day(Place(folder), fewer)}
+    assert set(folder.list("")) == written == FILES | {"unserved.csv"}
 
 
 def test_the_stops_add_up(day: Solved, written: Place) -> None:
@@ -167,6 +171,7 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
 def test_an_interrupted_folder_has_no_summary(
     day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is known by its spec.json, so that the same command writes it again."""
     place.store.put(place.path(SUMMARY), b"{}")
     put = Store.put
 
@@ -179,6 +184,20 @@ def test_an_interrupted_folder_has_no_summary(
     with pytest.raises(McvrpError, match="full"):
         write_day(place, day)
     assert not place.store.exists(place.path(SUMMARY))
+    assert "same orders" in str(require_free(place, day.planned, overwrite=False))
+
+
+def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place: Place) -> None:
+    """A city that is not in the store is none to link to; customers who are left out have orders, too."""
+    orders = [Order(customer=str(k), demand=9) for k in (1, 2, 3)]
+    for city, parents in (("small", ["cities/small", "file:orders"]), (CITY, ["file:orders"])):
+        planned = plan_day(store, city, None, orders, 18, SolveSpec(fleet=1, drop=True, threads=1))
+        day = solve_day(store, planned, time.monotonic())
+        assert day.summary.unserved
+        write_day(place, day)
+        made_from = place.store.get_json(place.path(SUMMARY))["provenance"]["parents"]
+        assert [each["path"] for each in made_from] == parents
+        assert made_from[-1]["hash"] == planned.digest == day.planned.digest == day.summary.digest
 
 
 def test_nothing_is_replaced_silently(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
