@@ -112,9 +112,7 @@ def test_a_part_that_kills_its_workers_stops_no_other(
 
     with monkeypatch.context() as patch:
         patch.setattr(solving, "windowed", one_dies(0))
-        with pytest.raises(
-            IncompleteError, match=r"lost repeatedly on HGS, n=20, instances 0 to \d+ \("
-        ):
+        with pytest.raises(IncompleteError, match=r"lost repeatedly on HGS, n=20, instances 0 to \d+ \("):
             run_benchmark(store, CITY, SPEC, "m")
     table = results_frame(read_results(store, "b"))
     assert set(table[~table["feasible"]]["method"]) == {"HGS"}
