@@ -125,7 +125,8 @@ def rank(path: str) -> int:
     name = path.rsplit("/", 1)[-1]
     if name in _POINTERS:
         return 3
-    if name in _MARKS or (path.startswith("driven/") and name.endswith(".json")):
+    receipt = path.startswith("driven/") and name.endswith(".json")
+    if name in _MARKS or receipt or (path.startswith("solutions/") and name == "summary.json"):
         return 2
     return int(name.endswith((".json", ".md", ".html")))
 
