@@ -19,6 +19,7 @@ from mcvrp.shared_array import shared
 DEPOT = 0  # node number of the depot in every city
 _SHARED = 2**20  # bytes of a matrix from which on the processes of a machine share it
 MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
+_NO_ROAD = 1e3  # multiple of a leg; up to as many nodes, no way in a tree of such legs is longer
 # Share of the frame's side by which later addresses may be outside the frame: training with rotation turns
 # the corners of a square out of it by (sqrt(2) - 1) / 2, so the network has seen such coordinates.
 MARGIN = 0.21
@@ -243,23 +244,54 @@ class City:
     def landmark_costs(self, count: int) -> NDArray[np.float64]:
         """Return the travel costs between each node and ``count`` landmarks, ``(m + 1, count)``.
 
-        Means of both directions, divided by the largest. Each landmark is the node farthest from the depot
-        and from the landmarks before it. Landmarks and the largest cost are those of the oldest city.
+        Means of both directions, at most the dearest leg (see `dearest_leg`), divided by the largest. Each
+        landmark is the node farthest from the depot and from the landmarks before it. Landmarks and the
+        largest cost are those of the oldest city.
         """
         if not count:
             return np.empty((len(self.xy), 0))
         nodes = np.arange(len(self.xy))
         old = slice(self.original_customers + 1)
+        most = MOST_COST if self.matrix is None else dearest_leg(self.matrix[old, old])
 
         def costs_to(landmark: int) -> NDArray[np.float64]:
             there = np.column_stack([nodes, np.full_like(nodes, landmark)])
-            return (self.legs(there) + self.legs(there[:, ::-1]))[:, 0] / 2
+            return np.minimum((self.legs(there) + self.legs(there[:, ::-1]))[:, 0] / 2, most)
 
         costs, nearest = np.empty((len(nodes), count)), costs_to(DEPOT)[old]
         for k in range(count):
             costs[:, k] = costs_to(int(nearest.argmax()))
             nearest = np.minimum(nearest, costs[old, k])
         return costs / (costs[old].max() or 1.0)
+
+
+def no_road(costs: NDArray[np.float64]) -> float:
+    """Return the cost from which a leg of ``costs``, ``(k, k)``, stands for "no road".
+
+    `MOST_COST`, or a thousand times the dearest leg of a minimum spanning tree (by the dearer of both
+    directions), if that is less and a leg is that much above the median: placeholders such as 1e9 for pairs
+    without a road. Scaled with them, all other legs would be equal for a solver that rounds.
+    """
+    some = costs[:: 1 + len(costs) // 100]
+    if float(costs.max(initial=0.0)) <= _NO_ROAD * float(np.median(some)):
+        return MOST_COST
+    outside, dearest = np.ones(len(costs), dtype=bool), 0.0
+    nearest = np.maximum(costs[DEPOT], costs[:, DEPOT])
+    outside[DEPOT] = False
+    while outside.any():  # Prim's algorithm
+        node = int(np.where(outside, nearest, np.inf).argmin())
+        dearest = max(dearest, float(nearest[node]))
+        outside[node] = False
+        nearest = np.minimum(nearest, np.maximum(costs[node], costs[:, node]))
+    return min(MOST_COST, _NO_ROAD * dearest) if dearest else MOST_COST
+
+
+def dearest_leg(costs: NDArray[np.float64]) -> float:
+    """Return the largest of ``costs``, ``(k, k)``, without those that stand for "no road"; 0 if none is."""
+    limit = no_road(costs)
+    if (largest := float(costs.max(initial=0.0))) < limit:
+        return largest  # masks of the whole matrix would take a third of its memory
+    return max(float(row[row < limit].max(initial=0.0)) for row in costs)
 
 
 def _checked_matrix(values: NDArray[np.float64], nodes: int) -> NDArray[np.float64]:

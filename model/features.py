@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mcvrp.model.city import DEPOT, City
+from mcvrp.model.city import DEPOT, City, dearest_leg
 from mcvrp.model.feasibility import loads
 
 FEATURES = 9
@@ -56,7 +56,7 @@ class TravelCosts:
         """Return the costs of ``city``, scaled to its unit square, on the device of ``table``."""
         if city.matrix is None:
             return cls(table.depot + table.delta, None, city.scale)
-        unit, device = float(city.matrix.max()) or 1.0, table.delta.device
+        unit, device = dearest_leg(city.matrix) or 1.0, table.delta.device
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # it cannot be written, and is not
             matrix = torch.from_numpy(city.matrix)  # not copied: processes of a machine share it

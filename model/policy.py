@@ -1,7 +1,7 @@
 """Policy gradient of FM-MCVRP (REINFORCE) with the mean of an instance's samples as baseline.
 
-Williams 1992; the baseline is that of Kool et al. 2019b, "Buy 4 REINFORCE samples": no second network, no
-labels. An optional risk parameter weights cheap samples more, for use with the best of several samples.
+Williams 1992; the baseline is that of Kool et al. 2019b, "Buy 4 REINFORCE samples", up to a factor: no second
+network, no labels. An optional risk parameter weights cheap samples more, for use with the best of several.
 Paths are sampled by the cached decoder; their gradient is one teacher-forced pass, in which the samples of
 an instance share its encoding and its keys.
 """
@@ -34,7 +34,8 @@ class Sampled:
         """Return the advantage of each path, as a share of the mean cost of its instance, ``(B, S)``.
 
         Relative, so that instances of all sizes have equal weight, as in a mean gap. Without ``risk``, the
-        distance above the mean: E[A grad log p] is the gradient of the mean cost. With it, the gradient is
+        distance above the mean: E[A grad log p] is (S - 1) / S of the gradient of the mean cost, as the path
+        itself counts in the mean. With it, the gradient is
         that of the entropic risk -risk log E[exp(-cost / risk)] (Howard and Matheson 1972): the smaller the
         risk, the more weight cheap paths have, from the mean cost towards the minimum.
         """

@@ -77,8 +77,9 @@ def cells(table: Table, line: Line) -> tuple[Cell, ...]:
 
 
 def _share(figures: Line) -> str:
-    """Return the wins in percent of the instances, "" if unknown."""
-    return "" if figures.wins is None else f"{100 * figures.wins / figures.instances:.1f}"
+    """Return the wins in percent of the compared instances, "" if unknown."""
+    among = figures.compared or figures.instances  # published lines have the latter only
+    return "" if figures.wins is None else f"{100 * figures.wins / among:.1f}"
 
 
 def _spread(values: Percentiles | None, decimals: int) -> tuple[str, str]:

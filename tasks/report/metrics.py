@@ -81,7 +81,8 @@ class Line:
 
     ``cost``, ``gap`` (percent) and ``seconds`` are None if no instance was solved; ``gap`` covers the
     instances that the baseline solved too. ``wins`` counts instances with a strictly lower cost than the
-    baseline, or all that were solved if the baseline diverged. ``failure`` is the most frequent reason among
+    baseline, of the ``compared`` ones that the baseline solved, or all that were solved if the baseline
+    diverged. ``failure`` is the most frequent reason among
     the ``failed``, or the reason why there are no ``instances``. ``published`` is the paper's line if it is
     comparable, with None for a dash; ``is_beyond`` marks a method that the paper does not have.
     """
@@ -93,6 +94,7 @@ class Line:
     failed: int = 0
     is_baseline: bool = False
     wins: int | None = None
+    compared: int = 0
     cost: Percentiles | None = None
     gap: Percentiles | None = None
     seconds: float | None = None
@@ -142,8 +144,9 @@ def make_line(
     solved = block["cost"].dropna().to_numpy(np.float64)
     cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
     won = None if line.is_baseline or not len(cost) else wins(cost, base)
+    compared = 0 if other is None else int(block["index"].isin(other.dropna(subset="cost")["index"]).sum())
     if len(solved) and other is not None and _diverged(other):  # as in the paper's Table 6
-        won = len(solved)
+        won, compared = len(solved), len(block)
     reasons = block["failure"].dropna()
     seconds = float(block.loc[block["cost"].notna(), "seconds"].mean()) if len(solved) else None
     return replace(
@@ -151,6 +154,7 @@ def make_line(
         instances=len(block),
         failed=len(block) - len(solved),
         wins=won,
+        compared=compared,
         cost=Percentiles.of(solved) if len(solved) else None,
         gap=Percentiles.of(gap(cost, base)) if len(cost) else None,
         seconds=seconds,

@@ -10,7 +10,7 @@ import numpy as np
 import pyvrp
 from pyvrp.exceptions import PenaltyBoundWarning
 
-from mcvrp.model.city import MOST_COST
+from mcvrp.model.city import no_road
 from mcvrp.model.problem import City, Instance, Solution, infeasibility
 from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
 from mcvrp.tasks.solvers.solver import Limits
@@ -42,7 +42,8 @@ def serve_most(
         for node, client in zip(instance.ids.tolist(), data.clients(), strict=True)
     ]
     costs = data.distance_matrix(0)
-    forbidden = city.costs(instance.nodes) >= MOST_COST
+    given = city.costs(instance.nodes)
+    forbidden = given >= no_road(given)
     costs = costs // (1 + costs[~forbidden].max() // _FARTHEST)
     data = data.replace(
         clients=clients, distance_matrices=[np.where(forbidden, prize * (instance.n + 1), costs)]

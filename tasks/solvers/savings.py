@@ -17,7 +17,7 @@ from mcvrp.model.random import philox_key, philox_uniforms
 
 _NEIGHBOURS = 30  # nearest customers of a customer with which its route may be merged
 _SHAPE = 1.1  # weight of the cost between two customers in their saving (Yellow 1970): 0.5 to 1 % cheaper
-_ROUNDING = 1e-9  # relative to the largest cost: a saving of 0 may be computed as slightly less
+_ROUNDING = 1e-9  # relative to the legs that are saved: a saving of 0 may be computed as slightly less
 
 
 def savings(city: City, instance: Instance, seed: int, count: int, noise: float = 0.1) -> list[Solution]:
@@ -76,8 +76,9 @@ def _merges(
     low, high = np.minimum(rows, nearest.ravel()), np.maximum(rows, nearest.ravel())
     pairs = np.unique((low * count + high)[low < high])
     first, second = positions[pairs // count], positions[pairs % count]
-    saved = costs[0, first] + costs[0, second] - costs[first, second]
-    worthwhile = saved >= -_ROUNDING * float(costs.max())
+    legs = costs[0, first] + costs[0, second]
+    saved = legs - costs[first, second]
+    worthwhile = saved >= -_ROUNDING * legs
     ranked = saved - (_SHAPE - 1) * costs[first, second]
     return first[worthwhile], second[worthwhile], ranked[worthwhile]
 

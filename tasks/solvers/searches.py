@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.city import MOST_COST
+from mcvrp.model.city import no_road
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.budgets import TUNED, checked_budget, tuned_budget
@@ -21,7 +21,7 @@ from mcvrp.tasks.solvers.solver import Answer, Costs, Limits, SolverFailed, best
 COORDINATE_SCALE = 1e4
 SCALED = f"city scaled to a side of {COORDINATE_SCALE:,.0f}"  # for footnotes
 _MOST_EXACT = 1e5
-_FORBIDDEN = 100.0  # cost of a leg of `MOST_COST`, as a multiple of the dearest other one
+_FORBIDDEN = 100.0  # cost of a leg without a road, as a multiple of the dearest other one
 _TO_A_VEHICLE = 3  # counts orders of more than 1/4 of a vehicle; for smaller ones HGS's bound is sufficient
 
 
@@ -138,16 +138,17 @@ def scaled_xy(city: City, instance: Instance) -> NDArray[np.float64]:
 def scaled_costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], float]:
     """Return the scaled travel costs between the instance's nodes, ``(n + 1, n + 1)``, and their factor.
 
-    Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4. The factor of a
+    Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4, besides those that
+    stand for "no road" (`no_road`), which become a hundred times that. The factor of a
     matrix of integers up to 1e5 is an integer, so that solvers that round are exact; larger costs make PyVRP
     miss feasible routes.
     """
     costs = city.costs(instance.nodes)
     np.fill_diagonal(costs, 0)  # PyVRP requires 0, HGS-CVRP would add it for each empty route
-    forbidden = costs >= MOST_COST
     if city.matrix is None:
         factor = COORDINATE_SCALE / city.scale
     else:
+        forbidden = costs >= no_road(costs)
         largest = float(costs[~forbidden].max())
         factor = COORDINATE_SCALE / largest if largest > 0 else 1.0
         if largest <= _MOST_EXACT and np.array_equal(costs, np.rint(costs)):

@@ -112,6 +112,21 @@ def test_the_gradient_is_that_of_the_mean_cost_or_of_its_risk(n: int, risk: floa
             torch.testing.assert_close(gradient, expected, atol=0.05 * scale, rtol=0)
 
 
+@pytest.mark.parametrize("samples", [2, 3, 4])
+def test_a_path_counts_in_its_own_baseline(samples: int) -> None:
+    """So the expected gradient is (S - 1) / S of that of the mean cost: all draws of a choice of three."""
+    costs, logits = torch.tensor([1.0, 1.1, 1.3]), torch.tensor([0.2, -0.1, 0.3], requires_grad=True)
+    p = logits.softmax(0)
+    (exact,) = torch.autograd.grad((p * costs).sum(), logits, retain_graph=True)
+    expected = torch.zeros(3)
+    for chosen in map(torch.tensor, itertools.product(range(3), repeat=samples)):
+        of_draw = costs[chosen]
+        above = Sampled(None, of_draw[None]).advantages()[0] * of_draw.mean()  # type: ignore[arg-type]
+        (gradient,) = torch.autograd.grad((above * p[chosen].log()).mean(), logits, retain_graph=True)
+        expected += p[chosen].prod().detach() * gradient
+    torch.testing.assert_close(expected, (samples - 1) / samples * exact)
+
+
 def probabilities(model: FmMcvrp, whole: Batch) -> torch.Tensor:
     """Return the probability of each path of an instance."""
     problem = problem_features(TABLE, whole.ids, whole.demands, whole.capacity, whole.angle)

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from mcvrp.model.canonical_form import canonical
+from mcvrp.model.city import MOST_COST, dearest_leg, no_road
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
@@ -124,6 +126,36 @@ def test_landmarks_are_far_from_each_other(seed: int, customers: int, count: int
         older = replace(city, extends=(customers - 1,)).ancestor(0)
         grown = replace(city, extends=(customers - 1,))
         assert np.array_equal(grown.landmark_costs(count)[:customers], older.landmark_costs(count))
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(3, 40),
+    st.sampled_from([1e-3, 1.0, 1e4]),
+    st.sampled_from([1e9, 1e12]),
+)
+def test_legs_without_a_road_are_those_beyond_all_others(
+    seed: int, nodes: int, side: float, far: float
+) -> None:
+    """Against SciPy's spanning tree; without such legs there are none, and features and units are theirs."""
+    rng = np.random.default_rng(seed)
+    xy = rng.uniform(0.1, 0.9, (nodes, 2))
+    plain = City(xy, matrix=City(xy).costs(np.arange(nodes)) * side)
+    assert plain.matrix is not None
+    assert no_road(plain.matrix) == MOST_COST
+    assert dearest_leg(plain.matrix) == plain.matrix.max()
+    closed = plain.matrix.copy()
+    for a, b in rng.integers(0, nodes, (nodes // 4, 2)):
+        if a != b:
+            closed[a, b] = far
+    both = np.maximum(closed, closed.T)
+    longest = minimum_spanning_tree(both).max()
+    if longest < far:  # all nodes are connected by roads
+        assert no_road(closed) == (min(MOST_COST, 1e3 * longest) if (closed == far).any() else MOST_COST)
+        assert dearest_leg(closed) == closed[closed < far].max()
+        spread = replace(plain, matrix=closed).landmark_costs(2).std(axis=0)
+        assert (spread > 0.1 * plain.landmark_costs(2).std(axis=0)).all()
+    assert (closed[closed >= no_road(closed)] == far).all()
 
 
 def test_an_address_without_a_name_has_its_id() -> None:

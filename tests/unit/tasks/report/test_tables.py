@@ -82,6 +82,14 @@ def test_failed_instances_are_excluded_and_counted() -> None:
     assert any("no answer on 1 of 3" in note and "it crashed" in note for note in table.notes)
 
 
+def test_wins_are_a_share_of_the_instances_that_the_baseline_solved() -> None:
+    """As gaps are; an instance that only the baseline solved is a loss."""
+    unsolved = rows_of("HGS", 20, [10.0, None, 10.0, 10.0], failure="it crashed")
+    results = pd.concat([unsolved, rows_of("LKH-3", 20, [9.0, 9.0, None, 9.0], failure="it crashed")])
+    table = benchmark_table(results)
+    assert cells(table, line(table, "LKH-3"))[2].text == "66.7"
+
+
 def test_a_method_without_results_has_a_row_and_a_reason() -> None:
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None] * 3, failure="not installed")])
     table = benchmark_table(results)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
+from mcvrp.model.city import MOST_COST
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
@@ -66,6 +67,21 @@ def test_noise_gives_other_solutions_by_seed() -> None:
     costs = np.array([cost(UNIFORM, solution) for solution in drawn])
     assert costs.max() < 1.1 * costs.min()
     assert costs.max() < 0.5 * cost(UNIFORM, random_solution(instance, 1))
+
+
+def test_a_leg_without_a_road_makes_no_other_merge_cheaper() -> None:
+    """Crossings cost more than two ways to the depot; what is a rounding of them is none of the others."""
+    xy = np.array([[0.0, 0], [10, 0], [-10, 0], [0, 10], [0, -10], [10, 1], [-10, 1]])
+    costs = np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1))
+    costs[1:, 1:][costs[1:, 1:] > 5] = 60
+    routes = []
+    for far in (60.0, MOST_COST):
+        costs[1, 2] = costs[2, 1] = far
+        city = City.framed(xy, costs)
+        (solution,) = savings(city, day(city, [1] * 6, 6), 1, 1)
+        routes.append(solution.routes)
+    assert len(routes[0]) == 4
+    assert routes[0] == routes[1]
 
 
 def test_directed_routes_take_the_cheaper_direction() -> None:
