@@ -94,7 +94,6 @@ class Line:
     failed: int = 0
     is_baseline: bool = False
     wins: int | None = None
-    compared: int = 0
     cost: Percentiles | None = None
     gap: Percentiles | None = None
     seconds: float | None = None
@@ -102,6 +101,7 @@ class Line:
     failure: str | None = None
     published: Line | None = None
     is_beyond: bool = False
+    compared: int = 0
 
     @property
     def name(self) -> str:
