@@ -72,7 +72,8 @@ def trial_record(store: Store, model: str, name: str) -> TrialRecord:
 
 
 def _record(data: bytes, where: str) -> TrialRecord:
-    return as_document(data, TrialRecord, where, named="record of a night or round", hint="remove it")
+    named, hint = "record of a night or round", "remove its folder"  # names come from folders
+    return as_document(data, TrialRecord, where, named=named, hint=hint)
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:
