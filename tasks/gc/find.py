@@ -7,7 +7,7 @@ would resume, files younger than the grace period. Unreadable artifacts are skip
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -271,11 +271,20 @@ def in_benchmarks(view: StoreView, run: str) -> Found:
             yield Candidate.of("benchmark parts", block, files, why)
 
 
-def outdated(kind: str, folder: Callable[[str], str], setting: str, view: StoreView, name: str) -> Found:
-    """Yield the ``folder`` of ``name`` if it is older than the days of that ``setting``, if there are any."""
-    files, days = view.store.files(folder(name)), getattr(view.policy, setting)
+def in_solutions(view: StoreView, name: str) -> Found:
+    """Yield the solution ``name`` if all its files are older than ``solution_days``."""
+    folder, days = layout.solution_dir(name), view.policy.solution_days
+    files = view.store.files(folder)
     if days is not None and view.old(files, days * _DAY):
-        yield Candidate.of(kind, folder(name), files, f"older than {days:g} days")
+        yield Candidate.of("solution", folder, files, f"older than {days:g} days")
+
+
+def in_driven(view: StoreView, city: str) -> Found:
+    """Yield files of quarantined rows of ``city`` that are older than ``quarantine_days``."""
+    days = view.policy.quarantine_days
+    for file in view.store.files(layout.quarantine_dir(city)):
+        if days is not None and view.old([file], days * _DAY):
+            yield Candidate.of("quarantined rows", file.path, [file], f"older than {days:g} days")
 
 
 def scraps(view: StoreView) -> Iterator[Candidate]:

@@ -185,6 +185,16 @@ def test_labels_lose_scraps_only(store: Store) -> None:
     age(store, "labels", 100)
     candidates = {candidate.path: candidate.kind for candidate in cleaned(store).candidates}
     assert candidates == {merged: "staged labels", out: "corrupt labels", scrap: "half-written file"}
+def test_quarantined_rows_go_file_by_file(store: Store) -> None:
+    """Those of old files, although rows are still being rejected."""
+    for name, days in (("old", 100), ("young", 1)):
+        write(store, layout.driven_quarantine("lyon", name), b"rows", days)
+    assert cleaned(store).candidates == ()
+    (candidate,) = cleaned(store, quarantine_days=30.0).candidates
+    assert candidate.path == layout.driven_quarantine("lyon", "old")
+    assert store.list("driven") == [layout.driven_quarantine("lyon", "young")]
+
+
     assert store.exists(waiting)
     assert [shard for shard in store.list("labels/d/data/n=020") if shard.endswith(".parquet")]
 
