@@ -24,6 +24,7 @@ from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.lease import active_holder
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
+from mcvrp.storage.trials import trial_records
 from mcvrp.tasks.gc.spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
@@ -102,13 +103,10 @@ class StoreView:
         names = {name for card, kept in self._cards if kept for name in (card.run, card.dataset)}
         for folder, record in layout.TRIAL_RECORDS.items():
             for model in self.store.folders(folder):
-                files = self.store.files(f"{folder}/{model}")
-                decided = [file for file in files if file.path.endswith(f"/{record}")]
-                if decided:
-                    last = max(decided, key=lambda file: file.modified)  # names are hashes, without order
-                    document = self.store.get_json(last.path)
-                    old = document.get("old") if isinstance(document, dict) else None
-                    names |= {last.path.split("/")[-2], str(old)}
+                if records := trial_records(self.store, model, kind, days=False):
+                    # the numbers of rounds begin anew with each loop, and a copied store has other times
+                    last = max(records, key=lambda record: (record.challenger, record.number))
+                    names |= {last.name, last.old}
         return frozenset(names)
 
     def models_are_gone(self, run: str) -> bool:
@@ -253,7 +251,7 @@ def in_attention(view: StoreView, name: str) -> Found:
 
 
 def in_benchmarks(view: StoreView, run: str) -> Found:
-    """Yield parts of ``run`` with other settings than its results, and an old run without results."""
+    """Yield old parts of ``run`` with other settings than its results, and an old run without results."""
     store, folder = view.store, layout.benchmark_dir(run)
     stored = store.files(folder)
     if not view.old(stored):  # it may be running, on parts of before
@@ -265,8 +263,7 @@ def in_benchmarks(view: StoreView, run: str) -> Found:
         return
     used = tuple(f"{folder}/parts/{prefix}" for prefix in result_settings(store, run))
     for block, files in _by_folder((f for f in stored if f.path.startswith(f"{folder}/parts/")), 4):
-        resumable = max(file.modified for file in files) > results[0].modified  # of a run without results yet
-        if not block.startswith(used) and (view.aged(files) or not resumable):
+        if not block.startswith(used) and view.aged(files):  # younger ones: of a run without results yet
             why = "made with other settings than the results"
             yield Candidate.of("benchmark parts", block, files, why)
 

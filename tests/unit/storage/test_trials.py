@@ -40,3 +40,16 @@ def test_a_corrupt_record_is_mended_as_its_error_says(store: Store, packed: bool
         trial_record(store, "m", settled(store)[-1])
     shutil.rmtree(Path(store.uri, layout.trial_dir("m", NAMES[1])))
     assert trial_record(store, "m", settled(store)[-1]).number == 1
+
+
+def test_records_without_days_come_from_the_pack(store: Store) -> None:
+    """Also of nights whose record is corrupt; those that are not in the pack are read."""
+    settled(store)
+    third = TrialRecord("night-000000000003", 3, 1, 4, "d", promote=False, reasons=())
+    write_record(store, "m", third)
+    store.put(layout.trial_record("m", NAMES[0]), b"corrupt")
+    records = trial_records(store, "m", layout.NIGHT, days=False)
+    assert [record.name for record in records] == [*NAMES, third.name]
+    assert records[1].days == ()
+    write_record(store, "m", TrialRecord(NAMES[0], 1, 1, 2, "d", promote=False, reasons=(), days=("day",)))
+    assert trial_records(store, "m", layout.NIGHT)[0].days == ("day",)

@@ -37,6 +37,7 @@ from mcvrp.storage.training.checkpoints import (
     Origin,
     checkpoints,
 )
+from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
 from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
 from tests.support.killed import killed_at_each_write
@@ -203,13 +204,17 @@ NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", 
 
 
 def nights(store: Store) -> None:
-    """Write labels, a run and a record of four nights, of which one made the champion and one was removed."""
-    for number, night in enumerate(NIGHTS.values(), start=1):
-        checkpoint(store, night, 30)
-        write(store, layout.label_shard(night, 20, 0), b"labels", 100)
-        write(store, layout.manifest(night), b"{}", 100)
-        write(store, f"nights/m/{night}/night.json", b'{"old": "improve-0123456789ab"}', 100 - number)
-    write(store, f"nights/m/{NIGHTS['last']}/night.json", b'{"old": "improve-0123456789ab"}', 40)
+    """Write labels, a run and a record of four nights, of which one made the champion and one was removed.
+
+    Records are of the same second, as in a copied store.
+    """
+    for number, night in ((2, "champion"), (4, "last"), (3, "failed"), (1, "removed")):
+        name, old = NIGHTS[night], "improve-0123456789ab"
+        checkpoint(store, name, 30)
+        write(store, layout.label_shard(name, 20, 0), b"labels", 100)
+        write(store, layout.manifest(name), b"{}", 100)
+        record = TrialRecord(name, number, 1, number, old, promote=False, reasons=())
+        write(store, layout.trial_record("m", name), json.dumps(asdict(record)).encode(), 40)
     write(store, layout.label_shard("improve-0123456789ab", 20, 0), b"what the last night drew from", 100)
     write(store, layout.label_shard("night-shift", 20, 0), b"somebody's own", 100)
     for number, run in ((1, NIGHTS["removed"]), (2, NIGHTS["champion"])):
