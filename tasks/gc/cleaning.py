@@ -35,6 +35,7 @@ from mcvrp.tasks.gc.find import (
     needless_trial,
     or_skipped,
     scraps,
+    was_trained_here,
 )
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
@@ -181,8 +182,9 @@ def _remove_version(store: Store, candidate: Candidate) -> bool:
         store.delete(mark)
         return False
     with contextlib.suppress(McvrpError):  # an incomplete version has no card
-        run = model_card(store, name, version).run
-        store.put_json(layout.models_removed(run), {"model": name, "version": version})
+        card = model_card(store, name, version)
+        if was_trained_here(store, card):
+            store.put_json(layout.models_removed(card.run), {"model": name, "version": version})
     store.delete(layout.model_card(name, version))  # first: without it there is no version
     store.delete(candidate.path)
     return True

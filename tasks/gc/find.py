@@ -101,7 +101,7 @@ class StoreView:
     def needed_names(self) -> frozenset[str]:
         """Runs and datasets of kept models, latest nights and rounds, and their datasets of old labels."""
         names = {name for card, kept in self._cards if kept for name in (card.run, card.dataset)}
-        for folder, record in layout.TRIAL_RECORDS.items():
+        for folder, kind in (("nights", layout.NIGHT), ("rounds", layout.ROUND)):
             for model in self.store.folders(folder):
                 if records := trial_records(self.store, model, kind, days=False):
                     # the numbers of rounds begin anew with each loop, and a copied store has other times
@@ -111,8 +111,18 @@ class StoreView:
 
     def models_are_gone(self, run: str) -> bool:
         """Return whether ``run`` has published models, none of which is kept."""
-        kept = [each for card, each in self._cards if card.run == run]
-        return not any(kept) and (bool(kept) or self.store.exists(layout.models_removed(run)))
+        cards = [(card, kept) for card, kept in self._cards if card.run == run]
+        if any(kept for _, kept in cards):
+            return False
+        return self.store.exists(layout.models_removed(run)) or any(
+            was_trained_here(self.store, card) for card, _ in cards
+        )
+
+
+def was_trained_here(store: Store, card: ModelCard) -> bool:
+    """Return whether the run of ``card`` has its weights; that of an imported model is in another store."""
+    states = (checkpoints(store, card.run, phase) for phase in store.folders(layout.run_dir(card.run)))
+    return any(state.weights_sha256 == card.weights_sha256 for phase in states for state in phase)
 
 
 def _by_folder(files: Iterable[StoredFile], depth: int) -> Iterator[tuple[str, list[StoredFile]]]:
