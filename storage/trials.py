@@ -41,17 +41,22 @@ class TrialRecord:
 
 
 def trial_records(
-    store: Store, model: str, kind: str, settle: Callable[[TrialRecord], TrialRecord] | None = None
+    store: Store,
+    model: str,
+    kind: str,
+    settle: Callable[[TrialRecord], TrialRecord] | None = None,
+    *,
+    days: bool = True,
 ) -> list[TrialRecord]:
     """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
 
-    The holder of the lease gives ``settle``, which completes a trial and returns its final record. It gets
-    final records from a pack, without their days; all others are read.
+    The holder of the lease gives ``settle``, which completes a trial and returns its final record. With it,
+    or without ``days``, final records come from a pack, without their days; all others are read.
     """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
     names = [name for name in store.folders(folder) if name.startswith(kind)]
     files = [StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names]
-    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle else None
+    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle or not days else None
     packed = {file: content for file in files if pack and (content := pack.get(file))}
     unpacked = [file for file in files if file not in packed]
     read = zip(unpacked, in_parallel(lambda file: store.find(file.path), unpacked), strict=True)
@@ -72,7 +77,8 @@ def trial_record(store: Store, model: str, name: str) -> TrialRecord:
 
 
 def _record(data: bytes, where: str) -> TrialRecord:
-    return as_document(data, TrialRecord, where, named="record of a night or round", hint="remove it")
+    named, hint = "record of a night or round", "remove its folder"  # names come from folders
+    return as_document(data, TrialRecord, where, named=named, hint=hint)
 
 
 def write_record(store: Store, model: str, record: TrialRecord) -> TrialRecord:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
@@ -28,13 +27,15 @@ from mcvrp.tasks.gc.find import (
     aliased,
     in_attention,
     in_benchmarks,
+    in_driven,
     in_labels,
     in_models,
+    in_solutions,
     in_training,
     needless_trial,
     or_skipped,
-    outdated,
     scraps,
+    was_trained_here,
 )
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
@@ -76,8 +77,8 @@ _AREAS = (
         "attention", in_attention, layout.attention_lease, "attention models {!r} are in training or cleaned"
     ),
     _Area("benchmarks", in_benchmarks),
-    _Area("solutions", partial(outdated, "solution", layout.solution_dir, "solution_days")),
-    _Area("driven", partial(outdated, "quarantined rows", layout.quarantine_dir, "quarantine_days")),
+    _Area("solutions", in_solutions),
+    _Area("driven", in_driven),
 )
 
 
@@ -181,8 +182,9 @@ def _remove_version(store: Store, candidate: Candidate) -> bool:
         store.delete(mark)
         return False
     with contextlib.suppress(McvrpError):  # an incomplete version has no card
-        run = model_card(store, name, version).run
-        store.put_json(layout.models_removed(run), {"model": name, "version": version})
+        card = model_card(store, name, version)
+        if was_trained_here(store, card):
+            store.put_json(layout.models_removed(card.run), {"model": name, "version": version})
     store.delete(layout.model_card(name, version))  # first: without it there is no version
     store.delete(candidate.path)
     return True

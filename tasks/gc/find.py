@@ -7,7 +7,7 @@ would resume, files younger than the grace period. Unreadable artifacts are skip
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -24,6 +24,7 @@ from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.lease import active_holder
 from mcvrp.storage.store.store import Store, StoredFile, StoreError
 from mcvrp.storage.training.checkpoints import STATE, CheckpointState, best_checkpoint, checkpoints
+from mcvrp.storage.trials import trial_records
 from mcvrp.tasks.gc.spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
@@ -100,21 +101,28 @@ class StoreView:
     def needed_names(self) -> frozenset[str]:
         """Runs and datasets of kept models, latest nights and rounds, and their datasets of old labels."""
         names = {name for card, kept in self._cards if kept for name in (card.run, card.dataset)}
-        for folder, record in layout.TRIAL_RECORDS.items():
+        for folder, kind in (("nights", layout.NIGHT), ("rounds", layout.ROUND)):
             for model in self.store.folders(folder):
-                files = self.store.files(f"{folder}/{model}")
-                decided = [file for file in files if file.path.endswith(f"/{record}")]
-                if decided:
-                    last = max(decided, key=lambda file: file.modified)  # names are hashes, without order
-                    document = self.store.get_json(last.path)
-                    old = document.get("old") if isinstance(document, dict) else None
-                    names |= {last.path.split("/")[-2], str(old)}
+                if records := trial_records(self.store, model, kind, days=False):
+                    # the numbers of rounds begin anew with each loop, and a copied store has other times
+                    last = max(records, key=lambda record: (record.challenger, record.number))
+                    names |= {last.name, last.old}
         return frozenset(names)
 
     def models_are_gone(self, run: str) -> bool:
         """Return whether ``run`` has published models, none of which is kept."""
-        kept = [each for card, each in self._cards if card.run == run]
-        return not any(kept) and (bool(kept) or self.store.exists(layout.models_removed(run)))
+        cards = [(card, kept) for card, kept in self._cards if card.run == run]
+        if any(kept for _, kept in cards):
+            return False
+        return self.store.exists(layout.models_removed(run)) or any(
+            was_trained_here(self.store, card) for card, _ in cards
+        )
+
+
+def was_trained_here(store: Store, card: ModelCard) -> bool:
+    """Return whether the run of ``card`` has its weights; that of an imported model is in another store."""
+    states = (checkpoints(store, card.run, phase) for phase in store.folders(layout.run_dir(card.run)))
+    return any(state.weights_sha256 == card.weights_sha256 for phase in states for state in phase)
 
 
 def _by_folder(files: Iterable[StoredFile], depth: int) -> Iterator[tuple[str, list[StoredFile]]]:
@@ -253,7 +261,7 @@ def in_attention(view: StoreView, name: str) -> Found:
 
 
 def in_benchmarks(view: StoreView, run: str) -> Found:
-    """Yield parts of ``run`` with other settings than its results, and an old run without results."""
+    """Yield old parts of ``run`` with other settings than its results, and an old run without results."""
     store, folder = view.store, layout.benchmark_dir(run)
     stored = store.files(folder)
     if not view.old(stored):  # it may be running, on parts of before
@@ -265,17 +273,25 @@ def in_benchmarks(view: StoreView, run: str) -> Found:
         return
     used = tuple(f"{folder}/parts/{prefix}" for prefix in result_settings(store, run))
     for block, files in _by_folder((f for f in stored if f.path.startswith(f"{folder}/parts/")), 4):
-        resumable = max(file.modified for file in files) > results[0].modified  # of a run without results yet
-        if not block.startswith(used) and (view.aged(files) or not resumable):
+        if not block.startswith(used) and view.aged(files):  # younger ones: of a run without results yet
             why = "made with other settings than the results"
             yield Candidate.of("benchmark parts", block, files, why)
 
 
-def outdated(kind: str, folder: Callable[[str], str], setting: str, view: StoreView, name: str) -> Found:
-    """Yield the ``folder`` of ``name`` if it is older than the days of that ``setting``, if there are any."""
-    files, days = view.store.files(folder(name)), getattr(view.policy, setting)
+def in_solutions(view: StoreView, name: str) -> Found:
+    """Yield the solution ``name`` if all its files are older than ``solution_days``."""
+    folder, days = layout.solution_dir(name), view.policy.solution_days
+    files = view.store.files(folder)
     if days is not None and view.old(files, days * _DAY):
-        yield Candidate.of(kind, folder(name), files, f"older than {days:g} days")
+        yield Candidate.of("solution", folder, files, f"older than {days:g} days")
+
+
+def in_driven(view: StoreView, city: str) -> Found:
+    """Yield files of quarantined rows of ``city`` that are older than ``quarantine_days``."""
+    days = view.policy.quarantine_days
+    for file in view.store.files(layout.quarantine_dir(city)):
+        if days is not None and view.old([file], days * _DAY):
+            yield Candidate.of("quarantined rows", file.path, [file], f"older than {days:g} days")
 
 
 def scraps(view: StoreView) -> Iterator[Candidate]:

@@ -21,8 +21,8 @@ class RetentionSpec(StrictSpec):
     keep_days: float = Field(
         30.0,
         gt=0,
-        description="Retention in days of runs of removed models, nights without a result, unfinished "
-        "benchmarks and corrupt files",
+        description="Retention in days of runs of removed models, nights without a result, unused parts "
+        "of benchmarks and corrupt files",
     )
     solution_days: float | None = Field(
         None, gt=0, description="Retention of solutions in days (default: indefinitely)"

@@ -194,6 +194,9 @@ def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
         elif champion.version != record.champion or champion.has_named(record.challenger):
             changed = "the champion was changed in the meantime and is left as it is"  # a person wins
             record = replace(record, promote=False, reasons=(*record.reasons, changed))
+        elif not store.exists(layout.model_card(model, record.challenger)):
+            removed = f"version {record.challenger} was removed in the meantime"
+            record = replace(record, promote=False, reasons=(*record.reasons, removed))
         else:
             why = f"{record.name}: {'; '.join(record.reasons)}"
             move_champion(store, model, record.challenger, champion, why)

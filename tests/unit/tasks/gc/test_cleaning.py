@@ -37,6 +37,7 @@ from mcvrp.storage.training.checkpoints import (
     Origin,
     checkpoints,
 )
+from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
 from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
 from tests.support.killed import killed_at_each_write
@@ -47,7 +48,7 @@ DAY = 86_400.0
 NOW = time.time()
 POLICY = RetentionSpec(keep_models=1, keep_days=30.0, solution_days=10.0)
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
-FILE: Any = {"bytes": 8, "sha256": "of 8 bytes"}
+FILE: Any = {"bytes": 8, "sha256": "abc"}
 
 
 @pytest.fixture
@@ -74,8 +75,10 @@ def write(store: Store, path: str, data: bytes, days: float) -> None:
     os.utime(place, (NOW - days * DAY,) * 2)
 
 
-def version(store: Store, number: int, run: str = "run", days: float = 100.0) -> None:
-    card = ModelCard("m", number, "c", {}, run, "d", "f", True, {}, 1, "abc")
+def version(
+    store: Store, number: int, run: str = "run", days: float = 100.0, weights: str = FILE["sha256"]
+) -> None:
+    card = ModelCard("m", number, "c", {}, run, "d", "f", True, {}, 1, weights)
     files = {"model.safetensors": b"weights", "config.json": b"{}", "model.json": as_json(card)}
     for name, data in files.items():
         write(store, f"{card.folder}/{name}", data, days)
@@ -144,6 +147,20 @@ def test_a_run_goes_with_its_models(store: Store) -> None:
     assert store.exists(layout.phase_metrics("old", "I"))
 
 
+def test_an_imported_model_has_no_run_here(store: Store) -> None:
+    """The run on its card is of another store: no record of it is made, and a namesake here stays."""
+    for number, run in ((1, "elsewhere"), (2, "namesake"), (3, "newest")):
+        version(store, number, run, weights="def")
+    checkpoint(store, "namesake", 30)
+    move_champion(store, "m", 3, pointer(store, "m", "champion"))
+    planned = clean(store, POLICY, delete=False, now=NOW)
+    assert cleaned(store).candidates == planned.candidates
+    assert (cleaned(store).candidates, planned.skipped) == ((), ())
+    assert versions(store, "m") == [3]
+    assert store.folders("training") == ["namesake"]
+    assert steps(store, "namesake") == [30]
+
+
 def test_a_run_under_a_lease_is_left_alone(store: Store) -> None:
     """A run under a lease is skipped, here and on another machine, unless the holder is dead."""
     for step in (5, 10, 15, 20):
@@ -166,6 +183,16 @@ def test_a_run_under_a_lease_is_left_alone(store: Store) -> None:
 def test_what_is_young_is_left_alone(full: Store) -> None:
     age(full, "", 0.5)
     assert cleaned(full, solution_days=1e-6).candidates == ()
+
+
+def test_quarantined_rows_go_file_by_file(store: Store) -> None:
+    """Those of old files, although rows are still being rejected."""
+    for name, days in (("old", 100), ("young", 1)):
+        write(store, layout.driven_quarantine("lyon", name), b"rows", days)
+    assert cleaned(store).candidates == ()
+    (candidate,) = cleaned(store, quarantine_days=30.0).candidates
+    assert candidate.path == layout.driven_quarantine("lyon", "old")
+    assert store.list("driven") == [layout.driven_quarantine("lyon", "young")]
 
 
 def test_labels_lose_scraps_only(store: Store) -> None:
@@ -193,13 +220,17 @@ NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", 
 
 
 def nights(store: Store) -> None:
-    """Write labels, a run and a record of four nights, of which one made the champion and one was removed."""
-    for number, night in enumerate(NIGHTS.values(), start=1):
-        checkpoint(store, night, 30)
-        write(store, layout.label_shard(night, 20, 0), b"labels", 100)
-        write(store, layout.manifest(night), b"{}", 100)
-        write(store, f"nights/m/{night}/night.json", b'{"old": "improve-0123456789ab"}', 100 - number)
-    write(store, f"nights/m/{NIGHTS['last']}/night.json", b'{"old": "improve-0123456789ab"}', 40)
+    """Write labels, a run and a record of four nights, of which one made the champion and one was removed.
+
+    Records are of the same second, as in a copied store.
+    """
+    for number, night in ((2, "champion"), (4, "last"), (3, "failed"), (1, "removed")):
+        name, old = NIGHTS[night], "improve-0123456789ab"
+        checkpoint(store, name, 30)
+        write(store, layout.label_shard(name, 20, 0), b"labels", 100)
+        write(store, layout.manifest(name), b"{}", 100)
+        record = TrialRecord(name, number, 1, number, old, promote=False, reasons=())
+        write(store, layout.trial_record("m", name), json.dumps(asdict(record)).encode(), 40)
     write(store, layout.label_shard("improve-0123456789ab", 20, 0), b"what the last night drew from", 100)
     write(store, layout.label_shard("night-shift", 20, 0), b"somebody's own", 100)
     for number, run in ((1, NIGHTS["removed"]), (2, NIGHTS["champion"])):

@@ -323,6 +323,15 @@ def test_a_champion_that_somebody_moved_is_left_alone(
         assert "the champion was changed" in record.reasons[-1]
 
 
+def test_a_challenger_that_was_removed_is_not_promoted(waiting: Store) -> None:
+    """Interrupted between decision and promotion: the next night goes on without it."""
+    waiting.delete(layout.model_dir("small", 2))
+    record = decision(waiting)
+    assert (record.promote, record.reasons[-1]) == (False, "version 2 was removed in the meantime")
+    assert pointer(waiting, "small", "champion").version == 1
+    assert decision(waiting) == record
+
+
 def test_another_city_and_sizes_beyond_it_are_refused_before_any_work(store: Store) -> None:
     other = replace(SMALL, name="other", city=City.uniform(60, seed=4))
     with pytest.raises(McvrpError, match=r"routes city .*, not city 'other'"):
