@@ -50,10 +50,12 @@ def test_temporary_files_of_killed_writers_are_removed_after_an_hour(store: Stor
     for name, age in ((".old.12ab.tmp", 4000), (".young.12ab.tmp", 60), (".old", 4000)):
         (folder / name).write_bytes(b"half")
         os.utime(folder / name, (time.time() - age,) * 2)
+    (folder / ".folder.tmp").mkdir()
+    os.utime(folder / ".folder.tmp", (0, 0))
     store.put("a/b", b"1")
     assert not store.put_new("a/b", b"2")
     assert not store.swap("a/b", b"3", "no tag")
-    assert sorted(os.listdir(folder)) == [".old", ".young.12ab.tmp", "b"]
+    assert sorted(os.listdir(folder)) == [".folder.tmp", ".old", ".young.12ab.tmp", "b"]
     assert store.list("") == ["a/b"]
 
 
