@@ -69,7 +69,7 @@ def copy_store(source: Store, target: Store) -> CopySummary:
     began, files = time.monotonic(), contents(source)
     if (origin := unfinished(source)) is not None:
         raise McvrpError(
-            f"{source.url()} is an unfinished copy of {shown(origin, 200)}: finish that copy first"
+            f"{source.url()} is an unfinished copy of {shown(origin, 200)}: run that copy again first"
         )
     if invalid := source.omitted(""):
         raise McvrpError(

@@ -159,7 +159,9 @@ def test_a_store_with_a_file_that_cannot_be_copied_is_refused(source: Store, tar
 def test_a_copy_of_an_unfinished_copy_is_refused(source: Store, target: Store) -> None:
     """It would look complete: the mark is not copied."""
     source.put_json(MARK, {"source": "/elsewhere"})
-    with pytest.raises(McvrpError, match=r"source is an unfinished copy of '/elsewhere': finish that copy"):
+    with pytest.raises(
+        McvrpError, match=r"source is an unfinished copy of '/elsewhere': run that copy again"
+    ):
         copy_store(source, target)
     assert bytes_of(target) == {}
 
