@@ -33,7 +33,7 @@ class Objects(Protocol):
     def write_new(self, path: str, data: bytes) -> bool: ...
     def swap(self, path: str, data: bytes, tag: str) -> bool: ...
     def read_tagged(self, path: str) -> tuple[bytes, str]: ...
-    def delete(self, path: str) -> None: ...
+    def delete_files(self, paths: Sequence[str]) -> None: ...
 
 
 def race(objects: Objects, path: str, size: int) -> None:
@@ -46,7 +46,7 @@ def race(objects: Objects, path: str, size: int) -> None:
         tag = objects.read_tagged(path)[1]
         _one_wins(objects, path, size + 1, "If-Match", lambda name, data: objects.swap(name, data, tag))
     finally:
-        objects.delete(path)
+        objects.delete_files([path])
 
 
 def _one_wins(

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 TTL_SECONDS = 60.0  # without a heartbeat, after which a holder on another machine is considered dead
 BEATS = 4  # heartbeats in that time
 _HELD: set[str] = set()  # tokens held by this process: a released lease may remain in a store that was silent
+_HIDDEN = "hidden"  # start of a process of another user, if /proc is mounted with hidepid=2
 _LONG_SILENT = 10  # multiple of the time, after which a holder is not waited for
 
 
@@ -60,7 +61,7 @@ class Holder:
         if not self.machine or self.machine != _machine():
             return False
         ours = self.process == os.getpid() and self.token not in _HELD
-        return ours or _started(self.process) != self.started
+        return ours or _started(self.process) not in (self.started, _HIDDEN)
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host} since {self.since}"
@@ -236,9 +237,19 @@ def _machine() -> str:
 
 
 def _started(process: int) -> str | None:
-    """Return the start time of ``process`` in ticks of the kernel; None if it has ended."""
+    """Return the start time of ``process`` in ticks of the kernel, or `_HIDDEN`; None if it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
-        return None
+        return _HIDDEN if _is_hidden(process) else None
     return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
+
+
+def _is_hidden(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError, TypeError):  # not a process, in a corrupt lease not even its number
+        pass
+    return False

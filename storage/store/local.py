@@ -266,7 +266,7 @@ def _sweep(folder: str, process: int) -> None:
     with os.scandir(folder) as entries:
         leftovers = [entry for entry in entries if entry.name.startswith(".") and entry.name.endswith(".tmp")]
     for entry in leftovers:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # removed by another process, a folder, or another user's file
             if entry.stat().st_mtime < old:
                 os.unlink(entry.path)
 

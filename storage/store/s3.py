@@ -78,6 +78,7 @@ class S3Objects:
             "s3", region_name=region or "us-east-1", config=_client_config(timeouts)
         )
         self._client.meta.events.register("needs-retry.s3", self._wait_if_busy)
+        self._client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
         credentials.use(session.get_credentials())  # the same object as the client's
         self.endpoint = str(self._client.meta.endpoint_url)
         if without_logins(self.endpoint) != self.endpoint:
@@ -274,6 +275,10 @@ class S3Objects:
 
 def _md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _add_md5(params: dict[str, Any], **_: object) -> None:
+    params["headers"]["Content-MD5"] = _md5(params["body"])  # botocore's CRC32 is not enough for some servers
 
 
 def _client_config(timeouts: Timeouts) -> Config:

@@ -29,6 +29,7 @@ ABSENT = {"404", "nosuchkey", "notfound"}
 CONDITION_FAILED = {"412", "preconditionfailed"}
 _KEYS = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile"
 _PERMISSION = "request permission to list, read, write and delete there, or give another bucket"
+_SPACE = "free space there, or request a larger quota"
 _REGION = "set AWS_REGION to the bucket's region"
 _HINTS = {
     **dict.fromkeys(("invalidaccesskeyid", "signaturedoesnotmatch"), _KEYS),
@@ -39,10 +40,11 @@ _HINTS = {
     "nosuchbucket": "create it, or check its name and AWS_ENDPOINT_URL",
     "resourcenotfound": "create the bucket, or check its name and AWS_ENDPOINT_URL",
     "invalidbucketname": "check the bucket's name",
-    "quotaexceeded": "free space there, or request a larger quota",
+    **dict.fromkeys(("quotaexceeded", "xminiostoragefull", "507"), _SPACE),
+    **dict.fromkeys(("notimplemented", "501"), "use a server with conditional writes (docs/cluster.md)"),
     "entitytoolarge": "use a local folder for this",
     "preconditionfailed": "run the same command again",
-    **dict.fromkeys(("permanentredirect", "authorizationheadermalformed"), _REGION),
+    **dict.fromkeys(("permanentredirect", "301", "307", "308", "authorizationheadermalformed"), _REGION),
     "illegallocationconstraintexception": _REGION,
 }
 _MESSAGES = {
@@ -58,6 +60,8 @@ RACED = {"conditionalrequestconflict", "concurrentmodification"}
 _BUSY = re.compile("slowdown|throttl|toomany|limitexceeded|throughputexceeded|priorrequestnotcomplete")
 _TEMPORARY = {"requesttimeout", "internalerror", "serviceunavailable", "operationaborted", *RACED}
 _TEMPORARY_STATUS = {408, 425, 429}
+_PERMANENT_STATUS = {501, 505, 507}  # not implemented, HTTP version, no space
+_ELSEWHERE = "Looks like the configured region"  # of pyarrow, if the answer names the bucket's region
 _BROKEN: dict[type[Exception], str] = {
     ReadTimeoutError: "no response in time",
     ConnectTimeoutError: "no connection in time",
@@ -98,9 +102,10 @@ def refusal(action: str, error: BaseException, bucket: str, endpoint: str) -> St
         )
     word = code(error)
     text = _MESSAGES[word].format(bucket=bucket) if word in _MESSAGES else _message(error)
-    if word not in _HINTS and _is_temporary(error, word):
+    hint = _REGION if _ELSEWHERE in str(error) else _HINTS.get(word)
+    if not hint and _is_temporary(error, word):
         return StoreUnavailable(f"{action} at {endpoint} ({text}): {_SILENCE}")
-    hint = _HINTS.get(word, "check the address and the variables AWS_... of the environment")
+    hint = hint or "check the address and the variables AWS_... of the environment"
     return StoreError(f"{action} at {endpoint} ({text}): {hint}")
 
 
@@ -123,7 +128,8 @@ def _message(error: BaseException) -> str:
 def is_busy(word: str, status: int) -> bool:
     """Return whether a request with this error code or status may succeed later."""
     temporary = word in _TEMPORARY or _BUSY.search(word) is not None
-    return temporary or status in _TEMPORARY_STATUS or status >= 500
+    failed = status >= 500 and status not in _PERMANENT_STATUS
+    return temporary or status in _TEMPORARY_STATUS or failed
 
 
 def _is_temporary(error: BaseException, word: str) -> bool:
@@ -134,4 +140,4 @@ def _is_temporary(error: BaseException, word: str) -> bool:
         return broken and not isinstance(error, SSLError)
     match = _ARROW.search(str(error))
     status = int(match["status"] or 0) if match else 0
-    return is_busy(word, status) or not 400 <= status < 500
+    return is_busy(word, status) or not 400 <= status < 600

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ from mcvrp.storage.store.retry import SILENCE, StoreRetry
 T = TypeVar("T")
 _LONGEST = 1024  # bytes of a name: the limit of S3
 _ABSENT = "check the name, mcvrp inspect lists the store"
+# Unicode categories: control and unassigned characters, surrogates, ends of lines and of paragraphs.
+_REFUSED = {"Cc", "Cn", "Cs", "Zl", "Zp"}
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,10 @@ class Store:
 
     Use `Store.open` to make one. Each store has its own connection; pickled, it connects again in the
     other process. Every method refuses names that could lead out of the store; an object store may hold
-    such names, a folder some that are not UTF-8: listings omit both. Every method raises StoreError if the
-    store refuses, and StoreUnavailable if it does not answer now; whether a write without an answer took
-    effect is unknown. A store that is `outlasting` repeats the request instead, and raises StoreSilent in the
-    end.
+    such names, a folder some that are not UTF-8: listings omit both, `omitted` returns them. Every method
+    raises StoreError if the store refuses, and StoreUnavailable if it does not answer now; whether a write
+    without an answer took effect is unknown. A store that is `outlasting` repeats the request instead, and
+    raises StoreSilent in the end.
     """
 
     uri: str  # absolute path of a folder, or s3://bucket/prefix
@@ -178,8 +181,8 @@ class Store:
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders directly below ``prefix``, sorted."""
-        _, infos = self._infos(prefix, recursive=False)
-        names = (info.base_name for info in infos if info.type == fs.FileType.Directory)
+        entries = self._entries(prefix, fs.FileType.Directory, recursive=False)
+        names = (path.rpartition("/")[2] for path, _ in entries)
         return sorted(name for name in names if not _fault(name))
 
     def files(self, prefix: str, *, hidden: bool = False) -> Sequence[StoredFile]:
@@ -187,15 +190,22 @@ class Store:
 
         Names of these, and of files that are not ours, begin with a dot.
         """
-        root, infos = self._infos(prefix, recursive=True)
-        files = (info for info in infos if info.type == fs.FileType.File)
-        stored = (_stored(info, info.path.removeprefix(f"{root}/")) for info in files)
-        kept = [file for file in stored if not _fault(file.path) and (hidden or "/." not in f"/{file.path}")]
-        return sorted(kept, key=lambda file: file.path)
+        entries = self._entries(prefix, fs.FileType.File)
+        valid = ((path, info) for path, info in entries if not _fault(path))
+        files = (_stored(info, path) for path, info in valid if hidden or not _is_hidden(path))
+        return sorted(files, key=lambda file: file.path)
 
     def list(self, prefix: str) -> list[str]:
         """Return the paths of the files below the folder ``prefix`` at any depth, sorted."""
         return [file.path for file in self.files(prefix)]
+
+    def omitted(self, prefix: str) -> Sequence[str]:
+        """Return the paths of the files that `list` omits because of their names, sorted.
+
+        Bytes that are not UTF-8 are surrogates, as in `os.fsdecode`.
+        """
+        paths = (path for path, _ in self._entries(prefix, fs.FileType.File))
+        return sorted(path for path in paths if _fault(path) and not _is_hidden(path))
 
     def now(self) -> float:
         """Return the current time in seconds since 1970, by the clock that dates the store's files."""
@@ -244,16 +254,20 @@ class Store:
     def _info(self, path: str) -> fs.FileInfo:
         return self._ask("look at", path, lambda files: files.filesystem.get_file_info(files.locate(path)))
 
-    def _infos(self, prefix: str, *, recursive: bool) -> tuple[str, Sequence[fs.FileInfo]]:
+    def _entries(
+        self, prefix: str, kind: fs.FileType, *, recursive: bool = True
+    ) -> Sequence[tuple[str, fs.FileInfo]]:
+        """Return the entries of one ``kind`` below ``prefix`` with their paths, which may be invalid."""
         folder = prefix.rstrip("/")
 
-        def listed(files: Files) -> tuple[str, Sequence[fs.FileInfo]]:
+        def listed(files: Files) -> Sequence[tuple[str, fs.FileInfo]]:
             selector = fs.FileSelector(files.locate(folder), allow_not_found=True, recursive=recursive)
-            infos = list(filter(_has_unicode_path, files.filesystem.get_file_info(selector)))
-            for info in infos:
+            infos = files.filesystem.get_file_info(selector)
+            entries = [(_path(info).removeprefix(f"{files.root}/"), info) for info in infos]
+            for path, info in entries:
                 if info.type == fs.FileType.Directory:
-                    files.locate(info.path.removeprefix(f"{files.root}/"))
-            return files.root, infos
+                    files.locate(path)
+            return [(path, info) for path, info in entries if info.type == kind]
 
         return self._ask("list", folder, listed)
 
@@ -293,18 +307,23 @@ def _fault(path: str) -> str | None:
     """Return what is wrong with ``path`` as a name in the store, with the remedy; None if it is valid."""
     if (count := len(path.encode(errors="replace"))) > _LONGEST:
         return f"it has {count:,} bytes, use at most {_LONGEST:,}"
-    if not path.isprintable() or "\\" in path:
+    special = "" if path.isprintable() else path  # other spaces than " ", and joiners, are not "printable"
+    if "\\" in path or any(unicodedata.category(letter) in _REFUSED for letter in special):
         return "it contains a control character or a backslash, remove it"
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "it leads out of the store, give a path below it"
     return None
 
 
-def _has_unicode_path(info: fs.FileInfo) -> bool:
+def _path(info: fs.FileInfo) -> str:
     try:
-        return bool(info.path)
-    except UnicodeDecodeError:
-        return False
+        return str(info.path)
+    except UnicodeDecodeError as error:
+        return os.fsdecode(error.object)
+
+
+def _is_hidden(path: str) -> bool:
+    return "/." in f"/{path}"
 
 
 def _stored(info: fs.FileInfo, path: str) -> StoredFile:

@@ -62,11 +62,20 @@ def copy_store(source: Store, target: Store) -> CopySummary:
     """Copy all files of ``source`` except leases and hidden files to ``target``, which may be unfinished.
 
     Every file is read back and compared. Files that an unfinished copy has already are compared and kept, or
-    removed if ``source`` no longer has them. McvrpError, and nothing is written, if ``source`` is empty, or
-    ``target`` has other content and is not an unfinished copy of ``source``; StoreError if a file does not
-    read back as it was written.
+    removed if ``source`` no longer has them. McvrpError, and nothing is written, if ``source`` is empty, is
+    an unfinished copy or has files with invalid names, or ``target`` has other content and is not an
+    unfinished copy of ``source``; StoreError if a file does not read back as it was written.
     """
     began, files = time.monotonic(), contents(source)
+    if (origin := unfinished(source)) is not None:
+        raise McvrpError(
+            f"{source.url()} is an unfinished copy of {shown(origin, 200)}: run that copy again first"
+        )
+    if invalid := source.omitted(""):
+        raise McvrpError(
+            f"{source.url()} has {len(invalid):,} files whose names are not valid in a store, such as "
+            f"{shown(invalid[0], 200)}: rename or remove them"
+        )
     if not files:
         raise McvrpError(f"{source.url()} is empty, there is nothing to copy: check the address")
     present, resumed = contents(target), _resumed(source, target)

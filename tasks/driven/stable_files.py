@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mcvrp.model.errors import printable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.files.cvrplib import INSTANCE
 
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 CUT_SECONDS = 600.0  # unchanged for so long, a truncated file is no longer being uploaded
 _LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last one for UTF-16
 _PARQUET_END = b"PAR1"
+_INVALID = "has a name that is not UTF-8, or with a control character or a backslash: rename it"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def stable_files(
     why = f"has a name that ends with none of {', '.join(endings)}"
     before = list(filter(named, found))
     others = [Incomplete(file.path, why) for file in found if not named(file)]
+    others += [Incomplete(printable(path), _INVALID) for path in store.omitted(folder)]
     if seconds <= 0 or "://" in store.uri:
         return before, others
     now = store.now()

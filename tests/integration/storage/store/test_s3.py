@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import subprocess
 import sys
 import threading
 import time
+from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from botocore.httpsession import URLLib3Session
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -69,6 +73,15 @@ def test_deleting_removes_files_and_folders(store: Store) -> None:
     assert store.list("") == ["a/bc"]
     store.delete("a")
     assert store.list("a") == store.list("never") == store.folders("never") == []
+
+
+def test_a_deletion_of_many_files_has_the_checksum_that_some_servers_require(s3_uri: str) -> None:
+    store, send = Store.open(s3_uri), URLLib3Session.send
+    with patch.object(URLLib3Session, "send", autospec=True, side_effect=send) as sent:
+        store.delete_files(["a", "b"])
+    (_, request), _ = sent.call_args
+    digest = hashlib.md5(request.body, usedforsecurity=False).digest()
+    assert b64decode(request.headers["Content-MD5"]) == digest
 
 
 def test_absent_files_are_named(store: Store) -> None:

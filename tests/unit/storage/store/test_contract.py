@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -36,8 +37,9 @@ class Server:
         data = self.objects[path]
         return data, hashlib.sha256(data).hexdigest()
 
-    def delete(self, path: str) -> None:
-        self.objects.pop(path, None)
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.objects.pop(path, None)
 
 
 class LooksThenWrites(Server):

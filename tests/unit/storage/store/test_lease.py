@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -71,6 +72,27 @@ def test_a_reused_process_number_is_told_apart_by_its_start(store: Store) -> Non
     write(store, replace(Holder.here(), started="1"))
     with holding(store, PATH, WHAT, ttl=30):
         pass
+
+
+@pytest.mark.usefixtures("awake")
+def test_a_holder_of_another_user_in_a_hidden_process_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With /proc mounted with hidepid=2, only a signal shows that it exists."""
+    write(store, replace(Holder.here(), process=7))
+    kill = Mock(side_effect=PermissionError)
+    monkeypatch.setattr(os, "kill", kill)
+    read_text = Path.read_text
+
+    def hidden(path: Path) -> str:
+        if path == Path("/proc/7/stat"):
+            raise FileNotFoundError(path)
+        return read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+    with pytest.raises(McvrpError, match="by process 7 on"), holding(store, PATH, WHAT):
+        pass
+    kill.assert_called_with(7, 0)
 
 
 def test_a_living_holder_elsewhere_is_refused(store: Store, caplog: pytest.LogCaptureFixture) -> None:

@@ -25,14 +25,27 @@ def unparsed(word: str, status: int) -> OSError:
     return OSError(f"When listing objects under key 'x/': AWS Error {text} {word} Message: Wait")
 
 
+def elsewhere(status: int) -> OSError:
+    text = "No body. Looks like the configured region is 'us-east-1' while the bucket is located in 'x'."
+    return OSError(f"AWS Error UNKNOWN (HTTP status {status}) during HeadObject operation: {text}")
+
+
 RUNS = "check that it is running"
 PERMANENT: dict[Exception, str] = {
     answer("NoSuchBucket", 404): "there is no bucket b): create it",
     answer("SignatureDoesNotMatch", 403): "AWS_SECRET_ACCESS_KEY",
     answer("QuotaExceeded", 403): "free space",
     answer("PermanentRedirect", 301): "AWS_REGION",
+    arrow("UNKNOWN (HTTP status 301)"): "(301: No body): set AWS_REGION",
+    elsewhere(301): "set AWS_REGION to the bucket's region",
+    elsewhere(400): "set AWS_REGION to the bucket's region",
     answer("InvalidArgument", 400): "InvalidArgument: so {it} is): check the address",
     answer("BucketNotEmpty", 409): "BucketNotEmpty",
+    answer("NotImplemented", 501): "use a server with conditional writes",
+    answer("505", 505): "(505: so {it} is): check the address",
+    answer("XMinioStorageFull", 507): "free space there",
+    arrow("UNKNOWN (HTTP status 501)"): "use a server with conditional writes",
+    arrow("UNKNOWN (HTTP status 507)"): "free space there",
     arrow("ACCESS_DENIED"): "(permission denied): request",
     arrow("UNKNOWN (HTTP status 400)"): "(400: No body)",
     unparsed("InvalidArgument", 400): "(InvalidArgument: Wait)",

@@ -50,10 +50,12 @@ def test_temporary_files_of_killed_writers_are_removed_after_an_hour(store: Stor
     for name, age in ((".old.12ab.tmp", 4000), (".young.12ab.tmp", 60), (".old", 4000)):
         (folder / name).write_bytes(b"half")
         os.utime(folder / name, (time.time() - age,) * 2)
+    (folder / ".folder.tmp").mkdir()
+    os.utime(folder / ".folder.tmp", (0, 0))
     store.put("a/b", b"1")
     assert not store.put_new("a/b", b"2")
     assert not store.swap("a/b", b"3", "no tag")
-    assert sorted(os.listdir(folder)) == [".old", ".young.12ab.tmp", "b"]
+    assert sorted(os.listdir(folder)) == [".folder.tmp", ".old", ".young.12ab.tmp", "b"]
     assert store.list("") == ["a/b"]
 
 
@@ -240,6 +242,28 @@ def test_the_remedy_is_for_the_obstacle(store: Store, tmp_path: Path) -> None:
     store.put("a", b"1")
     with pytest.raises(StoreError, match=r"move the file away, a folder is expected there$"):
         store.put("a/b", b"1")
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u3000b.csv", "a\xa0b.csv", "می\u200cخواهم.csv", "\U0001f468\u200d\U0001f469.csv"]
+)
+def test_names_with_spaces_and_joiners_of_other_languages_are_read(store: Store, name: str) -> None:
+    path = Path(store.uri, "incoming", name)
+    path.parent.mkdir()
+    path.write_bytes(b"1")
+    assert store.list("incoming") == [f"incoming/{name}"]
+    assert store.get(f"incoming/{name}") == b"1"
+    assert store.omitted("") == []
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"a\xe2\x80\xa8b", b"a\\b", b"\xe9.csv", b"\xe9/b.csv"])
+def test_files_with_invalid_names_are_listed_apart(store: Store, name: bytes) -> None:
+    path = Path(store.uri, os.fsdecode(name))
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"1")
+    store.put("a/.b\u3000c", b"hidden")
+    assert store.list("") == []
+    assert store.omitted("") == [os.fsdecode(name)]
 
 
 def test_names_that_are_not_utf8_are_not_listed(store: Store) -> None:

@@ -147,6 +147,25 @@ def test_an_unfinished_copy_of_another_store_is_refused(source: Store, target: S
     assert contents(target) == []
 
 
+def test_a_store_with_a_file_that_cannot_be_copied_is_refused(source: Store, target: Store) -> None:
+    Path(source.uri, "a\nb.csv").write_bytes(b"1")
+    with pytest.raises(
+        McvrpError, match=r"has 1 files .* not valid in a store, such as 'a\\nb\.csv': rename"
+    ):
+        copy_store(source, target)
+    assert bytes_of(target) == {}
+
+
+def test_a_copy_of_an_unfinished_copy_is_refused(source: Store, target: Store) -> None:
+    """It would look complete: the mark is not copied."""
+    source.put_json(MARK, {"source": "/elsewhere"})
+    with pytest.raises(
+        McvrpError, match=r"source is an unfinished copy of '/elsewhere': run that copy again"
+    ):
+        copy_store(source, target)
+    assert bytes_of(target) == {}
+
+
 def test_an_empty_store_is_refused(tmp_path: Path, target: Store) -> None:
     with pytest.raises(McvrpError, match="is empty, there is nothing to copy"):
         copy_store(Store.open(tmp_path / "empty"), target)
