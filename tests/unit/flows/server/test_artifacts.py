@@ -104,9 +104,9 @@ def test_a_run_that_keeps_nothing_promises_nothing(
     made: dict[str, list[tuple[float, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefect_internals, "get_intent", lambda: "cancel")
-    with pytest.raises(SystemExit), artifacts.showing_progress("solve c", resumes=False):
-        with Progress("solve day", 10, "s"):
-            raise SystemExit
+    showing = artifacts.showing_progress("solve c", resumes=False)
+    with pytest.raises(SystemExit), showing, Progress("solve day", 10, "s"):
+        raise SystemExit
     assert made["solve-c-day-progress"][-1][1] == "solve day: Cancelled, nothing is kept, start again"
 
 
