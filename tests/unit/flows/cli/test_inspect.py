@@ -56,7 +56,10 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
     text = inspect(store, night).text
     assert "belongs to a night or round: mcvrp lineage labels/night-0123456789ab" in text
     assert "mcvrp label " not in text
-    with pytest.raises(McvrpError, match="verify the datasets that it was drawn from"):
+    with pytest.raises(
+        McvrpError,
+        match="run mcvrp verify on the datasets that mcvrp lineage labels/night-0123456789ab shows",
+    ):
         verify_dataset(store, night)
     assert everything(store) == before
     write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())])

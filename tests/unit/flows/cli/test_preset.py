@@ -265,7 +265,12 @@ def test_an_incomplete_last_preset_changes_no_deployment(
 ) -> None:
     """As `mcvrp label` accepts one: a worker that is started again continues; a chosen one is refused."""
     registered: list[PipelineSpec | None] = []
-    monkeypatch.setattr(deployments, "register", lambda spec: registered.append(spec) or [])
+
+    def register(spec: PipelineSpec | None) -> list[str]:
+        registered.append(spec)
+        return []
+
+    monkeypatch.setattr(deployments, "register", register)
     Path("only.toml").write_text('[city]\nname = "lyon"\n')
     Preset.read("only.toml").record(place)
     assert deployments.main(["--last-of", "store"]) == 0
