@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
-from mcvrp.flows.server.stage import HOUR, TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, HOUR, TASK_OPTIONS, open_store, stage
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
@@ -23,7 +23,7 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 @task(name="route", task_run_name="route {planned.day.instance.n} customers", **TASK_OPTIONS)
 def route(store: Store, planned: Planned, began: float) -> Solved:
     """Route the orders: the model and searches beside each other; the cheapest routes are kept."""
-    with showing_progress(f"solve {planned.city_name}"):
+    with showing_progress(f"solve {planned.city_name}", resumes=False):
         return solve_day(store, planned, began)
 
 
@@ -73,7 +73,7 @@ def _place(city: str | None, orders: object, **_: object) -> str:
     return city or (orders if isinstance(orders, str) else "no city")
 
 
-@stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=HOUR)
+@stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=DAY + HOUR)
 def solve(
     city: City,
     model: Annotated[str | None, shown("Model", "Name of the model in the store; empty: search without one")],

@@ -38,6 +38,7 @@ def _dataset(store: Store, dataset: str) -> Outcome:
     from mcvrp.storage.labels.manifest import TOTALS, read_manifest
     from mcvrp.storage.labels.statistics import read_statistics
     from mcvrp.storage.labels.verification import read_verification
+    from mcvrp.tasks.label.spec import of_trial
 
     document = {
         "manifest": read_manifest(store, dataset),
@@ -48,6 +49,9 @@ def _dataset(store: Store, dataset: str) -> Outcome:
     if not store.exists(card):
         size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in TOTALS}
         text = f"dataset {dataset!r} has no card yet: mcvrp label writes it when it is done"
+        if of_trial(store, dataset):
+            path = layout.label_dir(dataset)
+            text = f"dataset {dataset!r} belongs to a night or round: mcvrp lineage {path} shows its origin"
         return Outcome(document, f"{text}\n{aligned(size)}".strip())
     return Outcome(document, f"{markdown(store, card)}\n\n{store.url(card)}, pictures in the same folder")
 

@@ -75,6 +75,12 @@ def _exported(options: argparse.Namespace) -> Store | None:
         return None
     if options.version is not None:
         raise McvrpError(f"--version: the folder {model} contains a single version: omit the option")
+    files = [str(file) for file in (options.orders, options.start, options.keep)]
+    if not options.city and (stored := [file for file in files if file.startswith(IN_STORE)]):
+        raise McvrpError(
+            f"{stored[0]} is not read with --model {model}, which needs no store: add --city NAME, or name a "
+            "local file"
+        )
     return open_folder(model)
 
 

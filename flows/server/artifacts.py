@@ -80,10 +80,11 @@ class _Bar:
 
 
 @contextmanager
-def showing_progress(subject: str) -> Iterator[None]:
+def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     """Show the progress that is reported in this context as bars in Prefect, one per label of a report.
 
-    Ctrl-C and Cancel are logged with what the next run finds of it, and so do the bars end.
+    Ctrl-C and Cancel are logged with what the next run finds of it, nothing unless it ``resumes``, and so do
+    the bars end.
     """
     bars: dict[str, _Bar] = {}
     reports: dict[str, ProgressReport] = {}
@@ -102,7 +103,8 @@ def showing_progress(subject: str) -> Iterator[None]:
         raise
     except BaseException:
         kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
-        sentence = interrupted_text("Cancelled" if was_cancelled() else "Interrupted", kept)
+        verb = "Cancelled" if was_cancelled() else "Interrupted"
+        sentence = interrupted_text(verb, kept) if resumes else f"{verb}, nothing is kept, start again"
         logger.warning(sentence)
         explained.set()
         for label, report in reports.items():

@@ -9,27 +9,33 @@ from __future__ import annotations
 
 import argparse
 import functools
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.logs import lines
 from mcvrp.flows.config.preflight import run_program
-from mcvrp.flows.config.preset import Preset, load_preset
+from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 
 if TYPE_CHECKING:
     from prefect import Flow
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.actions import DeploymentScheduleCreate
+
+logger = logging.getLogger(__name__)
 
 _PROGRAM = "python -m mcvrp.flows.server.deployments"
 POOL = "mcvrp"
@@ -94,8 +100,10 @@ def prepare(preset: str) -> dict[str, Any]:
     return {deployment.name: first_values(deployment.flow(), spec) for deployment in deployments()}
 
 
-def register(preset: PipelineSpec) -> list[str]:
+def register(preset: PipelineSpec | None) -> list[str]:
     """Register all deployments with the server of the environment; return their names.
+
+    Without a preset those of the server stay as they are; a server without any gets the demo's.
 
     McvrpError if the environment names no server, or that does not answer.
     """
@@ -107,8 +115,13 @@ def register(preset: PipelineSpec) -> list[str]:
         raise McvrpError("PREFECT_API_URL is not set: set it to the address of a Prefect server")
     with get_client(sync_client=True) as client:
         _prepare(client)
+        if preset is None and (stored := list(_stored(client))):
+            return stored
+        preset = preset or load_preset(DEFAULT)
         listed = [_register(client, deployment, preset) for deployment in deployments()]
-        _remove_others(client, set(listed))
+        for name, id in _stored(client).items():
+            if name not in listed:
+                client.delete_deployment(id)
     return listed
 
 
@@ -187,14 +200,36 @@ def _schedules(
             )
 
 
-def _remove_others(client: SyncPrefectClient, listed: set[str]) -> None:
+def _stored(client: SyncPrefectClient) -> dict[str, UUID]:
+    """Return the ids of the deployments of mcvrp on the server, by name."""
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
-    for stored in client.read_deployments(deployment_filter=ours):
-        flow = client.read_flow(stored.flow_id)
-        if stored.work_pool_name == POOL and f"{flow.name}/{stored.name}" not in listed:
-            client.delete_deployment(stored.id)
+    found = client.read_deployments(deployment_filter=ours)
+    of_pool = [deployment for deployment in found if deployment.work_pool_name == POOL]
+    return {f"{client.read_flow(each.flow_id).name}/{each.name}": each.id for each in of_pool}
+
+
+def _chosen(preset: str | None, overrides: Sequence[str], store: Store | None) -> PipelineSpec | None:
+    """Return the spec of ``preset``, or of the last one of ``store``; None if that is unfit, with a warning.
+
+    `mcvrp label` accepts a preset with two sections, which must not stop a worker that is started again.
+    """
+    try:
+        return Preset.chosen(preset, store).spec(overrides)
+    except StoreError:
+        raise
+    except McvrpError as error:
+        if preset or overrides:
+            raise
+        first, *others = lines(error)
+        more = f" (and {len(others)} more)" if others else ""
+        logger.warning(
+            "mcvrp: %s%s: the deployments stay as they are, or have the values of %s on a new server; "
+            "select a complete preset with --preset",
+            *(first, more, DEFAULT),
+        )
+        return None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -208,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         store = Store.at(options.last_of) if options.last_of else None
-        names = register(Preset.chosen(options.preset, store).spec(options.overrides))
+        names = register(_chosen(options.preset, options.overrides, store))
         sys.stdout.writelines(f"{name}\n" for name in names)
 
     return run_program(_PROGRAM, work)

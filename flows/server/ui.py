@@ -112,6 +112,9 @@ def _register(options: Namespace, store: str, environment: Mapping[str, str]) ->
         raise McvrpError(
             f"the deployments cannot be registered ({cause}): correct that and start the UI again"
         )
+    for line in process.stderr.splitlines():
+        if line.startswith("mcvrp: "):  # a warning
+            logger.warning("%s", line.removeprefix("mcvrp: "))
     logger.info("deployments: %s", ", ".join(process.stdout.split()))
 
 

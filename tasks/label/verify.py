@@ -22,7 +22,7 @@ from mcvrp.storage.labels.verification import FileFault, VerificationReport, wri
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import missing_rows
-from mcvrp.tasks.label.spec import Source, stored_spec
+from mcvrp.tasks.label.spec import Source, of_trial, stored_spec
 from mcvrp.tasks.label.verify_file import FileReport, in_staging, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
@@ -43,13 +43,18 @@ class _VerifyContext:
 def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) -> VerificationReport:
     """Verify every label of ``dataset`` and store the report with it.
 
-    ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, or its
-    city is not in the store.
+    ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, a night
+    or round made it, or its city is not in the store.
     """
     if not store.list(layout.label_dir(dataset)):
         others = alternatives(dataset, store.folders("labels"))
         where = store.url("labels")
         raise McvrpError(f"there is no dataset {dataset!r} in {where}{others}: run mcvrp label")
+    if of_trial(store, dataset):
+        raise McvrpError(
+            f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: run mcvrp "
+            f"verify on the datasets that mcvrp lineage {layout.label_dir(dataset)} shows as its origin"
+        )
     try:
         spec, city_id = stored_spec(store, dataset)
     except StoreError:

@@ -150,8 +150,9 @@ def plan_day(
     require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, capacity, spec)
-    addresses = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, addresses, day.instance, day.too_large) if keep else None
+    # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
+    named = replace(addresses, columns={**addresses.columns, **spec.columns})
+    decided = read_kept(store, keep, named, day.instance, day.too_large) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
@@ -166,7 +167,7 @@ def plan_day(
     elif spec.by == MODEL:
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     free = rest.free(day.instance)
-    first = read_start(store, start, problem, addresses, free) if start and free else None
+    first = read_start(store, start, problem, named, free) if start and free else None
     digest, stored = _digest(day.instance), isinstance(city, str)
     return Planned(
         name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided, stored

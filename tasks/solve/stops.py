@@ -76,15 +76,16 @@ def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
 
     With a shift the first one is `service`: seconds of all orders of a customer.
 
-    A column with a name of `_OWN`, or that both files have with different texts, is named after its file:
-    address_route, order_name.
+    A column with a name of `_OWN`, or of city or day for one of them, or that both files have with different
+    texts, is named after its file: address_route, order_name.
     """
     nodes = (DEPOT, *planned.day.instance.ids.tolist())
     of_addresses = {
         title: {node: texts[node] for node in nodes if texts[node]}
         for title, texts in planned.addresses.further.items()
     }
-    of_routes = [name for field, name in planned.addresses.columns.items() if field in _OWN]
+    names = planned.addresses.columns, planned.spec.columns  # a file of routes is read by either
+    of_routes = [name for columns in names for field, name in columns.items() if field in _OWN]
     taken = {column_key(name): dict[int, str]() for name in (*_OWN, *of_routes)}
     columns: dict[str, dict[int, str]] = {}
     if planned.spec.shift is not None:

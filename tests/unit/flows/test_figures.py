@@ -11,10 +11,13 @@ import pytest
 
 from mcvrp.flows import train as flow
 from mcvrp.flows.cli.output import markdown_text, plain
-from mcvrp.flows.figures import label_figures, label_lacks, phase_figures, phase_table
+from mcvrp.flows.figures import label_figures, label_lacks, night_figures, phase_figures, phase_table
 from mcvrp.model.problem import City
+from mcvrp.storage.driven import IntakeReceipt
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.take import Taken
 from mcvrp.tasks.label.stage import LabelSummary
+from mcvrp.tasks.retrain.nightly import NightSummary
 from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.training import small_spec
 
@@ -59,6 +62,13 @@ def test_a_phase_has_its_step_and_its_gap() -> None:
     assert figures["steps"] == "10 of 30"
     assert figures["greedy gap, held out"] == "7.50 %"
     assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 30, 300, 0, 1.0, {}))
+
+
+@pytest.mark.parametrize(("days", "why"), [((), ""), (("2026-02-01",), " (1 held out)")])
+def test_a_night_without_days_to_learn_from_has_its_reason(days: tuple[str, ...], why: str) -> None:
+    taken = Taken((IntakeReceipt("a.csv", "0", days=days),), 0)
+    figures = night_figures(NightSummary("c", taken, None))
+    assert figures["decision"] == f"no new days to learn from{why}: nothing to do"
 
 
 def test_phases_are_columns() -> None:

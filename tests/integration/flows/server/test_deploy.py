@@ -16,6 +16,7 @@ from mcvrp.flows.config import settings
 settings.prepare(verbose=False)
 from prefect.client.orchestration import get_client
 from mcvrp.flows.server.server import prefect_server
+from mcvrp.storage.store.store import Store
 
 ROOT = sys.argv[1]
 # The version is the commit for Prefect, a hash of the flow for mcvrp.
@@ -46,8 +47,14 @@ with prefect_server() as server:
     call("prefect", "work-pool", "create", "--type", "process", "mcvrp")
     call("prefect", "--no-prompt", "deploy", "--all", cwd=ROOT)
     theirs = registered()
-    call("mcvrp.flows.server.deployments", "--preset", "laptop")
-    print(json.dumps([theirs, registered()]))
+    results = [theirs]
+    Store.open("store").put("preset.json", b"{}")  # unfit: a server without deployments gets laptop's
+    for options in (["--preset", "laptop"], ["--last-of", "store"], ["--preset", "smoke"]):
+        call("mcvrp.flows.server.deployments", *options)
+        if options[-1] == "smoke":
+            call("mcvrp.flows.server.deployments", "--last-of", "store")
+        results.append(registered())
+    print(json.dumps(results))
 """
 
 
@@ -55,7 +62,7 @@ with prefect_server() as server:
 def test_prefect_deploy_ends_with_the_deployments_that_we_register(tmp_path: Path) -> None:
     done = Workplace.new(tmp_path).python("-c", BOTH, str(ROOT))
     assert done.returncode == 0, done.stdout + done.stderr
-    theirs, ours = json.loads(done.stdout)
+    theirs, ours, first, kept = json.loads(done.stdout)
     assert len(theirs["deployments"]) == 9
     for name, deployment in ours["deployments"].items():
         assert theirs["deployments"][name] == deployment, name
@@ -64,3 +71,6 @@ def test_prefect_deploy_ends_with_the_deployments_that_we_register(tmp_path: Pat
         assert not deployment["pull_steps"]
         assert not deployment["job_variables"]
     assert ours == theirs
+    assert first == ours
+    assert len(kept["deployments"]) == 9
+    assert kept["deployments"]["train"]["parameters"]["train"]["run"] == "smoke"

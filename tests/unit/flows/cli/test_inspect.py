@@ -21,7 +21,9 @@ from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import figure_path, write_card
-from tests.support.datasets import CITY, label_spec, make_dataset, sweep_label
+from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.retrain.labels import write_mix
+from tests.support.datasets import CITY, everything, label_spec, make_dataset, sweep_label
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,24 @@ def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
     bare = inspect(carded, "bare").text
     assert "no card yet" in bare
     assert "10" in bare
+
+
+def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path) -> None:
+    """It has neither spec nor card; another dataset without its spec has lost it."""
+    store, night = Store.open(tmp_path), "night-0123456789ab"
+    write_mix(store, CITY, night, (), [sweep_label(20, i, label_spec()) for i in range(3)])
+    before = everything(store)
+    text = inspect(store, night).text
+    assert "belongs to a night or round: mcvrp lineage labels/night-0123456789ab" in text
+    assert "mcvrp label " not in text
+    with pytest.raises(
+        McvrpError,
+        match="run mcvrp verify on the datasets that mcvrp lineage labels/night-0123456789ab shows",
+    ):
+        verify_dataset(store, night)
+    assert everything(store) == before
+    write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())])
+    assert not verify_dataset(store, "night-shift").good
 
 
 def test_files_and_folders_are_described(carded: Store) -> None:

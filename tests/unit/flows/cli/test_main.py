@@ -87,6 +87,11 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
         ("benchmark nowhere", ["there is no local folder nowhere"]),
+        (
+            "solve store:day.csv --model ./m",
+            ["store:day.csv is not read with --model ./m, which needs no store"],
+        ),
+        ("solve day.csv --start store:a.csv --model ./m", ["store:a.csv is not read with --model ./m"]),
         ("solve day.csv --time-limit nan", ["--time-limit", "'nan' is not a number"]),
         ("solve day.csv --by lkh", ["--by", "auto", "lkh"]),
         ("solve day.csv --set solve.hgs=false", ["there is no solve.hgs; [solve] has: by"]),

@@ -258,3 +258,26 @@ def test_forms_of_the_ui_have_the_last_preset_of_its_store(
     for arguments in ([], ["--last-of", "store"], ["--last-of", "store", "--preset", "smoke"]):
         assert deployments.main(arguments) == 0
     assert registered == ["laptop", "laptop", "laptop", "lyon", "smoke"]
+
+
+def test_an_incomplete_last_preset_changes_no_deployment(
+    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `mcvrp label` accepts one: a worker that is started again continues; a chosen one is refused."""
+    registered: list[PipelineSpec | None] = []
+
+    def register(spec: PipelineSpec | None) -> list[str]:
+        registered.append(spec)
+        return []
+
+    monkeypatch.setattr(deployments, "register", register)
+    Path("only.toml").write_text('[city]\nname = "lyon"\n')
+    Preset.read("only.toml").record(place)
+    assert deployments.main(["--last-of", "store"]) == 0
+    assert "only.toml: label is missing (and 2 more): the deployments stay" in capsys.readouterr().err
+    place.put("preset.json", b"{")
+    assert deployments.main(["--last-of", "store"]) == 0
+    assert "the deployments stay as they are" in capsys.readouterr().err
+    for chosen in (["--preset", "only.toml"], ["--set", "label.count=5"]):
+        assert deployments.main(["--last-of", "store", *chosen]) == 2
+    assert registered == [None, None]

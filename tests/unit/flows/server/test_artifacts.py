@@ -100,6 +100,16 @@ def test_an_interrupted_run_says_what_is_kept(
     assert made["label-d-labels-progress"][-1][1] == f"labels d: {sentence}"
 
 
+def test_a_run_that_keeps_nothing_promises_nothing(
+    made: dict[str, list[tuple[float, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefect_internals, "get_intent", lambda: "cancel")
+    showing = artifacts.showing_progress("solve c", resumes=False)
+    with pytest.raises(SystemExit), showing, Progress("solve day", 10, "s"):
+        raise SystemExit
+    assert made["solve-c-day-progress"][-1][1] == "solve day: Cancelled, nothing is kept, start again"
+
+
 def test_a_failed_run_is_not_called_interrupted(made: dict[str, list[tuple[float, str]]]) -> None:
     with (
         pytest.raises(ValueError, match="no"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from annotated_types import Le
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
@@ -16,6 +17,8 @@ from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.flows.server.deployments import Deployment, deployments, first_values, main
+from mcvrp.flows.solve import solve
+from mcvrp.tasks.solve.spec import SolveSpec
 
 Schema = Mapping[str, Any]
 DEPLOYMENTS = deployments()
@@ -73,6 +76,12 @@ def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> Non
         for part in numbers(field):
             if not (pair and name.endswith(UNBOUNDED)):
                 assert {"minimum", "exclusiveMinimum", "enum"} & set(part), name
+
+
+def test_a_day_may_take_as_long_as_its_form_accepts() -> None:
+    metadata = SolveSpec.model_fields["time_limit"].metadata
+    (bound,) = (float(str(each.le)) for each in metadata if isinstance(each, Le))
+    assert (solve.timeout_seconds or 0) >= bound + 1800  # and time to read, and to write
 
 
 @pytest.mark.parametrize("preset", preset_names())

@@ -9,6 +9,7 @@ import re
 import time
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +371,24 @@ def test_routes_with_a_date_are_driven_routes(carried: tuple[Solved, Place], sto
     driven = read_day(other, "shops", DATE).solution
     exchanged = (longest[1], longest[0], *longest[2:])
     assert exchanged in driven.routes or exchanged[::-1] in driven.routes
+
+
+def test_a_day_with_columns_of_its_own_is_read_with_those_of_the_city(store: Store, tmp_path: Path) -> None:
+    """The columns of the orders that the city would read are carried under other names."""
+    parcels = replace(SHOPS, columns={"id": "Code", "demand": "Colis"})
+    save_city(store, "parcels", CITY, parcels)
+    (tmp_path / "monday.csv").write_text("Ref;Code;Poids;Colis\nK-1;K-9;5;2\nK-2;K-8;7;2\n")
+    columns = {"id": "Ref", "demand": "Poids"}
+    options: Any = {"city": "parcels", "samples": 4, "by": "model", "date": DATE, "columns": columns}
+    day, place = solved_day(store, str(tmp_path / "monday.csv"), 9, **options), Place(Store.open(tmp_path))
+    write_day(place, day)
+    own = Store.open(tmp_path / "driven")
+    own.put("incoming/monday.csv", place.store.get("routes.csv"))
+    assert take_routes(own, stored_city(store, "parcels"), today=DATE).lacks("") == ""
+    driven = read_day(own, "parcels", DATE)
+    assert (driven.instance.ids.tolist(), driven.instance.demands.tolist()) == ([1, 2], [5, 7])
+    header = place.store.get("routes.csv").splitlines()[0].decode()
+    assert header.endswith(";order_Code;order_Colis")
 
 
 def _exchanged(data: bytes, one: int, other: int) -> bytes:
