@@ -266,7 +266,7 @@ class City:
 
 
 def no_road(costs: NDArray[np.float64]) -> float:
-    """Return the cost from which a leg of ``costs``, ``(k, k)``, stands for "no road".
+    """Return the cost from which a leg of ``costs``, ``(k, k)``, represents "no road".
 
     `MOST_COST`, or a thousand times the dearest leg of a minimum spanning tree (by the dearer of both
     directions), if that is less and a leg is that much above the median: placeholders such as 1e9 for pairs
@@ -287,7 +287,7 @@ def no_road(costs: NDArray[np.float64]) -> float:
 
 
 def dearest_leg(costs: NDArray[np.float64]) -> float:
-    """Return the largest of ``costs``, ``(k, k)``, without those that stand for "no road"; 0 if none is."""
+    """Return the largest of ``costs``, ``(k, k)``, without those that represent "no road"; 0 if none is."""
     limit = no_road(costs)
     if (largest := float(costs.max(initial=0.0))) < limit:
         return largest  # masks of the whole matrix would take a third of its memory

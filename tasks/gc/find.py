@@ -104,7 +104,7 @@ class StoreView:
         for folder, kind in (("nights", layout.NIGHT), ("rounds", layout.ROUND)):
             for model in self.store.folders(folder):
                 if records := trial_records(self.store, model, kind, days=False):
-                    # the numbers of rounds begin anew with each loop, and a copied store has other times
+                    # the numbers of rounds begin again with each loop, and a copied store has other times
                     last = max(records, key=lambda record: (record.challenger, record.number))
                     names |= {last.name, last.old}
         return frozenset(names)

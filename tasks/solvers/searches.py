@@ -139,7 +139,7 @@ def scaled_costs(city: City, instance: Instance) -> tuple[NDArray[np.float64], f
     """Return the scaled travel costs between the instance's nodes, ``(n + 1, n + 1)``, and their factor.
 
     Straight lines are scaled to a city of side 1e4, a matrix to a largest entry of 1e4, besides those that
-    stand for "no road" (`no_road`), which become a hundred times that. The factor of a
+    represent "no road" (`no_road`), which become a hundred times that. The factor of a
     matrix of integers up to 1e5 is an integer, so that solvers that round are exact; larger costs make PyVRP
     miss feasible routes.
     """

@@ -324,7 +324,7 @@ def test_a_champion_that_somebody_moved_is_left_alone(
 
 
 def test_a_challenger_that_was_removed_is_not_promoted(waiting: Store) -> None:
-    """Interrupted between decision and promotion: the next night goes on without it."""
+    """Interrupted between decision and promotion: the next night is not blocked by it."""
     waiting.delete(layout.model_dir("small", 2))
     record = decision(waiting)
     assert (record.promote, record.reasons[-1]) == (False, "version 2 was removed in the meantime")
