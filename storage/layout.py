@@ -137,6 +137,7 @@ driven_quarantine = Path[str, str]("driven/{city}/quarantine/{file}.csv")
 
 # Trials of a challenger: nights, and rounds of the improvement loop
 NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs
+TRIAL_NAME = re.compile(f"({NIGHT}|{ROUND})[0-9a-f]{{12}}")
 TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder; written last
 
 

@@ -29,7 +29,6 @@ from mcvrp.tasks.gc.spec import RetentionSpec
 
 _DAY, _HOUR = 86_400.0, 3600.0
 _CHECKPOINT = re.compile(r"training/[^/]+/[^/]+/step-\d+")
-_TRIAL = re.compile(r"(night|improve)-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def needless_trial(view: StoreView, folder: str, name: str) -> Candidate | Skipp
     They are kept as long as a version of a model that was made from them, and those of each model's latest
     trial until the next one. Records of decisions are kept indefinitely.
     """
-    if not _TRIAL.fullmatch(name):
+    if not layout.TRIAL_NAME.fullmatch(name):
         return None
     path = f"{folder}/{name}"
     ours = (f"{path}/{layout.LEASE}", layout.models_removed(name))

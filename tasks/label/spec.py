@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -36,7 +35,6 @@ from mcvrp.tasks.support.spec import (
 )
 
 DEFAULT_TIME_LIMIT = 5.0  # seconds per instance (Sec. 5.1)
-_TRIAL = re.compile(f"({layout.NIGHT}|{layout.ROUND})[0-9a-f]{{12}}")
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
 _SETTINGS = ("population", "granular")  # each of them excludes tuned settings
@@ -284,7 +282,7 @@ class SpecDocument:
 
 def of_trial(store: Store, dataset: str) -> bool:
     """Return whether ``dataset`` is the training data of a night or round, which has no spec."""
-    return bool(_TRIAL.fullmatch(dataset)) and not store.exists(layout.label_spec(dataset))
+    return bool(layout.TRIAL_NAME.fullmatch(dataset)) and not store.exists(layout.label_spec(dataset))
 
 
 def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
