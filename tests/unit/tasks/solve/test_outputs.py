@@ -192,7 +192,9 @@ def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place:
     """A city that is not in the store is none to link to; customers who are left out have orders, too."""
     orders = [Order(customer=str(k), demand=9) for k in (1, 2, 3)]
     for city, parents in (("small", ["cities/small", "file:orders"]), (CITY, ["file:orders"])):
-        planned = plan_day(store, city, None, orders, 18, SolveSpec(fleet=1, drop=True, threads=1))
+        planned = plan_day(
+            store, city, None, orders, 18, SolveSpec(fleet=1, drop=True, threads=1, time_limit=0.3)
+        )
         day = solve_day(store, planned, time.monotonic())
         assert day.summary.unserved
         write_day(place, day)
