@@ -155,11 +155,15 @@ def dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     day_first, month_first = (
         pd.to_datetime(parts, format=form, errors="coerce") for form in ("%d-%m-%Y", "%m-%d-%Y")
     )
-    dotted = text[local].str.contains(".", regex=False).all()  # with dots, the day is first everywhere
-    possible = day_first.notna() | month_first.notna()
+    dotted = (
+        text.str.contains(".", regex=False).fillna(False).astype(bool) & local
+    )  # the day is first everywhere
+    dates = dates.where(~dotted, day_first.reindex(dates.index))
+    others = (local & ~dotted)[local]
+    possible = (day_first.notna() | month_first.notna()) & others
     orders = [order for order in (day_first, month_first) if order[possible].notna().all()]
-    if orders and (dotted or len(orders) == 1 or orders[0].equals(orders[1])):
-        dates = dates.where(~local, (day_first if dotted else orders[0]).reindex(dates.index))
+    if orders and (len(orders) == 1 or orders[0][others].equals(orders[1][others])):
+        dates = dates.where(dotted | ~local, orders[0].reindex(dates.index))
     return dates
 
 

@@ -36,9 +36,9 @@ from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.driven.rules import COLUMNS, KnownDay, check_routes
 from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
-from mcvrp.tasks.files.csv_cells import csv_bytes
+from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, parse_vrp, with_best
-from mcvrp.tasks.files.file_bytes import TooLarge, stored_bytes
+from mcvrp.tasks.files.file_bytes import Faults, TooLarge, stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
@@ -47,6 +47,7 @@ from mcvrp.tasks.support.text import listed
 logger = logging.getLogger(__name__)
 
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
+_WHOLE = ("stop", "demand", "capacity")  # columns of whole numbers
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # in the name of a solution
 _MIDNIGHT = " 00:00:00"  # suffix of a date that was stored as a timestamp
 
@@ -161,18 +162,19 @@ def _take(
     receipt = IntakeReceipt(name, checksum(b"\n".join(parts)))
     if receipt.sha256 in names:
         return receipt.sha256, None
+    dialect = PLAIN
     try:
         # from the bytes of the checksum: the file may be replaced at any moment
         if vrp:
             table = _solution_table(store, name, data, vrp, city.city)
         else:
-            table = _route_table(name, data, city.addresses)
+            table, dialect = _route_table(name, data, city.addresses)
     except (ReaderStopped, StoreError):  # says nothing about the file
         raise
     except McvrpError as error:
         receipt = replace(receipt, refused=str(error))
     else:
-        receipt = _write(store, city, receipt, table, names, days, today)
+        receipt = _write(store, city, receipt, table, dialect, names, days, today)
     write_receipt(store, city.name, receipt)  # last: a file without a receipt is ingested again
     # reasons are for the summary, which a night that is interrupted does not reach
     if receipt.refused:
@@ -188,6 +190,7 @@ def _write(
     city: StoredCity,
     receipt: IntakeReceipt,
     table: pd.DataFrame,
+    dialect: Dialect,
     names: Mapping[str, str],
     days: dict[datetime.date, StoredDay],
     today: datetime.date,
@@ -217,7 +220,9 @@ def _write(
             )
         days[day.date] = written
     if len(checked.rejected):
-        store.put(layout.driven_quarantine(city.name, receipt.quarantine), csv_bytes(checked.rejected))
+        store.put(
+            layout.driven_quarantine(city.name, receipt.quarantine), csv_bytes(checked.rejected, dialect)
+        )
     # also those of an ingestion that was interrupted
     dates = sorted(date.isoformat() for date, day in days.items() if receipt.sha256 in day.sources)
     return replace(
@@ -269,8 +274,8 @@ def _solution_table(
     return pd.DataFrame(rows, columns=list(COLUMNS), index=index).astype("string")
 
 
-def _route_table(name: str, data: bytes, addresses: Addresses) -> pd.DataFrame:
-    """Return the rows of a file of routes as text, indexed by their numbers in the file.
+def _route_table(name: str, data: bytes, addresses: Addresses) -> tuple[pd.DataFrame, Dialect]:
+    """Return the rows of a file of routes as text, indexed by their numbers in the file, and its dialect.
 
     Columns may have the names that the city has for them. Rows of the depot without a demand are left out:
     `mcvrp solve` writes them at the begin and the end of each route.
@@ -283,10 +288,15 @@ def _route_table(name: str, data: bytes, addresses: Addresses) -> pd.DataFrame:
             f"{name} has no column {listed(missing)}: add it, files of routes have the columns "
             f"{listed(COLUMNS, len(COLUMNS))}"
         )
+    faults = Faults(name)
+    for column in own:
+        if own[column] in _WHOLE:
+            table.refuse_thousands(column, faults)
+    faults.check()
     # a column of such a name that the city calls otherwise is another one
     used = [column for column in table.frame.columns if column in own or column not in COLUMNS]
     text = {own.get(column, column): table.text(column) for column in used}
     frame = pd.DataFrame(text, index=pd.Index(table.rows), dtype="string")
     frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
     depot = (frame["customer"] == addresses.ids[DEPOT]) & frame["demand"].isin(["", "0"])
-    return frame[~depot]
+    return frame[~depot], table.dialect

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
 # ASCII digits, decimal point, exponent
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
+_RETURN = re.compile("\r\n?")
 # Start of a formula (OWASP, CSV Injection), escaped or not.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
 
@@ -41,13 +43,17 @@ def whole(text: str) -> int | None:
 
 def csv_bytes(table: pd.DataFrame, dialect: Dialect = PLAIN) -> bytes:
     """Return ``table`` as CSV in ``dialect``, without its index and with formulas escaped."""
-    cells = table.rename(columns=_escaped).map(_escaped)
+    escaped = partial(_escaped, decimal=dialect.decimal)
+    cells = table.rename(columns=escaped).map(escaped)
     text = cells.to_csv(index=False, sep=dialect.separator, decimal=dialect.decimal, lineterminator="\n")
     return text.encode(dialect.encoding)
 
 
-def _escaped(cell: object) -> object:
-    if not isinstance(cell, str) or NUMBER.fullmatch(cell) or not _FORMULA.match(cell):
+def _escaped(cell: object, decimal: str) -> object:
+    if not isinstance(cell, str):
+        return cell
+    cell = _RETURN.sub("\n", cell)  # not quoted by Python before 3.13, but the end of a row for readers
+    if NUMBER.fullmatch(cell.replace(decimal, ".", 1)) or not _FORMULA.match(cell):
         return cell
     return f"'{cell}"
 

@@ -160,9 +160,22 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
                 raise McvrpError(f"has more than {MOST_BYTES:,} bytes in sheet {shown(title)}: split it")
         if filled:
             facts = {"title": title, "others": visible[place:]}
-            return pa.Table.from_batches(batches, schema.with_metadata({"sheet": json.dumps(facts)}))
+            table = pa.Table.from_batches(batches, schema.with_metadata({"sheet": json.dumps(facts)}))
+            _refuse_merged(sheet, table)
+            return table
     hidden = ", or unhide its sheet" if worksheets[len(visible) :] else ""
     raise McvrpError(f"has no visible sheet with content: save the table in the first sheet{hidden}")
+
+
+def _refuse_merged(sheet: calamine.CalamineSheet, cells: pa.Table) -> None:
+    """Raise McvrpError for content that is merged over several rows: all but the first would lack it."""
+    for (first, column), (last, _) in sheet.merged_cell_ranges or ():
+        inside = column < cells.num_columns and first < cells.num_rows
+        if last > first and inside and (text := cells.column(column)[first].as_py()):
+            raise McvrpError(
+                f"has {shown(text)} merged over rows {first + 1} to {last + 1} of sheet "
+                f"{shown(sheet.name)}: unmerge the cells, and fill in each"
+            )
 
 
 def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:

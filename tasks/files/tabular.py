@@ -33,6 +33,7 @@ _SEPARATORS = ";\t,"
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_SHORT = r"[+-]?\d{1,3}"  # a number that has no separator of thousands
 _BATCH = 256  # rows
 _REASON = 120  # characters of another library's message
 _NAMELESS = re.compile(r"__index_level_\d+__")  # unnamed index in a Parquet file of pandas
@@ -110,6 +111,7 @@ class Tabular:
             text = pd.Series(["" if np.isnan(number) else str(number) for number in numbers])
         else:
             text = pd.Series(self.text(name), dtype=str)
+            self._refuse_thousands(name, text, faults)
             comma = text.str.fullmatch(_COMMA.pattern)
             point = text.str.contains(".", regex=False) & ~comma
             if comma.any() and point.any():
@@ -127,8 +129,33 @@ class Tabular:
             faults.at(self.rows[k], f"{name} is {what}")
         return np.where(finite, numbers, np.nan)
 
+    def _refuse_thousands(self, name: str, text: pd.Series[str], faults: Faults) -> None:
+        """Add the cells of a column of numbers to ``faults`` if they may have a separator of thousands.
+
+        That is a comma in a file separated by commas, and a point in others if all numbers without one are
+        short: other files with points have decimals, such as 48.857.
+        """
+        sign = "," if self.dialect.separator == "," else "."
+        signed, grouped = text.str.contains("[.,]"), text.str.fullmatch(_grouped(sign))
+        short = text[~signed & (text != "")].str.fullmatch(_SHORT)
+        if grouped[signed].all() and (sign == "," or (len(short) and short.all())):
+            for k in np.flatnonzero(grouped):
+                faults.at(self.rows[k], f"{name} {_unclear(text[k])}")
+
+    def refuse_thousands(self, name: str, faults: Faults) -> None:
+        """Add the cells of a column of whole numbers to ``faults`` that may have a separator of thousands.
+
+        In files of other separators than commas 1.000 may be a thousand.
+        """
+        if self.dialect.separator == ",":
+            return
+        for k, cell in enumerate(self.text(name)):
+            if re.fullmatch(_grouped("."), cell) and whole(cell) is not None:
+                faults.at(self.rows[k], f"{name} {_unclear(cell)}")
+
     def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
         """Return a column of whole numbers, int64 ``(N,)``; other cells are added to ``faults``."""
+        self.refuse_thousands(name, faults)
         text = self.text(name)
         numbers = [whole(cell) for cell in text]
         for k, number in enumerate(numbers):
@@ -137,6 +164,14 @@ class Tabular:
                 faults.at(self.rows[k], f"{name} is {what}, not a whole number from {low} to {high:,}")
                 numbers[k] = low
         return np.array(numbers, dtype=np.int64)
+
+
+def _grouped(sign: str) -> str:
+    return rf"[+-]?[1-9]\d{{0,2}}\{sign}\d{{3}}"
+
+
+def _unclear(cell: str) -> str:
+    return f"is {shown(cell)}, which may have a separator of thousands: write it without"
 
 
 def _cell(value: Any) -> str:

@@ -163,6 +163,7 @@ def _demands(
     demands: dict[int, list[int]] = {}
     nodes, column = addresses.nodes(customers).tolist(), table.column(_DEMAND)
     assert column  # checked by `_customer_column`
+    table.refuse_thousands(column, faults)
     cells = table.text(column).tolist()
     for row, customer, cell, node in zip(table.rows.tolist(), customers, cells, nodes, strict=True):
         texts = [text for text in (_customer_fault(customer, node, city), _demand_fault(cell)) if text]
@@ -256,6 +257,7 @@ def _capacity_column(table: Tabular) -> int | None:
     if (column := table.column(_CAPACITY)) is None:
         return None
     faults, rows = Faults(table.name), dict[int, int]()  # first row by capacity
+    table.refuse_thousands(column, faults)
     for row, cell in zip(table.rows.tolist(), table.text(column).tolist(), strict=True):
         number = whole(cell)
         if cell and not (number and 1 <= number <= MOST_CAPACITY):

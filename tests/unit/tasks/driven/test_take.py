@@ -132,6 +132,16 @@ def test_rejected_rows_are_quarantined(store: Store) -> None:
 BROKEN = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,b,1,C99,2,10\n2026-02-27,b,2,C3,2,10\n"
 
 
+def test_a_quarantine_has_the_form_of_its_file(store: Store) -> None:
+    """So that the spreadsheet program that wrote the file opens it as it was."""
+    text = BROKEN.replace(",", ";").replace("C99", "Käse")
+    store.put("incoming/friday.csv", text.encode("cp1252"))
+    (receipt,) = take(store).receipts
+    quarantine = store.get(layout.driven_quarantine("lyon", receipt.quarantine)).decode("utf-8")
+    assert quarantine.startswith("\ufeffrow;date;")
+    assert ";Käse;" in quarantine
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_broken_route_is_repaired_later(store: Store, whole: bool) -> None:
     """Its corrected rows, or the whole day's, are added; the day is that of a file without an error."""

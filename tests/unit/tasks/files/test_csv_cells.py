@@ -25,7 +25,7 @@ from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solve.day import plan_day, solve_day
-from mcvrp.tasks.solve.orders import checked_day, read_orders
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import read_start
@@ -92,6 +92,70 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
 def test_numbers_stay(number: str) -> None:
     data = csv_bytes(pd.DataFrame({"text": [number], "number": [np.float64(number)]}))
     assert data == f"text,number\n{number},{float(number)}\n".encode()
+
+
+GROUPED = [
+    ('D,A,"1,234"\nA,D,950', "1,234"),
+    ('D,A,"1,234"\nA,D,"2,000"', "2,000"),
+    ("D;A;1.234\nA;D;950", "1.234"),
+    ("D\tA\t12.000\nA\tD\t7", "12.000"),
+]
+DECIMALS = ["D,A,1.234\nA,D,950", "D;A;1.234\nA;D;2.345", "D;A;1,234\nA;D;950", "D;A;1.234\nA;D;1950"]
+DECIMALS += ['D,A,"1,23"\nA,D,"1,234"', "D;A;1.234\nA;D;1.5", "D;A;1.234\nA;D;0.234"]
+
+
+@pytest.mark.parametrize(("rows", "cell"), GROUPED)
+def test_a_separator_of_thousands_is_no_decimal_sign(rows: str, cell: str) -> None:
+    """What may be one is refused: costs would be a thousandth."""
+    table, faults = read_tabular("t.csv", f"a{rows[1]}b{rows[1]}cost\n{rows}\n".encode()), Faults("t.csv")
+    table.numbers("cost", faults)
+    with pytest.raises(McvrpError, match=rf"cost is '{cell}', which may have a separator of thousands"):
+        faults.check()
+
+
+@pytest.mark.parametrize("rows", DECIMALS)
+def test_decimals_are_no_thousands(rows: str) -> None:
+    table, faults = read_tabular("t.csv", f"a{rows[1]}b{rows[1]}cost\n{rows}\n".encode()), Faults("t.csv")
+    assert table.numbers("cost", faults)[0] == pytest.approx(1.23, abs=0.01)
+    faults.check()
+
+
+def test_whole_thousands_are_unclear_where_the_point_is_no_decimal_sign(tmp_path: Path) -> None:
+    """In orders, capacities, histories and driven routes; with commas as separators 1.000 is 1."""
+
+    def orders(text: str) -> Day:
+        (tmp_path / "day.csv").write_text(text)
+        table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
+        return checked_day(table, TOWN, NAMES, "town", None if "capacity" in text else 20)
+
+    unclear = "'1.000', which may have a separator of thousands: write it without"
+    with pytest.raises(McvrpError, match=f"demand is {unclear}"):
+        orders("customer;demand\nC1;1.000\n")
+    with pytest.raises(McvrpError, match=f"capacity is {unclear}"):
+        orders("customer;demand;capacity\nC1;1;1.000\n")
+    with pytest.raises(McvrpError, match=f"demand is {unclear}"):
+        fitted(read_tabular("day.csv", b"demand;x\n1.000;1\n3;1\n"))
+    assert orders("customer,demand\nC1,1.000\n").instance.demands.tolist() == [1]
+    store = Store.open(tmp_path / "store")
+    head, stop = b"date;route;stop;customer;demand;capacity\n", b"2026-02-20;a;1;C1;%b;%b\n"
+    for k, cells in enumerate(((b"1.000", b"9"), (b"1", b"9.000"), (b"1", b"9"))):
+        store.put(f"incoming/{k}.csv", head + stop % cells)
+    receipts = take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY).receipts
+    assert [bool(receipt.refused) for receipt in receipts] == [True, True, False]
+    assert unclear in (receipts[0].refused or "")
+
+
+def test_a_lone_return_ends_no_row() -> None:
+    """Python does not quote it in every version, but readers end the row there, and a formula may follow."""
+    table = pd.DataFrame({"a": ["x\r=1+1", "z\r\n"], "b": [1, 2]})
+    data = csv_bytes(table)
+    assert harmless(data)
+    assert read_tabular("f", data).frame["a"].tolist() == ["x\n=1+1", "z"]
+
+
+def test_decimal_commas_stay() -> None:
+    data = csv_bytes(pd.DataFrame({"text": ["-1,5", "-1.5", "-a"]}), Dialect(";", ","))
+    assert data == b"text\n-1,5\n-1.5\n'-a\n"
 
 
 NONE = ["3.0000000000000000001", "true", "True", "1_0", "0x10", "３", "٣", "inf", "nan", "--3", "1,000", "3d"]

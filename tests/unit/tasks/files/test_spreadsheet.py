@@ -9,7 +9,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
-from tests.support.workbook import DAY, with_state, xlsx
+from tests.support.workbook import DAY, edited, with_state, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
 
@@ -45,6 +45,21 @@ def test_a_hidden_sheet_is_not_read_before_a_visible_one() -> None:
     data = with_state(xlsx({"Secret": [["a"], [1]], "Orders": ORDERS}), "Secret", "veryHidden")
     table = read_tabular("a.xlsx", data)
     assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())
+
+
+@pytest.mark.parametrize("column", "AB")
+def test_merged_rows_are_refused_if_they_have_content(column: str) -> None:
+    """All rows but the first would lack it, such as the mark of kept stops. Other merged cells are fine."""
+
+    def merged(area: str) -> bytes:
+        end, tag = b"</sheetData>", f'<mergeCells count="1"><mergeCell ref="{area}"/></mergeCells>'.encode()
+        data = xlsx({"Orders": [["kept", "customer"], ["yes", "C1"], [None, "C2"], ["", ""], ["", ""]]})
+        return edited(data, {"xl/s1.xml": lambda text: text.replace(end, end + tag)})
+
+    for area in (f"{column}4:{column}5", f"{column}2:{chr(ord(column) + 1)}2"):
+        assert len(read_tabular("day.xlsx", merged(area))) == 2
+    with pytest.raises(McvrpError, match="merged over rows 2 to 3 of sheet 'Orders': unmerge"):
+        read_tabular("day.xlsx", merged(f"{column}2:{column}3"))
 
 
 def test_many_cells_come_in_order() -> None:
