@@ -39,7 +39,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 # Minutes each: the test process that ended with such a file would keep the others waiting.
-_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py", "test_loop.py")
+_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py")
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def _refuse_merged(sheet: calamine.CalamineSheet, cells: pa.Table) -> None:
         if last > first and inside and (text := cells.column(column)[first].as_py()):
             raise McvrpError(
                 f"has {shown(text)} merged over rows {first + 1} to {last + 1} of sheet "
-                f"{shown(sheet.name)}: unmerge the cells, and fill in each"
+                f"{shown(sheet.name)}: split the cell, and fill in each row"
             )
 
 

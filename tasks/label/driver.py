@@ -131,6 +131,8 @@ class Driver:
                 if not self.labelled and self._empty_units >= WINDOW * self.workers:
                     return  # nothing succeeds: a missing library, not a hard instance
         except ClusterLost:
+            self.labelled += self._running.stored  # the next survey finds them staged
+            self._running = _NOTHING
             self._in_flight.clear()  # nothing is left to cancel
             self._retry_queue.clear()
             self._cores = CoreCount()  # a pending request to this cluster means nothing to the next

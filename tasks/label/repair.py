@@ -10,7 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from ray.exceptions import WorkerCrashedError
 
+from mcvrp.model.errors import IncompleteError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import files_by_size
 from mcvrp.storage.labels.label_files import write_table
@@ -69,7 +71,11 @@ def _repair_tables(dataset: LabelDataset, paths: Sequence[str], *, suspected: bo
     # In workers, not here: a corrupt file may crash the process that reads it, and must not take the driver.
     with ray_session(dataset.spec.workers) as workers:
         for path, kept in windowed(_move_away, paths, workers, context, context.store):
-            if isinstance(kept, Exception):  # its readers crash: no row can be kept
+            if isinstance(kept, Exception):
+                if not isinstance(kept, WorkerCrashedError):
+                    why = type(kept).__name__
+                    raise IncompleteError(f"{path} could not be checked ({why}): run the command again")
+                # its readers crash: no row can be kept
                 context.store.move(path, layout.corrupt(dataset.spec.dataset, path))
                 kept = 0
             if kept is not None:

@@ -79,8 +79,8 @@ def require_memory(city: City, spec: TrainSpec, ranks: int) -> None:
     from mcvrp.model.network import NetworkConfig
 
     weights = _COPIES * _BYTES * NetworkConfig(**network_of(city, spec)).parameters()
-    on_gpus = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(_gpus()))
-    free = (on_gpus or available_memory()) / ranks
+    own = [torch.cuda.mem_get_info(gpu)[0] for gpu in range(min(ranks, _gpus()))]  # a GPU per rank
+    free = min(own, default=available_memory() / ranks)
     for phase, policy in phases:
         layer = _OF_WIDTH * spec.network.dim + _OF_FF * spec.network.ff
         per_node = spec.network.decoder_layers * layer + _OF_NODE * (phase.last + 1)

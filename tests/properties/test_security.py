@@ -139,6 +139,7 @@ def test_no_option_leads_out_of_the_store(
     "path", ["../outside.json", "a/../../outside.json", "/etc/passwd", "a//b", "a/./b", "a\0b", "a\\..\\b"]
 )
 def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path) -> None:
+    store.put("a", b"1")
     for use in (
         store.get,
         store.get_tagged,
@@ -150,18 +151,18 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
         store.list,
         store.files,
         store.delete,
-        lambda p: store.delete_files(["a", p]),
+        lambda p: store.delete_files([p]),
         lambda p: store.put(p, b""),
         lambda p: store.put_new(p, b""),
         lambda p: store.swap(p, b"", "tag"),
-        lambda p: store.move(p, "a"),
+        lambda p: store.move(p, "b"),
         lambda p: store.move("a", p),
         lambda p: inspect(store, p),
     ):
         with pytest.raises(McvrpError):
             use(path)
     assert (tmp_path / "outside.json").read_text() == '"outside"'
-    assert store.list("") == []
+    assert store.list("") == ["a"]
 
 
 def test_odd_names_in_a_store_are_not_listed(store: Store) -> None:

@@ -229,9 +229,10 @@ def test_missing_results_are_printed_last(
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_closed_pipe_hides_neither_exit_code_nor_missing_results(
-    closed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    closed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """As of `mcvrp label | head`; any other broken pipe is an unexpected error."""
+    monkeypatch.chdir(tmp_path)  # for the log of the error
     result = {"return_value": Outcome({}, "text", 1, "2 labels are missing")}
     execute = Mock(**(result if closed else {"side_effect": BrokenPipeError("of a worker")}))
     monkeypatch.setattr("mcvrp.flows.cli.commands.execute", execute)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -38,9 +38,7 @@ def test_servers_create_their_tables_one_after_the_other(
         with temporary_settings({PREFECT_HOME: tmp_path / "new"}):
             asyncio.run(app._locking_first(server)({"type": "lifespan"}, none, none))  # type: ignore[arg-type]
 
-    threads = [threading.Thread(target=start) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        for started in [pool.submit(start) for _ in range(3)]:
+            started.result()
     assert most == 1

@@ -58,7 +58,7 @@ def test_merged_rows_are_refused_if_they_have_content(column: str) -> None:
 
     for area in (f"{column}4:{column}5", f"{column}2:{chr(ord(column) + 1)}2"):
         assert len(read_tabular("day.xlsx", merged(area))) == 2
-    with pytest.raises(McvrpError, match="merged over rows 2 to 3 of sheet 'Orders': unmerge"):
+    with pytest.raises(McvrpError, match="merged over rows 2 to 3 of sheet 'Orders': split"):
         read_tabular("day.xlsx", merged(f"{column}2:{column}3"))
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -17,7 +18,8 @@ from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.driver import Driver, _Task
 from mcvrp.tasks.label.plan import ShardJob
 from mcvrp.tasks.label.stage import label_missing, labels_missing
-from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.work import Unit, UnitCount
+from mcvrp.tasks.support.ray_session import ClusterLost
 from tests.support.counted_store import count_requests
 from tests.support.datasets import CITY, age, count_footers, everything, label_spec, make_dataset
 
@@ -95,6 +97,21 @@ def test_while_the_driver_waited_nobody_hung(looked_ago: float, monkeypatch: pyt
     driver._looked = time.monotonic() - looked_ago
     driver._cancel_hanging()
     assert cancelled == ([] if looked_ago else [reference])
+
+
+def test_labels_that_units_had_stored_count_if_the_cluster_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next survey finds them; without them a cluster that is lost twice would seem to do nothing."""
+    dataset: Any = SimpleNamespace(store=None, source=SimpleNamespace(city=None))
+    nothing, driver = Mock(done=0), Driver(dataset, dataset)
+    lease: Any = SimpleNamespace(check=lambda: setattr(driver, "_running", UnitCount(7, 5)))
+    driver.lease = lease
+    for name in ("_seconds", "_show", "_tasks"):
+        monkeypatch.setattr(Driver, name, Mock(return_value=1.0))
+    monkeypatch.setattr(ray, "put", Mock())
+    monkeypatch.setattr("mcvrp.tasks.label.driver.require_cluster", Mock(side_effect=ClusterLost("gone")))
+    with pytest.raises(ClusterLost):
+        driver.run(nothing, 2, nothing)
+    assert driver.labelled == 5
 
 
 def test_what_is_queued_behind_others_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
