@@ -106,7 +106,7 @@ DECIMALS += ['D,A,"1,23"\nA,D,"1,234"', "D;A;1.234\nA;D;1.5", "D;A;1.234\nA;D;0.
 
 @pytest.mark.parametrize(("rows", "cell"), GROUPED)
 def test_a_separator_of_thousands_is_no_decimal_sign(rows: str, cell: str) -> None:
-    """What may be one is refused: costs would be a thousandth."""
+    """A number that may have one is refused: costs would be a thousandth."""
     table, faults = read_tabular("t.csv", f"a{rows[1]}b{rows[1]}cost\n{rows}\n".encode()), Faults("t.csv")
     table.numbers("cost", faults)
     with pytest.raises(McvrpError, match=rf"cost is '{cell}', which may have a separator of thousands"):

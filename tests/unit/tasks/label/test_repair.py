@@ -53,7 +53,7 @@ def test_a_file_that_was_moved_away_is_no_error(store: Store) -> None:
 def test_only_a_file_whose_reader_crashes_is_moved_away(
     store: Store, monkeypatch: pytest.MonkeyPatch, lost: Exception, error: type[Exception] | None
 ) -> None:
-    """What else happens to Ray says nothing about the file, whose labels are good."""
+    """Other errors of Ray say nothing about the file, whose labels are good."""
     dataset = make_dataset(store, label_spec())
     path = layout.label_shard("d", 20, 0)
     data = store.get(path)
