@@ -155,9 +155,8 @@ def dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     day_first, month_first = (
         pd.to_datetime(parts, format=form, errors="coerce") for form in ("%d-%m-%Y", "%m-%d-%Y")
     )
-    dotted = (
-        text.str.contains(".", regex=False).fillna(False).astype(bool) & local
-    )  # the day is first everywhere
+    # with dots, the day is first everywhere
+    dotted = text.str.contains(".", regex=False).fillna(False).astype(bool) & local
     dates = dates.where(~dotted, day_first.reindex(dates.index))
     others = (local & ~dotted)[local]
     possible = (day_first.notna() | month_first.notna()) & others

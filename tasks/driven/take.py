@@ -101,11 +101,10 @@ def take_routes(
     days = {day.date: day for day in driven_days(store, city.name, save=True)}
     _require_city(store, city, days.values())  # before anything is written
     pack = Pack(store, layout.driven_pack(city.name, "incoming"))  # checksums of the files
-    checksums = {file: key for file in files if (key := pack.get(file)) and key.decode() in names}
-    # a refused solution is read again: its instance may be another one by now
-    for file in [file for file in checksums if _is_solution(file.path)]:
-        if checksums[file].decode() in refused:
-            del checksums[file]
+    packed = {file: key for file in files if (key := pack.get(file)) and key.decode() in names}
+    checksums = {  # a refused solution is read again: its instance may be another one by now
+        file: key for file, key in packed.items() if not (_is_solution(file.path) and key.decode() in refused)
+    }
     unknown, new = [file for file in files if file not in checksums], list[IntakeReceipt]()
     solutions = [file for file in unknown if _is_solution(file.path)]
     instances = _instances(store, incoming) if solutions else {}
@@ -116,7 +115,7 @@ def take_routes(
             waiting.append(Incomplete(file.path, f"waits for {name} in the same folder"))
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
-            instance = instances[_without_ending(file.path)] if file in solutions else None
+            instance = instances[_without_ending(file.path)] if _is_solution(file.path) else None
             try:
                 sha256, receipt = _take(store, city, file.path, instance, names, days, today)
                 checksums[file] = sha256.encode()

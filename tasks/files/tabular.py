@@ -111,7 +111,7 @@ class Tabular:
             text = pd.Series(["" if np.isnan(number) else str(number) for number in numbers])
         else:
             text = pd.Series(self.text(name), dtype=str)
-            self._refuse_thousands(name, text, faults)
+            self._refuse_grouped(name, text, faults)
             comma = text.str.fullmatch(_COMMA.pattern)
             point = text.str.contains(".", regex=False) & ~comma
             if comma.any() and point.any():
@@ -129,7 +129,7 @@ class Tabular:
             faults.at(self.rows[k], f"{name} is {what}")
         return np.where(finite, numbers, np.nan)
 
-    def _refuse_thousands(self, name: str, text: pd.Series[str], faults: Faults) -> None:
+    def _refuse_grouped(self, name: str, text: pd.Series[str], faults: Faults) -> None:
         """Add the cells of a column of numbers to ``faults`` if they may have a separator of thousands.
 
         That is a comma in a file separated by commas, and a point in others if all numbers without one are

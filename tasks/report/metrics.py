@@ -82,9 +82,9 @@ class Line:
     ``cost``, ``gap`` (percent) and ``seconds`` are None if no instance was solved; ``gap`` covers the
     instances that the baseline solved too. ``wins`` counts instances with a strictly lower cost than the
     baseline, of the ``compared`` ones that the baseline solved, or all that were solved if the baseline
-    diverged. ``failure`` is the most frequent reason among
-    the ``failed``, or the reason why there are no ``instances``. ``published`` is the paper's line if it is
-    comparable, with None for a dash; ``is_beyond`` marks a method that the paper does not have.
+    diverged. ``failure`` is the most frequent reason among the ``failed``, or the reason why there are no
+    ``instances``. ``published`` is the paper's line if it is comparable, with None for a dash; ``is_beyond``
+    marks a method that the paper does not have.
     """
 
     n: int

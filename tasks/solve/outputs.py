@@ -157,6 +157,8 @@ def stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
         table = table.assign(lat=second, lon=first)
     further = further_columns(planned).items()
     texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
+    if planned.spec.shift is not None:  # a number, which has the decimal sign of the others
+        texts["service"] = [text.replace(".", planned.day.dialect.decimal) for text in texts["service"]]
     return pd.concat([table, pd.DataFrame(texts)], axis=1)
 
 

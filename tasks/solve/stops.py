@@ -89,9 +89,7 @@ def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
     taken = {column_key(name): dict[int, str]() for name in (*_OWN, *of_routes)}
     columns: dict[str, dict[int, str]] = {}
     if planned.spec.shift is not None:
-        sign = planned.day.dialect.decimal
-        seconds = planned.day.wishes.service.items()
-        service = {node: f"{number:.10g}".replace(".", sign) for node, number in seconds}
+        service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
         columns["service"] = taken["service"] = service
     for file, table in (("address", of_addresses), ("order", planned.day.further)):
         for title, texts in table.items():

@@ -188,6 +188,24 @@ def test_an_interrupted_folder_has_no_summary(
     assert "same orders" in str(require_free(place, day.planned, overwrite=False))
 
 
+def test_service_times_have_the_decimal_sign_of_their_file(
+    store: Store, place: Place, tmp_path: Path
+) -> None:
+    """In routes.csv, where its other numbers have it; GeoJSON has points."""
+    city = City(CITY.xy, matrix=CITY.costs(np.arange(41)), unit="s")
+    save_city(store, "timed", city)
+    (tmp_path / "day.csv").write_text("customer;demand;service\n1;3;90,5\n2;4;60\n")
+    spec = SolveSpec(shift=28_800.0, time_limit=0.2, threads=1)
+    planned = plan_day(store, "timed", None, str(tmp_path / "day.csv"), 18, spec)
+    write_day(place, solve_day(store, planned, time.monotonic()))
+    data = place.store.get(place.path("routes.csv"))
+    table = read_tabular("routes.csv", data)
+    served = table.frame[table.text("customer") == "1"]
+    assert served["service"].tolist() == ["90,5"]
+    assert b"90.5" not in data
+    assert b'"service": "90.5"' in place.store.get(place.path("routes.geojson"))
+
+
 def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place: Place) -> None:
     """A city that is not in the store is none to link to; customers who are left out have orders, too."""
     orders = [Order(customer=str(k), demand=9) for k in (1, 2, 3)]
