@@ -31,6 +31,7 @@ BEATS = 4  # heartbeats in that time
 _HELD: set[str] = set()  # tokens held by this process: a released lease may remain in a store that was silent
 _HIDDEN = "hidden"  # start of a process of another user, if /proc is mounted with hidepid=2
 _LONG_SILENT = 10  # multiple of the time, after which a holder is not waited for
+_RELEASE_SECONDS = 10.0  # for which the end of the work waits for a store that does not answer
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,6 @@ class Lease:
         self._silence = store.silence
         self._holder, self._tag = holder, tag
         self._loss: str | None = None
-        self._heard = True
         self._end = threading.Event()
 
     def __reduce__(self) -> tuple[type[Lease], tuple[Store, str, str, Holder, str]]:
@@ -127,13 +127,20 @@ class Lease:
         while not self._end.wait(interval) and self._loss is None:
             self._renew()
 
-    def release(self, keeper: threading.Thread) -> None:
+    def release(self) -> None:
         """Stop renewing, and remove the file if it is still ours; if the store is silent, it expires."""
         self._end.set()
-        keeper.join(1.0)
-        held = not keeper.is_alive() and self._heard and self._loss is None
-        if held and (self._renew() or self._ours()):  # what was just renewed is not taken over
-            with contextlib.suppress(StoreError):
+        # Not by the keeper: its last heartbeat may hang in a connection although the store answers again.
+        remover = threading.Thread(target=self._remove, daemon=True, name=f"release {self._path}")
+        remover.start()
+        remover.join(_RELEASE_SECONDS)
+        if remover.is_alive():  # when it continues, this process may hold another lease there
+            self._loss = "has been released"
+
+    def _remove(self) -> None:
+        with contextlib.suppress(StoreError):
+            ours = self._loss is None and (self._renew() or self._ours())
+            if ours and self._loss is None:  # renewed just now, so that it is not taken over
                 self._store.delete(self._path)
 
     def _ours(self) -> bool:
@@ -143,12 +150,10 @@ class Lease:
         return False
 
     def _renew(self) -> bool:
-        """Write the next heartbeat; return whether the lease is still ours."""
+        """Write the next heartbeat; return whether the lease is known to be still ours."""
         try:
             self._beat()
-            self._heard = True
-        except StoreError as error:  # the work itself fails, too, and reports it
-            self._heard = not isinstance(error, StoreUnavailable)
+        except StoreError:  # the work itself fails, too, and reports it
             return False
         return self._loss is None
 
@@ -198,7 +203,7 @@ def holding(store: Store, path: str, what: str, *, ttl: float = TTL_SECONDS) -> 
             yield lease
         finally:
             AFTER_OUTAGE.remove(guard)
-            lease.release(keeper)
+            lease.release()
     finally:
         _HELD.remove(holder.token)
 

@@ -204,3 +204,56 @@ def test_a_silent_store_confirms_nothing(store: Store, monkeypatch: pytest.Monke
             with pytest.raises(StoreUnavailable):
                 lease.confirm()
         lease.confirm()
+
+
+def test_a_lease_is_removed_after_a_heartbeat_that_failed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store answers again at the end of the work, before the next heartbeat."""
+    failed, swap = threading.Event(), Store.swap
+
+    def swap_later(store: Store, path: str, data: bytes, tag: str) -> bool:
+        if not failed.is_set():
+            failed.set()
+            raise StoreUnavailable("no answer")
+        return swap(store, path, data, tag)
+
+    monkeypatch.setattr(Store, "swap", swap_later)
+    with holding(store, PATH, WHAT, ttl=2.0):
+        assert failed.wait(20)
+    assert store.list("") == []
+
+
+def test_a_lease_is_removed_although_a_heartbeat_hangs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging, end, swap = threading.Event(), threading.Event(), Store.swap
+
+    def swap_or_hang(store: Store, path: str, data: bytes, tag: str) -> bool:
+        if not hanging.is_set():
+            hanging.set()
+            assert end.wait(60)
+        return swap(store, path, data, tag)
+
+    monkeypatch.setattr(Store, "swap", swap_or_hang)
+    with holding(store, PATH, WHAT, ttl=0.4):
+        assert hanging.wait(20)
+    assert store.list("") == []
+    end.set()
+    (keeper,) = (thread for thread in threading.enumerate() if thread.name == f"lease {PATH}")
+    keeper.join(20)
+    assert store.list("") == []
+
+
+def test_the_end_of_the_work_does_not_wait_long_for_a_silent_store(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcvrp.storage.store.lease._RELEASE_SECONDS", 0.1)
+    end = threading.Event()
+    with monkeypatch.context() as patch:
+        with holding(store, PATH, WHAT):
+            patch.setattr(Store, "swap", lambda *arguments: end.wait(60))
+        assert store.exists(PATH)
+    with holding(store, PATH, WHAT) as lease:  # released, so that this process takes it at once
+        (remover,) = (thread for thread in threading.enumerate() if thread.name == f"release {PATH}")
+        end.set()
+        remover.join(20)
+        lease.confirm()
