@@ -22,7 +22,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.retry import AFTER_OUTAGE, StoreRetry
-from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
+from mcvrp.storage.store.store import Store, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class Lease:
     def _remove(self) -> None:
         with contextlib.suppress(StoreError):
             ours = self._loss is None and (self._renew() or self._ours())
-            if ours and self._loss is None:  # renewed just now, so that it is not taken over
+            if ours and self._loss is None:  # just renewed, so that it is not taken over
                 self._store.delete(self._path)
 
     def _ours(self) -> bool:

@@ -72,11 +72,16 @@ def below(root: int) -> list[psutil.Process]:
     """Return the running descendants of process ``root``, parents first."""
     running: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
-        for process in psutil.Process(root).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    running.append(process)
+        running = [process for process in psutil.Process(root).children(recursive=True) if is_alive(process)]
     return running
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Return whether it is running: neither gone, nor a zombie, nor another process of its number."""
+    try:
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def descendants(root: int) -> list[int]:

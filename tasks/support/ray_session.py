@@ -9,7 +9,7 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.model.problem import City
 from mcvrp.shared_array import dumps
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.processes import below, descendants, kill_all
+from mcvrp.tasks.support.processes import below, descendants, is_alive, kill_all
 from mcvrp.tasks.support.ray_cluster import RayNode, join_cluster
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ _CORES_SECONDS = 60.0  # from the start of a cluster's head to its first node wi
 _LOOK_SECONDS = 1.0  # between two looks for it
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a recipe and return receipts
+_ESSENTIAL = ("gcs_server", "raylet")  # processes of Ray without which a session has ended
 _BREAKPOINT = "PYTHONBREAKPOINT"  # set by Ray, besides its own variables
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -48,7 +49,8 @@ class _Connection:
     """Connection of this process to Ray, which allows one at a time."""
 
     node: RayNode | None = None  # through which a cluster was joined
-    keeper: contextlib.ExitStack | None = None  # of the next local session: see `kept_ray`
+    local: Sequence[psutil.Process] = ()  # those of Ray on this machine that it cannot do without
+    keeper: contextlib.ExitStack | None = None  # of local sessions: see `kept_ray`
 
 
 _CONNECTION = _Connection()
@@ -69,13 +71,23 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: 
     answer for ``patience`` seconds, or Ray does not come up on this machine after several attempts.
     """
     address = os.environ.get("RAY_ADDRESS")
-    if (keeper := _CONNECTION.keeper) and not address and not ray.is_initialized():
-        _CONNECTION.keeper = None
-        keeper.enter_context(ray_session(workers))
+    if (keeper := _CONNECTION.keeper) and not address:
+        if _has_ended():
+            keeper.close()
+        if not ray.is_initialized():
+            keeper.enter_context(_session(None, workers))
     if ray.is_initialized():
         with _unwrapped_signals():
             yield _checked_cores(workers, _cluster_cores(), "the Ray session")
         return
+    with _session(address, workers, shared_bytes=shared_bytes, patience=patience) as cores:
+        yield cores
+
+
+@contextlib.contextmanager
+def _session(
+    address: str | None, workers: int | None, *, shared_bytes: int = 0, patience: float = 0.0
+) -> Iterator[int]:
     with (
         _environment(_QUIET),
         _signal_handlers() as restore,
@@ -102,9 +114,16 @@ def kept_ray() -> Iterator[None]:
 
 
 def require_cluster() -> None:
-    """Raise ClusterLost if the connected cluster is gone; Ray itself may wait for it indefinitely."""
+    """Raise ClusterLost if the connected cluster is gone, or Ray on this machine; Ray itself waits for it."""
     if (node := _CONNECTION.node) and not node.alive():
         raise ClusterLost(f"the Ray cluster at {os.environ.get('RAY_ADDRESS')} is gone: start it again")
+    if _has_ended():
+        raise ClusterLost("Ray has ended on this machine: run the command again to resume")
+
+
+def _has_ended() -> bool:
+    """Return whether Ray on this machine has lost a process that it cannot do without."""
+    return not all(map(is_alive, _CONNECTION.local))
 
 
 class CoreCount:
@@ -163,6 +182,7 @@ def _started(workers: int | None) -> Iterator[int]:
     cores, started = _checked_cores(workers, local_cores(), "this machine"), list[psutil.Process]()
     try:
         started = _start(cores)
+        _CONNECTION.local = [process for process in started if process.name() in _ESSENTIAL]
         # All workers are on this machine: the matrix of a city is not copied to Ray's object store.
         register_serializer(City, serializer=dumps, deserializer=pickle.loads)
         try:
@@ -170,6 +190,7 @@ def _started(workers: int | None) -> Iterator[int]:
         finally:  # the next session may be on a cluster, which needs the content
             deregister_serializer(City)
     finally:
+        _CONNECTION.local = ()
         # Ray kills a raylet that takes more than a second to end; its agents then look for their head for
         # another minute.
         own = [process for root in started for process in (root, *below(root.pid))]

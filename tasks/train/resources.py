@@ -5,6 +5,7 @@ Checked before training, without torch on machines without GPU: its import takes
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,8 +28,14 @@ def rank_count(spec: TrainSpec, cores: int) -> int:
 
     On idle cores two ranks of one thread train a small network 1.8 times as fast as one rank
     of two threads (BENCHMARKS.md): threads synchronize after every operation, ranks once per step.
-    McvrpError if a batch cannot be divided equally among them.
+    McvrpError if a batch cannot be divided equally among them, or they are those of a cluster, which this
+    machine cannot count.
     """
+    if spec.launcher == "ray" and not spec.ranks and os.environ.get("RAY_ADDRESS"):
+        raise McvrpError(
+            "train.launcher = ray trains on the cluster, whose GPUs this machine cannot count: "
+            "set train.ranks to their number"
+        )
     divided = {"train.batch": spec.batch}
     divided |= {f"policy.instances of phase {p.name}": p.policy.instances for p in spec.phases if p.policy}
     ranks = spec.ranks or _gpus()

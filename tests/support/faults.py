@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
@@ -56,14 +54,6 @@ except McvrpError as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(error.exit_code)
 """
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """Return whether it is running: neither gone, nor a zombie, nor another process of its number."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,13 @@ from ray._private.node import Node
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support import ray_cluster
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.processes import descendants, free_port
-from mcvrp.tasks.support.ray_session import kept_ray, ray_session
+from mcvrp.tasks.support.processes import descendants, free_port, is_alive
+from mcvrp.tasks.support.ray_session import ClusterLost, kept_ray, ray_session
+from mcvrp.tasks.support.ray_window import windowed
 from tests.support.fault_kinds import Cluster
-from tests.support.faults import is_alive
 
 
 class Stop(BaseException):
@@ -92,6 +93,13 @@ def test_a_session_begins_and_ends() -> None:
     assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before
 
 
+def await_end(processes: list[psutil.Process]) -> None:
+    deadline = time.monotonic() + 5
+    while left := [process for process in processes if is_alive(process)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_a_raylet_that_is_killed_leaves_no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray kills a raylet that does not end within a second; its agents would live for another minute."""
@@ -108,10 +116,31 @@ def test_a_raylet_that_is_killed_leaves_no_processes(monkeypatch: pytest.MonkeyP
     with ray_session(1):
         started = [psutil.Process(pid) for pid in descendants(os.getpid()) if pid not in before]
     assert len(started) > 2
-    deadline = time.monotonic() + 5
-    while left := [process for process in started if is_alive(process)]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    await_end(started)
+
+
+def waits(seconds: float, _: object) -> None:
+    time.sleep(seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
+def test_a_session_whose_processes_are_killed_has_ended(store: Store, name: str, kept: bool) -> None:
+    """Ray itself would wait, and end with its own text after up to a minute; the next session works."""
+    before = set(descendants(os.getpid()))
+    with kept_ray() if kept else contextlib.nullcontext():
+        with ray_session(1):
+            started = [psutil.Process(pid) for pid in descendants(os.getpid()) if pid not in before]
+            (victim,) = (process for process in started if process.name() == name)
+            threading.Timer(1.0, victim.kill).start()
+            with pytest.raises(ClusterLost, match="run the command again"):
+                next(windowed(waits, [100.0], 1, None, store))
+        for _ in range(2):
+            with ray_session(1) as workers:
+                await_end(started)
+                assert list(windowed(waits, [0.0], workers, None, store)) == [(0.0, None)]
+    assert not ray.is_initialized()
 
 
 def test_too_many_workers_are_rejected() -> None:

@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from mcvrp.tasks.support.processes import below
-from tests.support.faults import is_alive
+from mcvrp.tasks.support.processes import below, is_alive
 from tests.support.shared import until
 
 # A busy main thread, with a child that has a child of its own in another session.

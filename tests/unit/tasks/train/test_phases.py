@@ -383,6 +383,17 @@ def test_the_default_is_a_rank_per_core(
     assert rank_count(small_spec(batch=batch), cores) == ranks
 
 
+def test_the_ranks_of_a_cluster_have_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cores and GPUs are not those of this machine."""
+    spec = small_spec(batch=64, launcher="ray", ranks=None)
+    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
+    assert rank_count(spec, 2) == 2  # Ray on this machine
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
+    with pytest.raises(McvrpError, match=r"set train.ranks"):
+        rank_count(spec, 2)
+    assert rank_count(small_spec(batch=64, launcher="ray", ranks=8), 2) == 8
+
+
 def test_each_rank_of_a_machine_with_gpus_has_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for gpus, ranks, found in ((1, 2, "1 GPU"), (2, 4, "2 GPUs")):
         monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda gpus=gpus: gpus)
