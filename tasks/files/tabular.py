@@ -287,8 +287,11 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         raise McvrpError(f"{name} is empty: add a header and rows")
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(_SEPARATORS, key=head.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
-        widths = [len(cells) for cells in csv.reader(io.StringIO(text, newline=""), delimiter=separator)]
+        widths = [len(cells) for cells in reader]
+        if reader.line_num > len(widths):
+            _require_closed(name, text, separator)
         widest = max(widths)
         if widest > _MOST_COLUMNS:
             row = widths.index(widest) + 1
@@ -312,6 +315,23 @@ def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
         raise McvrpError(f"{name} is not valid CSV ({reason(error)}): save it as CSV in UTF-8") from error
     table = _cells_table(name, raw.fillna("").apply(lambda column: column.str.strip()), notes)
     return replace(table, dialect=Dialect(separator, _decimal(text, separator)))
+
+
+def _require_closed(name: str, text: str, separator: str) -> None:
+    """Raise McvrpError if a cell over several lines ends with a quotation mark of another cell."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    while True:
+        begins = reader.line_num + 1
+        try:
+            next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:  # within a line, the mark is part of the text
+            if reader.line_num > begins:
+                raise McvrpError(
+                    f"{name} has an unpaired quotation mark in lines {begins} to {reader.line_num}: remove "
+                    "it, or put the cell in quotes and write the mark twice"
+                ) from error
 
 
 def _decimal(text: str, separator: str) -> str:

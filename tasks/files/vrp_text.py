@@ -163,12 +163,12 @@ def _explicit(name: str, specs: Mapping[str, str], sections: _Rows, count: int) 
         raise McvrpError(f"{name} has EDGE_WEIGHT_FORMAT {shown(form)}: give one of {listed(_FORMATS)}")
     if "EDGE_WEIGHT" not in sections:
         raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE EXPLICIT, but no EDGE_WEIGHT_SECTION: add it")
-    try:
-        numbers = np.array(" ".join(sections["EDGE_WEIGHT"]).split(), dtype=np.float64)
-    except ValueError as error:
+    words = " ".join(sections["EDGE_WEIGHT"]).split()
+    if stray := next((word for word in words if not NUMBER.fullmatch(word)), None):
         raise McvrpError(
-            f"EDGE_WEIGHT_SECTION of {name} has a cell that is not a number ({reason(error)}): correct it"
-        ) from error
+            f"EDGE_WEIGHT_SECTION of {name} has the cell {shown(stray)}, not a number: correct it"
+        )
+    numbers = np.array(words, dtype=np.float64)
     needed = count**2 if form == "FULL_MATRIX" else count * (count - 1) // 2
     if len(numbers) != needed:
         raise McvrpError(

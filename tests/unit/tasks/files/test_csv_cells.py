@@ -238,3 +238,12 @@ def test_the_dialect_of_a_file_is_kept(data: bytes, dialect: Dialect) -> None:
     assert back.dialect == dialect
     assert back.frame["id"].tolist() == ["=a", "b;c,d", "é"]
     assert back.numbers("length", Faults("f")).tolist() == [1.5, 2.25, -3.0]
+
+
+def test_quotation_marks_in_a_line_are_text_and_cells_may_have_several_lines() -> None:
+    """As spreadsheets read them; only a mark that swallows the next rows is refused."""
+    text = 'customer,note\n1,"Shop" north\n2,"ring, then\nwait"\n3,12" pipe\n4,"a ""b"""\n'
+    table = read_tabular("f.csv", text.encode())
+    assert table.text("note").tolist() == ["Shop north", "ring, then\nwait", '12" pipe', 'a "b"']
+    with pytest.raises(McvrpError, match=r"unpaired quotation mark in lines 4 to 5: remove it"):
+        read_tabular("f.csv", b'customer,note\n1,"a\nb"\n2,"c\n3,"d\n')

@@ -176,7 +176,8 @@ CASES = {
     "other matrix": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), ["EDGE_WEIGHT_FORMAT 'UPPER_ROW'"]),
     "no matrix": (EXPLICIT.replace(MATRIX, ""), ["no EDGE_WEIGHT_SECTION"]),
     "short matrix": (EXPLICIT.replace("9 5 6 0\n", "9 5 6\n"), ["15 numbers", "DIMENSION 4 needs 16"]),
-    "matrix in words": (EXPLICIT.replace("9 5 6", "9 far 6"), ["a cell that is not a number"]),
+    "matrix in words": (EXPLICIT.replace("9 5 6", "9 far 6"), ["the cell 'far', not a number"]),
+    "matrix with an underscore": (EXPLICIT.replace("9 5 6", "9 5_0 6"), ["the cell '5_0', not a number"]),
     "negative cost": (EXPLICIT.replace("9 5 6", "9 -5 6"), ["a negative or infinite cost"]),
     "cost of staying": (EXPLICIT.replace("9 5 6 0", "9 5 6 7"), ["from node 4 to itself"]),
 }
