@@ -197,9 +197,7 @@ def night_figures(night: NightSummary) -> Figures:
     elif record:
         verb = "promoted" if record.applied else "not promoted"
         figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"
-    if record:
-        figures["champion"] = f"version {record.now}"
-    return figures
+    return figures | {"champion": f"version {night.champion}"}
 
 
 def night_lacks(night: NightSummary) -> str:
@@ -225,7 +223,7 @@ def improve_figures(rounds: Sequence[Round]) -> Figures:
         f"{sum(each.improved for each in gains):,} improved",
         "promoted": ", ".join(promoted) or "none",
         "last round": f"version {last.challenger} {'' if last.applied else 'not '}promoted: {reasons}",
-        "champion": f"version {last.now}",
+        "champion": f"version {rounds[-1].champion}",
         "time": duration(sum(each.measured.seconds for each in rounds)),
     }
 

@@ -195,14 +195,14 @@ def _label(data: bytes, where: str) -> Label:
 
 @contextmanager
 def _with_hint(store: Store, name: str) -> Iterator[None]:
-    """Replace the remedy for a corrupt day: not solving, but ingesting its file of routes again."""
+    """Replace the remedy for a corrupt day: not solving, but ingesting its files of routes again."""
     try:
         yield
     except CorruptFile as error:
         receipts_of = store.url(layout.driven_receipts_dir(name))
         raise CorruptFile(
-            f"{str(error).removesuffix(f': {HINT}')}: remove it and the receipt in {receipts_of} that names "
-            "its day, then its file of routes is ingested again"
+            f"{str(error).removesuffix(f': {HINT}')}: remove it and all receipts in {receipts_of} that "
+            "name its day, then its files of routes are ingested again"
         ) from error
 
 

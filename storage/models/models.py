@@ -15,7 +15,7 @@ from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
-from mcvrp.storage.models.registry import ALIASES, Alias, enrol, pointer
+from mcvrp.storage.models.registry import ALIASES, Alias, enrol, named_before, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
 from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.provenance import Parent, made
@@ -122,7 +122,7 @@ def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> Mo
 
 
 def _take_number(store: Store, name: str, config: bytes) -> int:
-    """Reserve a version number by ``config``; concurrent publishers get different ones.
+    """Reserve a version number by ``config``; concurrent publishers get different ones, no deleted one.
 
     If the latest number has the same config, its publisher was interrupted or publishes the same weights
     right now: both write the same bytes, so the number is shared.
@@ -132,7 +132,7 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
         number -= 1  # an empty folder: its publisher was interrupted before it had reserved the number
     path = layout.model_config(name, number)
     while not (store.exists(path) and store.get(path) == config):
-        number += 1
+        number = max(number, named_before(store, name)) + 1
         path = layout.model_config(name, number)
         if store.put_new(path, config):
             break
@@ -169,6 +169,12 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
             "needs none"
         )
     listed = ", ".join(map(str, numbers))
+    if version == "champion":  # also for nights, which no number can be given
+        gone = "no champion" if number is None else f"the champion version {number}, which was removed"
+        raise McvrpError(
+            f"model {name!r} has {gone}, it has version {listed}: name one by its number, or run "
+            f"mcvrp promote {name} VERSION"
+        )
     if number is not None:
         raise McvrpError(f"model {name!r} has no version {number}, it has {listed}: name one of these")
     if version is not None:

@@ -83,6 +83,16 @@ def pointer(store: Store, name: str, alias: str) -> Pointer:
     return replace(stored, version=None) if champion.has_named(stored.version) else stored
 
 
+def named_before(store: Store, name: str) -> int:
+    """Return the highest version that an alias has pointed to, 0 without one; not that of the champion now.
+
+    The champion may be deleted and published again; any other number would name other weights in records.
+    """
+    champion, challenger = (_read(store, name, alias) for alias in ALIASES)
+    moves = (*champion.history, *challenger.history)
+    return max((v for move in moves if (v := move.version) and v != champion.version), default=0)
+
+
 def _read(store: Store, name: str, alias: str) -> Pointer:
     path = layout.model_alias(name, alias)
     if store.stat(path) is None:

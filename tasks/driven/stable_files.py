@@ -6,12 +6,14 @@ the last line, no Parquet footer) for longer. An object of an object store appea
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mcvrp.model.errors import printable
+from mcvrp.model.errors import McvrpError, printable
+from mcvrp.storage.store.errors import LeaseLost, StoreSilent, StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.files.cvrplib import INSTANCE
 
@@ -67,14 +69,29 @@ def stable_files(
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         sleep(seconds)
     stable = list[StoredFile]()
+    known = set(before)
     for file in filter(named, files()):
-        unchanged = file in before
-        if unchanged and (abs(store.now() - file.modified) > CUT_SECONDS or _ends(store, file)):
-            stable.append(file)
-        else:
-            cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
-            others.append(Incomplete(file.path, cut if unchanged else "is being written"))
+        if file not in known:
+            others.append(Incomplete(file.path, "is being written"))
+            continue
+        with set_aside(file.path, others):
+            if abs(store.now() - file.modified) > CUT_SECONDS or _ends(store, file):
+                stable.append(file)
+            else:
+                cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
+                others.append(Incomplete(file.path, cut))
     return stable, others
+
+
+@contextlib.contextmanager
+def set_aside(path: str, others: list[Incomplete]) -> Iterator[None]:
+    """Add the file at ``path`` to ``others`` if the store refuses to read it, such as for its permissions."""
+    try:
+        yield
+    except (StoreUnavailable, StoreSilent, LeaseLost):  # says nothing about the file
+        raise
+    except McvrpError as error:
+        others.append(Incomplete(path, f"is not ingested: {error}"))
 
 
 def _ends(store: Store, file: StoredFile) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -34,11 +34,11 @@ from mcvrp.storage.driven import (
 )
 from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.tasks.driven.rules import COLUMNS, KnownDay, check_routes
-from mcvrp.tasks.driven.stable_files import Incomplete, stable_files
+from mcvrp.tasks.driven.rules import COLUMNS, KnownDay, check_routes, dates
+from mcvrp.tasks.driven.stable_files import Incomplete, set_aside, stable_files
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, csv_bytes
 from mcvrp.tasks.files.cvrplib import INSTANCE, SOLUTION, parse_vrp, with_best
-from mcvrp.tasks.files.file_bytes import Faults, TooLarge, stored_bytes
+from mcvrp.tasks.files.file_bytes import Faults, stored_bytes
 from mcvrp.tasks.files.spreadsheet import ENDINGS, ReaderStopped
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.progress import Progress
@@ -48,8 +48,13 @@ logger = logging.getLogger(__name__)
 
 _ENDINGS = (".csv", ".parquet", *ENDINGS, SOLUTION)
 _WHOLE = ("stop", "demand", "capacity")  # columns of whole numbers
+_AHEAD = datetime.timedelta(days=7)  # a plan of these days waits for them; dates beyond are errors
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # in the name of a solution
 _MIDNIGHT = " 00:00:00"  # suffix of a date that was stored as a timestamp
+
+
+class _TooEarly(McvrpError):
+    """The routes are of a day that has not begun here."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,8 @@ def take_routes(
 ) -> Taken:
     """Ingest the new files below ``incoming`` as driven days of ``city``.
 
-    Dates after ``today`` are rejected; ``quiet_seconds`` are the ``seconds`` of `stable_files`. Raises
-    McvrpError if the store has days of another city.
+    Files of the week after ``today`` wait, otherwise later dates are rejected; ``quiet_seconds`` are the
+    ``seconds`` of `stable_files`. Raises McvrpError if the store has days of another city.
     """
     files, waiting = stable_files(store, incoming, _ENDINGS, quiet_seconds)
     known = receipts(store, city.name, save=True)
@@ -115,13 +120,19 @@ def take_routes(
             waiting.append(Incomplete(file.path, f"waits for {name} in the same folder"))
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
-            instance = instances[_without_ending(file.path)] if _is_solution(file.path) else None
-            try:
-                sha256, receipt = _take(store, city, file.path, instance, names, days, today)
-                checksums[file] = sha256.encode()
-                new += [receipt] if receipt else []
-            except (TooLarge, ReaderStopped) as error:
-                waiting.append(Incomplete(file.path, f"is not ingested: {error}"))
+            content: list[tuple[str, bytes]] = []  # of the file, and of the instance of a solution
+            with set_aside(file.path, waiting):
+                paths = [file.path]
+                if _is_solution(file.path):
+                    paths.append(instances[_without_ending(file.path)])
+                content = [stored_bytes(store, path) for path in paths]
+            if content:
+                try:
+                    sha256, receipt = _take(store, city, content, names, days, today)
+                    checksums[file] = sha256.encode()
+                    new += [receipt] if receipt else []
+                except (ReaderStopped, _TooEarly) as error:
+                    waiting.append(Incomplete(file.path, f"is not ingested: {error}"))
             progress.advance()
     if any(file in checksums for file in unknown):
         store.put(layout.driven_card(city.name), driven_readme(city.name, [*known, *new]).encode())
@@ -137,7 +148,8 @@ def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> 
         more = f" (and {len(others) - 1} other days)" if others[1:] else ""
         raise McvrpError(
             f"{first} was driven in city {city_text(store, others[0].city_id)}{more}, but city "
-            f"{city.name!r} is {city.city.city_id}, which does not extend it: move the days away, or rename "
+            f"{city.name!r} is {city.city.city_id}, which does not extend it: move "
+            f"{store.url(layout.driven_dir(city.name))} away, then its files are ingested again, or rename "
             "this city"
         )
 
@@ -145,18 +157,17 @@ def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> 
 def _take(
     store: Store,
     city: StoredCity,
-    path: str,
-    instance: str | None,
+    content: Sequence[tuple[str, bytes]],
     names: dict[str, str],
     days: dict[datetime.date, StoredDay],
     today: datetime.date,
 ) -> tuple[str, IntakeReceipt | None]:
-    """Return the checksum of the file at ``path``, and its receipt if it is new, not in ``names``.
+    """Return the checksum of a file, and its receipt if it is new, not in ``names``.
 
-    ``instance`` is the path of the instance of a solution.
+    ``content`` is its name and bytes, and those of the instance of a solution.
     """
-    name, data = stored_bytes(store, path)
-    vrp = stored_bytes(store, instance) if instance else None
+    (name, data), *instances = content
+    vrp = instances[0] if instances else None
     parts = [name.encode(), vrp[1], data] if vrp else [data]
     receipt = IntakeReceipt(name, checksum(b"\n".join(parts)))
     if receipt.sha256 in names:
@@ -168,7 +179,8 @@ def _take(
             table = _solution_table(store, name, data, vrp, city.city)
         else:
             table, dialect = _route_table(name, data, city.addresses)
-    except (ReaderStopped, StoreError):  # says nothing about the file
+        _require_driven(table, today)
+    except (ReaderStopped, StoreError, _TooEarly):  # says nothing about the file
         raise
     except McvrpError as error:
         receipt = replace(receipt, refused=str(error))
@@ -182,6 +194,13 @@ def _take(
         logger.warning("%s: %d of %d rows are in quarantine", name, receipt.rejected, receipt.rows)
     names[receipt.sha256] = name
     return receipt.sha256, receipt
+
+
+def _require_driven(table: pd.DataFrame, today: datetime.date) -> None:
+    """Raise _TooEarly if all routes are of the next days: a plan, or those of a zone further east."""
+    days = dates(table["date"])
+    if days.min() > pd.Timestamp(today) and days.max() <= pd.Timestamp(today + _AHEAD):
+        raise _TooEarly(f"it has routes of {days.max():%Y-%m-%d}, wait for that day")
 
 
 def _write(
@@ -223,13 +242,13 @@ def _write(
             layout.driven_quarantine(city.name, receipt.quarantine), csv_bytes(checked.rejected, dialect)
         )
     # also those of an ingestion that was interrupted
-    dates = sorted(date.isoformat() for date, day in days.items() if receipt.sha256 in day.sources)
+    own = sorted(date.isoformat() for date, day in days.items() if receipt.sha256 in day.sources)
     return replace(
         receipt,
         rows=len(table),
         rejected=len(checked.rejected),
         reasons=checked.reasons,
-        days=tuple(dates),
+        days=tuple(own),
     )
 
 

@@ -39,10 +39,14 @@ CHUNK = 128  # labels per file: decoded together, and lost together if the proce
 
 @dataclass(frozen=True)
 class Round:
-    """Result of a round: decision and metrics; ``new`` is False if the round was completed before."""
+    """Result of a round: decision, metrics and the ``champion``'s version now.
+
+    ``new`` is False if the round was completed before.
+    """
 
     record: TrialRecord
     measured: TrialMetrics
+    champion: int
     new: bool = True
 
 
@@ -66,9 +70,11 @@ def run_round(
         loop = hashlib.sha256(f"{context.old_labels.hash}\n{settings}".encode()).hexdigest()[:12]
         for record in context.rounds:
             if (record.loop, record.number) == (loop, number):
-                return Round(record, read_metrics(store, spec.model, record.name), new=False)
+                measured = read_metrics(store, spec.model, record.name)
+                return Round(record, measured, context.champion.version, new=False)
         trial = _trial(spec, context, loop, number)
-        return Round(*run_trial(spec, context, trial, cache, launch))
+        record, measured = run_trial(spec, context, trial, cache, launch)
+        return Round(record, measured, record.now)
 
 
 def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> Trial:

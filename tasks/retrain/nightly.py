@@ -23,16 +23,19 @@ from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
+_RECENT = 100  # latest days whose drift is measured: fewer differ by chance, years hide a change
+
 
 @dataclass(frozen=True)
 class NightSummary:
-    """Summary of a night: ingested files, and its decision and metrics.
+    """Summary of a night: ingested files, the ``champion``'s version after it, its decision and metrics.
 
     Without new days there are no metrics, and the decision is that of the last night, None before the first.
     """
 
     city: str
     taken: Taken
+    champion: int
     record: TrialRecord | None
     measured: TrialMetrics | None = None
 
@@ -64,9 +67,10 @@ def run_night(
         )
         learned, held_out = _split(taken.stored, spec.held_out_every)
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
-            return NightSummary(city.name, taken, last)
+            return NightSummary(city.name, taken, context.champion.version, last)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
-        return NightSummary(city.name, taken, *run_trial(spec, context, trial, cache, launch))
+        record, measured = run_trial(spec, context, trial, cache, launch)
+        return NightSummary(city.name, taken, record.now, record, measured)
 
 
 def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
@@ -97,12 +101,16 @@ def _trial(
     fresh = [(date, labels[date]) for date in (day.date.isoformat() for day in held_out)]
     parents = context.old_labels, Parent(layout.driven_dir(city))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
-    instances = [label.instance for label in (*days, *(label for _, label in fresh))]
+    recent = sorted(day.date.isoformat() for day in (*learned, *held_out))[-_RECENT:]
     return Trial(
         name=night,
         number=number,
         mix=write_mix(store, context.city, night, parents, old, days, times),
         days=names,
         fresh=fresh,
-        drift=drift(context.city, [label.instance for label in old], instances),
+        drift=drift(
+            context.city,
+            [label.instance for label in old],
+            [labels[date].instance for date in recent],
+        ),
     )

@@ -7,6 +7,7 @@ checkpoints, the published version, the comparison.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ from mcvrp.tasks.retrain.labels import Key, Mix, best_known
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.train.phases import Launcher, train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,7 @@ def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
             why = f"{record.name}: {'; '.join(record.reasons)}"
             move_champion(store, model, record.challenger, champion, why)
             record = replace(record, applied=True)
+            logger.info("%s: version %d of model %s was promoted", record.name, record.challenger, model)
         write_record(store, model, record)
     write_card(store, model, record)
     return record

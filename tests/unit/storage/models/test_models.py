@@ -22,7 +22,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.models.card import model_readme
 from mcvrp.storage.models.models import ModelCard, export_model, load_model, model_card, versions
-from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, save_checkpoint
 from tests.support.killed import killed_at_each_write
@@ -61,6 +61,27 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
     store.delete(layout.model_alias("m", "challenger"))
     with pytest.raises(McvrpError, match="has no challenger, it has version 1, 2, 3"):
         model_card(store, "m", "challenger")
+    store.delete(layout.model_dir("m", 1))
+    with pytest.raises(McvrpError, match=r"champion version 1, which was removed.* mcvrp promote m VERSION"):
+        model_card(store, "m", "champion")
+    store.delete(layout.model_alias("m", "champion"))
+    with pytest.raises(McvrpError, match=r"no champion, it has version 2, 3: .* promote m VERSION"):
+        model_card(store, "m", "champion")
+
+
+def test_the_number_of_a_deleted_version_names_no_other_weights(store: Store) -> None:
+    """Records name versions by number, and a night would take the new weights for a former champion's."""
+    for value in (1.0, 2.0, 3.0):
+        publish(store, checkpoint(store, value))
+    move_champion(store, "m", 3, pointer(store, "m", "champion"))
+    store.delete(layout.model_dir("m", 3))
+    assert publish(store, checkpoint(store, 3.0)).version == 3  # the champion, which is restored so
+    roll_back(store, "m")
+    store.delete(layout.model_dir("m", 3))
+    assert publish(store, checkpoint(store, 4.0)).version == 4
+    assert pointer(store, "m", "challenger").version == 4
+    store.delete(layout.model_dir("m", 4))
+    assert publish(store, checkpoint(store, 5.0)).version == 5
 
 
 def test_a_version_has_config_and_cards(store: Store) -> None:

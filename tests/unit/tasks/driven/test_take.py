@@ -224,6 +224,47 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
     assert waiting.endswith("has 200,000,001 bytes, more than 200,000,000: split it")
 
 
+@pytest.mark.parametrize("quiet_seconds", [0.0, 0.01])
+def test_a_file_that_cannot_be_read_waits(store: Store, tmp_path: Path, quiet_seconds: float) -> None:
+    """A link out of the store, which is refused as a file without permission is; the others are ingested."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    outside = tmp_path.with_name(f"{tmp_path.name}-outside.csv")
+    outside.write_text(MIXED)
+    (tmp_path / "incoming/a.csv").symlink_to(outside)
+    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=quiet_seconds)
+    assert taken.days == ["2026-02-27"]
+    (waiting,) = map(str, taken.waiting)
+    assert waiting.startswith("incoming/a.csv is not ingested: ")
+
+
+def test_a_file_that_vanishes_is_no_end_of_the_night(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, data in (("a.csv", MIXED), ("friday.csv", GOOD)):
+        store.put(f"incoming/{name}", data.encode())
+    size = Store.size
+
+    def gone(self: Store, path: str) -> int:
+        self.delete("incoming/a.csv")
+        return size(self, path)
+
+    monkeypatch.setattr(Store, "size", gone)
+    taken = take(store)
+    assert (taken.days, [each.path for each in taken.waiting]) == (["2026-02-27"], ["incoming/a.csv"])
+
+
+def test_a_file_of_tomorrow_waits_for_its_day(store: Store) -> None:
+    """Put there in the evening before, or east of this machine; other dates ahead are errors."""
+    store.put("incoming/plan.csv", GOOD.replace("2026-02-27", "2026-03-02").encode())
+    store.put("incoming/typo.csv", GOOD.replace("2026-02-27", "2062-02-27").encode())
+    store.put("incoming/week.csv", (GOOD + "2026-03-02,a,1,C9,4,10\n").encode())
+    taken = take(store)
+    assert list(map(str, taken.waiting)) == [
+        "incoming/plan.csv is not ingested: it has routes of 2026-03-02, wait for that day"
+    ]
+    rejected = {receipt.name: receipt.rejected for receipt in taken.receipts}
+    assert (rejected, taken.days) == ({"typo.csv": 3, "week.csv": 1}, ["2026-02-27"])
+    assert take_routes(store, LYON, today=TODAY + datetime.timedelta(days=1)).days == ["2026-03-02"]
+
+
 def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is replaced during its ingestion is read once: days and checksum are of the same bytes."""
     store.put("incoming/friday.csv", GOOD.encode())
@@ -300,17 +341,19 @@ def test_half_a_file_is_not_taken(store: Store) -> None:
 
 def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
-    key = take(store).receipts[0].key
-    day, receipt = layout.driven_day("lyon", FRIDAY.isoformat()), layout.driven_receipt("lyon", key)
+    store.put("incoming/more.csv", f"{HEADER}\n2026-02-27,c,1,C5,4,10\n".encode())
+    keys = [receipt.key for receipt in take(store).receipts]
+    day = layout.driven_day("lyon", FRIDAY.isoformat())
     whole = everything(store)
     store.put(day, whole[day][:-9])
-    remedy = r"2026-02-27.parquet.*: remove it and the receipt in .*driven/lyon/files that names its day"
+    remedy = r"2026-02-27.parquet.*: remove it and all receipts in .*driven/lyon/files that name its day"
     with pytest.raises(McvrpError, match=remedy):
         take(store)
     with pytest.raises(McvrpError, match=remedy):
         read_day(store, "lyon", FRIDAY)
     store.delete(day)
-    store.delete(receipt)
+    for key in keys:
+        store.delete(layout.driven_receipt("lyon", key))
     take(store)
     assert everything(store) == whole
 
@@ -358,6 +401,10 @@ def test_days_of_another_city_are_refused(store: Store) -> None:
     with pytest.raises(McvrpError, match=cities):
         take_routes(store, replace(LYON, city=other), today=TODAY)
     assert everything(store) == before
+    store.move(layout.driven_dir("lyon"), "away")  # as the message says
+    assert take_routes(store, replace(LYON, city=other), today=TODAY).days == ["2026-02-27", "2026-02-28"]
+    store.delete(layout.driven_dir("lyon"))
+    store.move("away", layout.driven_dir("lyon"))
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
     assert len(take_routes(store, replace(LYON, city=extended), today=TODAY).stored) == 2
 

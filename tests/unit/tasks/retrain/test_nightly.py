@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import re
 import shutil
 from dataclasses import asdict, replace
@@ -18,6 +19,7 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
+from mcvrp.storage.driven import read_days
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.layout import NIGHT
@@ -25,7 +27,7 @@ from mcvrp.storage.models.models import model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
-from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain import nightly, trial
 from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
@@ -321,6 +323,34 @@ def test_a_champion_that_somebody_moved_is_left_alone(
     else:
         assert not record.promote
         assert "the champion was changed" in record.reasons[-1]
+
+
+def test_the_drift_is_that_of_the_latest_days(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held-out ones, too; after years a change would not show among all days."""
+    measured = Mock(return_value=())
+    monkeypatch.setattr(nightly, "drift", measured)
+    monkeypatch.setattr(nightly, "_RECENT", 3)
+    drive(store, 1, 8)
+    night(store)
+    days = read_days(store, SMALL.name)
+    (_, _, now), _ = measured.call_args
+    latest = [days[date].instance for date in sorted(days)[-3:]]
+    assert [day.ids.tolist() for day in now] == [day.ids.tolist() for day in latest]
+
+
+def test_a_night_without_days_completes_a_promotion_and_names_the_champion(
+    waiting: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not that of the last night, which the user may have moved since."""
+    with caplog.at_level(logging.INFO, "mcvrp"):
+        assert night(waiting).champion == 2
+    assert any(message.endswith("version 2 of model small was promoted") for message in caplog.messages)
+    move_champion(waiting, "small", 1, pointer(waiting, "small", "champion"))
+    done = night(waiting)
+    assert done.record
+    assert (done.new, done.champion, done.record.now) == (False, 1, 2)
 
 
 def test_a_challenger_that_was_removed_is_not_promoted(waiting: Store) -> None:
