@@ -120,6 +120,7 @@ def test_files_of_the_store_are_in_that_of_the_environment(
         ({"1": 1}, {"time_limit": -1}, "time_limit.*more than 0"),
         ({"1": 1}, {"fleets": 1}, "fleets.*did you mean fleet"),
         ({"1": 1}, {"overwrite": True}, "there is no overwrite; solve has: by, columns"),
+        ({"1": 1}, {"shift": "8x"}, "shift: '8x' is not a duration such as 28800, 8h or 7h 30min"),
         ({"1": 1}, {"capacity": "8 t"}, "capacity must be a whole number, not '8 t'"),
         ({"1": 1}, {"date": "17/02"}, "date: '17/02' is not a date like 2026-01-31"),
         ({"1": 1}, {"date": pd.NaT}, "date: NaT is not a date"),
