@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
+from pydantic import PlainValidator
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
+from mcvrp.model.errors import shown
 from mcvrp.model.problem import City, Solution
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
@@ -24,6 +26,7 @@ from mcvrp.tasks.solve.outputs import Place, require_free, solve_figures, stop_t
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Unserved
+from mcvrp.tasks.support.spec import StrictSpec
 
 _HEIGHT = 560  # pixels of the map
 
@@ -94,6 +97,19 @@ class RoutedDay:
         return f"<table>{figures}</table><ul>{notes}</ul>{frame}"
 
 
+def _date(value: object) -> datetime.date | None:
+    day = value.date() if isinstance(value, datetime.datetime) else value
+    try:
+        return None if day is None else datetime.date.fromisoformat(str(day))
+    except ValueError:
+        raise ValueError(f"{shown(value)} is not a date like 2026-01-31") from None
+
+
+class _Day(StrictSpec):
+    capacity: int | None
+    date: Annotated[datetime.date | None, PlainValidator(_date)]
+
+
 def solve(
     orders: str | Path | pd.DataFrame | Mapping[str, int] | Sequence[Mapping[str, Any]],
     city: str | City | None = None,
@@ -104,7 +120,7 @@ def solve(
     start: str | Path | None = None,
     keep: str | Path | None = None,
     unrounded: bool = False,
-    date: datetime.date | None = None,
+    date: datetime.date | str | None = None,
     **options: Any,
 ) -> RoutedDay:
     """Return the routes of a day's orders, as `mcvrp solve` finds them; no file is written.
@@ -126,7 +142,8 @@ def solve(
 
     Raises McvrpError for invalid input, and if no routes within the limits are found.
     """
-    began, spec = time.monotonic(), checked(SolveSpec, options)
+    began, spec = time.monotonic(), checked(SolveSpec, options, whole="solve")
+    dated = checked(_Day, {"capacity": capacity, "date": date})
     require_files_of_routes(spec.columns, start, keep)
     if not isinstance(store, Store):
         files = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
@@ -145,11 +162,11 @@ def solve(
         city,
         model,
         orders,
-        capacity,
+        dated.capacity,
         spec,
         unrounded=unrounded,
         start=None if start is None else str(start),
-        date=date,
+        date=dated.date,
         keep=None if keep is None else str(keep),
     )
     return RoutedDay(solve_day(store, planned, began))

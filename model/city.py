@@ -207,13 +207,25 @@ class City:
 
     def ids_of(self, nodes: Iterable[int]) -> list[str]:
         """Return the address id of each of ``nodes``, such as those of a route."""
+        nodes = list(nodes)
+        self.require_nodes(np.array(nodes, dtype=np.int64))
         return [self.address_ids[node] if self.address_ids else str(node) for node in nodes]
 
     def names_of(self, nodes: Iterable[int]) -> list[str]:
         """Return the name of each of ``nodes``, its id if it has none."""
         nodes = list(nodes)
-        names = [self.address_names[node] if self.address_names else "" for node in nodes]
-        return [name or address for name, address in zip(names, self.ids_of(nodes), strict=True)]
+        ids = self.ids_of(nodes)
+        names = [self.address_names[node] for node in nodes] if self.address_names else ids
+        return [name or address for name, address in zip(names, ids, strict=True)]
+
+    def require_nodes(self, nodes: NDArray[np.int64]) -> None:
+        """Raise McvrpError naming the first of ``nodes`` that is not in the city."""
+        outside = (nodes < 0) | (nodes > self.customers)
+        if outside.any():
+            raise McvrpError(
+                f"{nodes[outside][0]} is not a node of the city, whose nodes are 0 to {self.customers}: "
+                "correct the route"
+            )
 
     @cached_property
     def symmetric(self) -> bool:

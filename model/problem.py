@@ -133,8 +133,10 @@ class Solution:
 
 
 def cost(city: City, solution: Solution) -> float:
-    """Return the total travel cost of ``solution`` in the city's unit."""
-    return exact_sum(city.legs(solution.path))
+    """Return the total travel cost of ``solution`` in the city's unit; McvrpError if it has other nodes."""
+    path = solution.path
+    city.require_nodes(path)
+    return exact_sum(city.legs(path))
 
 
 def gap(cost: Costs, baseline: Costs) -> Costs:

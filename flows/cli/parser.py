@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError, brief, nearest, shown
-from mcvrp.tasks.support.text import LENGTH_PATTERN
+from mcvrp.tasks.support.text import LENGTH_PATTERN, NUMBER_PATTERN, seconds_of
 
 _NUMBERS: dict[type[float], tuple[str, str]] = {
     int: (r"[+-]?[0-9]{1,18}", "an integer such as 20"),
-    float: (r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", "a number such as 2.5"),
+    float: (NUMBER_PATTERN, "a number such as 2.5"),
 }
 _MESSAGE = 250  # characters of an argparse message
 # Unsupported options are rejected by name: "unrecognized" would not say that no option does it.
@@ -292,19 +292,11 @@ def _length(value: str) -> float | str:
         raise argparse.ArgumentTypeError(f"{shown(value)} is not a length such as 45000 or 45km") from None
 
 
-_DURATION = re.compile(r"(?:([0-9.]+) ?h)? ?(?:([0-9.]+) ?min)? ?(?:([0-9.]+) ?s)?")
-
-
 def _duration(value: str) -> float:
-    """Return seconds."""
     try:
-        if (match := _DURATION.fullmatch(value.strip().lower())) and any(match.groups()):
-            parts = zip(match.groups(), (3600, 60, 1), strict=True)
-            return sum(float(part) * seconds for part, seconds in parts if part)
-        return _number(float, value)
-    except (ValueError, argparse.ArgumentTypeError):
-        text = f"{shown(value)} is not a duration such as 28800, 8h or 7h 30min"
-        raise argparse.ArgumentTypeError(text) from None
+        return seconds_of(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _date(value: str) -> datetime.date:

@@ -138,25 +138,30 @@ class FieldError:
     text: str
 
 
-def field_errors(error: ValidationError, model: type[BaseModel], data: Mapping[str, Any]) -> list[FieldError]:
-    """Return the errors of ``data``, the input of ``model``, one per field."""
+def field_errors(
+    error: ValidationError, model: type[BaseModel], data: Mapping[str, Any], whole: str = "the file"
+) -> list[FieldError]:
+    """Return the errors of ``data``, the input of ``model`` that is called ``whole``, one per field."""
     by_field: dict[FieldPath, list[ErrorDetails]] = {}
     faults = error.errors(include_url=False)
     above = {detail["loc"][:-1] for detail in faults}
     for detail in faults:
         if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
             by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
-    return [FieldError(path, _sentence(path, details, model)) for path, details in by_field.items()]
+    return [FieldError(path, _sentence(path, details, model, whole)) for path, details in by_field.items()]
 
 
 def checked(
-    model: type[Model], data: Mapping[str, Any], named: Callable[[FieldError], str] = lambda each: each.text
+    model: type[Model],
+    data: Mapping[str, Any],
+    named: Callable[[FieldError], str] = lambda each: each.text,
+    whole: str = "the file",
 ) -> Model:
     """Return ``data`` as ``model``; InvalidFields with a sentence for each error, as ``named`` returns it."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidFields([named(each) for each in field_errors(error, model, data)]) from None
+        raise InvalidFields([named(each) for each in field_errors(error, model, data, whole)]) from None
 
 
 def dotted(path: FieldPath) -> str:
@@ -171,14 +176,14 @@ def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
     return field is not None and not field.is_required() and field.default in (None, ())
 
 
-def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel]) -> str:
+def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel], whole: str) -> str:
     first = details[0]
     kind = first["type"]
-    name = dotted(path) or "the file"
+    name = dotted(path) or whole
     if kind == "extra_forbidden":
         parent = _model_at(path[:-1], model)
         fields = sorted(parent.model_fields) if parent else []
-        section = f"[{dotted(path[:-1])}]" if path[:-1] else "the file"
+        section = f"[{dotted(path[:-1])}]" if path[:-1] else whole
         return f"there is no {name}; {nearest(str(path[-1]), fields, f'{section} has')}"
     if kind == "missing":
         return f"{name} is missing"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage.store.credentials import keys_in_use
-from mcvrp.tasks.support.scratch import sweep_scratch
+from mcvrp.tasks.support.scratch import sweep_logs, sweep_scratch
 
 DEFAULT_STORE = "./store"
 KEEP_RUNS_DAYS = 90  # Prefect's own default if deletion is enabled
@@ -144,8 +144,12 @@ def retention() -> dict[str, str]:
 
 
 def log_file() -> Path:
-    """Return a new path for the log of a failed command: in ./logs, otherwise in the temporary folder."""
-    sweep_scratch()  # removes old logs, too
+    """Return a new path for the log of a command: in ./logs, otherwise in the temporary folder.
+
+    Old logs in both are removed.
+    """
+    sweep_scratch()
+    sweep_logs(Path("logs"))
     name = f"mcvrp-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     for folder in (Path("logs"), Path(tempfile.gettempdir())):
         try:

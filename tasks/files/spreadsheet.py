@@ -14,9 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import zipfile
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, islice
+from xml.parsers import expat
 
 import psutil
 import pyarrow as pa
@@ -36,6 +39,9 @@ _MOST_CELLS = 6_300_000  # up to the last one of a sheet: six full columns of Ex
 _BATCH = 50_000  # cells
 _REFUSED = 3  # exit code; Python itself uses 1 and 2
 _LOCKED = "has a password: save it without a password"
+
+
+Area = tuple[tuple[int, int], tuple[int, int]]  # first and last row and column of merged cells, from 0
 
 
 class ReaderStopped(McvrpError):
@@ -168,14 +174,45 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
 
 
 def _refuse_merged(sheet: calamine.CalamineSheet, cells: pa.Table) -> None:
-    """Raise McvrpError for content that is merged over several rows: all but the first would lack it."""
-    for (first, column), (last, _) in sheet.merged_cell_ranges or ():
-        inside = column < cells.num_columns and first < cells.num_rows
-        if last > first and inside and (text := cells.column(column)[first].as_py()):
+    """Raise McvrpError for content that is merged over several rows: all but the first would lack it.
+
+    Merged cells of .xlsb are not recognized.
+    """
+    areas = sheet.merged_cell_ranges
+    assert sheet.start is not None
+    for (first, column), (last, _) in _merged_in_ods(sheet.name) if areas is None else areas:
+        place = column - sheet.start[1]
+        inside = 0 <= place < cells.num_columns and first < cells.num_rows
+        if last > first and inside and (text := cells.column(place)[first].as_py()):
             raise McvrpError(
                 f"has {shown(text)} merged over rows {first + 1} to {last + 1} of sheet "
                 f"{shown(sheet.name)}: split the cell, and fill in each row"
             )
+
+
+def _merged_in_ods(title: str) -> list[Area]:
+    """Return the cells of the sheet ``title`` that span several rows; none if stdin is not an .ods."""
+    areas = list[Area]()
+    inside, row, column = False, -1, 0  # the last row so far, the next column
+
+    def start(tag: str, attributes: Mapping[str, str]) -> None:
+        nonlocal inside, row, column
+        if tag == "table:table":
+            inside = attributes.get("table:name") == title
+        elif inside and tag == "table:table-row":
+            row, column = row + int(attributes.get("table:number-rows-repeated", 1)), 0
+        elif inside and tag in ("table:table-cell", "table:covered-table-cell"):
+            if (rows := int(attributes.get("table:number-rows-spanned", 1))) > 1:
+                areas.append(((row, column), (row + rows - 1, column)))
+            column += int(attributes.get("table:number-columns-repeated", 1))
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    with zipfile.ZipFile("/dev/stdin") as archive:
+        if "content.xml" in archive.namelist():
+            with archive.open("content.xml") as content:
+                parser.ParseFile(content)
+    return areas
 
 
 def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:

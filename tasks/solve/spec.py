@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.solvers.registry import finishers
@@ -24,10 +24,16 @@ from mcvrp.tasks.support.spec import (
     TopK,
     unset,
 )
-from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, unit_text
+from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, seconds_of, unit_text
 
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
+_Shift = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+_Service = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+
+
+def _seconds(value: object) -> object:
+    return seconds_of(value) if isinstance(value, str) else value
 
 
 def seekers() -> tuple[str, ...]:
@@ -89,20 +95,21 @@ class SolveSpec(StrictSpec):
         exclude_if=unset,
         description="Maximum cost of a route, in the city's unit, or a length such as 45km",
     )
-    shift: float | None = Field(
-        None,
-        gt=0,
-        le=MOST_SECONDS,
-        exclude_if=unset,
-        description="Maximum duration of a route with its stops, in seconds; requires a city whose costs are "
-        "in seconds",
+    shift: Annotated[_Shift | None, BeforeValidator(_seconds, json_schema_input_type=_Shift | str | None)] = (
+        Field(
+            None,
+            exclude_if=unset,
+            description="Maximum duration of a route with its stops, in seconds or such as 8h; requires a city "
+            "whose costs are in seconds",
+        )
     )
-    service: float | None = Field(
+    service: Annotated[
+        _Service | None, BeforeValidator(_seconds, json_schema_input_type=_Service | str | None)
+    ] = Field(
         None,
-        ge=0,
-        le=MOST_SECONDS,
         exclude_if=unset,
-        description="Service time of an order in seconds, if its column `service` is empty; requires a shift",
+        description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
+        "requires a shift",
     )
     drop: bool = Field(
         False,

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+from mcvrp.model.errors import shown
 
 FLEET, LENGTH, TIME = "a limit of the fleet", "a longest route", "a time window"
 _LIMITS = {FLEET: "--fleet", LENGTH: "--longest-route"}  # options of `mcvrp solve`
 _KILOMETRES = 2000.0  # metres from which kilometres are used
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
 LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi)$"
+
+NUMBER_PATTERN = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_DURATION = re.compile(r"(?:([0-9.]+) ?h)? ?(?:([0-9.]+) ?min)? ?(?:([0-9.]+) ?s)?")
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of "28800", "8h" or "7h 30min"; ValueError for other text."""
+    try:
+        if (match := _DURATION.fullmatch(text.strip().lower())) and any(match.groups()):
+            parts = zip(match.groups(), (3600, 60, 1), strict=True)
+            return sum(float(part) * seconds for part, seconds in parts if part)
+        if re.fullmatch(NUMBER_PATTERN, text):
+            return float(text)
+    except ValueError:  # of float, such as 1.2.3
+        pass
+    raise ValueError(f"{shown(text)} is not a duration such as 28800, 8h or 7h 30min")
 
 
 def format_seconds(seconds: float) -> str:

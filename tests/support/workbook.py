@@ -1,4 +1,4 @@
-"""Workbooks written by hand, of Excel: as few parts as are accepted."""
+"""Workbooks written by hand, of Excel and LibreOffice: as few parts as are accepted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ Rows = Sequence[Any]
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 DAY = "day"  # in place of a number: the cell (DAY, 46053) is a date, days since 1899-12-30
 
 
@@ -38,6 +39,25 @@ def xlsx(sheets: Mapping[str, Rows]) -> bytes:
         for name, text in parts.items():
             # without the clock: cases are named by their bytes, which all test processes have to agree on
             archive.writestr(zipfile.ZipInfo(name), f'<?xml version="1.0" encoding="UTF-8"?>{text}')
+    return buffer.getvalue()
+
+
+def ods(sheets: Mapping[str, str]) -> bytes:
+    """Return a workbook of LibreOffice with ``sheets``, each as the XML of its rows."""
+    names = " ".join(f'xmlns:{name}="{_OASIS}:{name}:1.0"' for name in ("office", "table", "text"))
+    tables = "".join(
+        f'<table:table table:name="{escape(title)}">{rows}</table:table>' for title, rows in sheets.items()
+    )
+    body = f"<office:body><office:spreadsheet>{tables}</office:spreadsheet></office:body>"
+    parts = {
+        "mimetype": "application/vnd.oasis.opendocument.spreadsheet",
+        "META-INF/manifest.xml": f'<m:manifest xmlns:m="{_OASIS}:manifest:1.0"/>',
+        "content.xml": f"<office:document-content {names}>{body}</office:document-content>",
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
     return buffer.getvalue()
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.tasks.support.registry import OneOf
@@ -72,6 +73,8 @@ def _takes(kind: Any, *metadata: object) -> str:
     for choice in metadata:
         if isinstance(choice, OneOf):
             return ", ".join(f"`{name}`" for name in choice.names())
+        if isinstance(choice, BeforeValidator) and choice.json_schema_input_type is not PydanticUndefined:
+            return _takes(choice.json_schema_input_type)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return ", ".join(f"`{part}`" for part in parts)

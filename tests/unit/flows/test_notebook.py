@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -69,6 +71,16 @@ def test_a_day_is_written_on_demand(day: RoutedDay, tmp_path: Path, monkeypatch:
     other.write(tmp_path / "routes", overwrite=True)
 
 
+def test_capacity_and_date_may_be_those_of_a_table_or_a_file(day: RoutedDay) -> None:
+    """A date has no time, whatever it was read with."""
+    for date in ("2026-02-20", datetime.date(2026, 2, 20), pd.Timestamp("2026-02-20 07:30")):
+        for capacity in ("18", np.int64(18)):
+            options: Any = {"time_limit": 0.2, "capacity": capacity, "date": date}
+            dated = mcvrp.solve(DEMANDS, CITY, **options)
+            assert dated.summary.digest == day.summary.digest
+            assert set(dated.to_frame()["date"]) == {"2026-02-20"}
+
+
 def test_a_city_and_a_model_of_the_store(tmp_path: Path) -> None:
     """With limits, customers who are left out, and routes that are kept."""
     store = mcvrp.Store.open(tmp_path / "store")
@@ -107,6 +119,11 @@ def test_files_of_the_store_are_in_that_of_the_environment(
         ([{"customer": 1}], {}, "orders has no column demand"),
         ({"1": 1}, {"time_limit": -1}, "time_limit.*more than 0"),
         ({"1": 1}, {"fleets": 1}, "fleets.*did you mean fleet"),
+        ({"1": 1}, {"overwrite": True}, "there is no overwrite; solve has: by, columns"),
+        ({"1": 1}, {"shift": "8x"}, "shift: '8x' is not a duration such as 28800, 8h or 7h 30min"),
+        ({"1": 1}, {"capacity": "8 t"}, "capacity must be a whole number, not '8 t'"),
+        ({"1": 1}, {"date": "17/02"}, "date: '17/02' is not a date like 2026-01-31"),
+        ({"1": 1}, {"date": pd.NaT}, "date: NaT is not a date"),
         ({"1": 1}, {"columns": {"customer": "a", "id": "b"}}, "customer and id are the same field"),
         ({"1": 1}, {"columns": {"route": "Tour"}}, "columns: route .* neither start nor keep is given"),
         (

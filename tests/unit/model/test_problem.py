@@ -158,6 +158,17 @@ def test_legs_without_a_road_are_those_beyond_all_others(
     assert (closed[closed >= no_road(closed)] == far).all()
 
 
+@pytest.mark.parametrize("node", [-1, 31])
+@pytest.mark.parametrize("city", [CITY, TRIPLED, City(CITY.xy, address_names=("x",) * 31)])
+def test_a_route_with_a_node_of_no_address_is_refused(city: City, node: int) -> None:
+    """A negative one would be counted from the last customer."""
+    route = [1, node]
+    for call in (city.ids_of, city.names_of, lambda route: cost(city, Solution.of([route]))):
+        with pytest.raises(McvrpError, match=f"^{node} is not a node of the city, whose nodes are 0 to 30: "):
+            call(route)
+    assert (city.ids_of([]), city.names_of([])) == ([], [])
+
+
 def test_an_address_without_a_name_has_its_id() -> None:
     names = ("", "Baker", "", *("x",) * 28)
     assert City(CITY.xy, address_names=names).names_of([1, 2]) == ["Baker", "2"]

@@ -9,7 +9,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
-from tests.support.workbook import DAY, edited, with_state, xlsx
+from tests.support.workbook import DAY, edited, ods, with_state, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
 
@@ -47,19 +47,45 @@ def test_a_hidden_sheet_is_not_read_before_a_visible_one() -> None:
     assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())
 
 
+@pytest.mark.parametrize("left", [0, 1], ids=["first", "empty"])
 @pytest.mark.parametrize("column", "AB")
-def test_merged_rows_are_refused_if_they_have_content(column: str) -> None:
-    """All rows but the first would lack it, such as the mark of kept stops. Other merged cells are fine."""
+def test_merged_rows_are_refused_if_they_have_content(column: str, left: int) -> None:
+    """All rows but the first would lack it, such as the mark of kept stops. Other merged cells are fine.
+
+    So it is if columns on the left are empty.
+    """
+    column = chr(ord(column) + left)
 
     def merged(area: str) -> bytes:
         end, tag = b"</sheetData>", f'<mergeCells count="1"><mergeCell ref="{area}"/></mergeCells>'.encode()
-        data = xlsx({"Orders": [["kept", "customer"], ["yes", "C1"], [None, "C2"], ["", ""], ["", ""]]})
+        rows = [["kept", "customer"], ["yes", "C1"], [None, "C2"], ["", ""], ["", ""]]
+        data = xlsx({"Orders": [[None] * left + row for row in rows]})
         return edited(data, {"xl/s1.xml": lambda text: text.replace(end, end + tag)})
 
     for area in (f"{column}4:{column}5", f"{column}2:{chr(ord(column) + 1)}2"):
         assert len(read_tabular("day.xlsx", merged(area))) == 2
     with pytest.raises(McvrpError, match="merged over rows 2 to 3 of sheet 'Orders': split"):
         read_tabular("day.xlsx", merged(f"{column}2:{column}3"))
+
+
+def test_merged_rows_of_ods_are_refused_alike() -> None:
+    """In the sheet that is read, also after repeated rows and columns."""
+
+    def cell(text: str, rows: int = 1) -> str:
+        span = f'table:number-rows-spanned="{rows}" office:value-type="string"'
+        return f"<table:table-cell {span}><text:p>{text}</text:p></table:table-cell>"
+
+    def sheet(rows: int, text: str) -> str:
+        left = '<table:table-cell table:number-columns-repeated="2"/>'
+        lines = cell("customer") + cell("kept"), cell("C1") + cell(text, rows), cell("C2")
+        body = "".join(f"<table:table-row>{left}{line}</table:table-row>" for line in lines)
+        return f'<table:table-row table:number-rows-repeated="4"/>{body}'
+
+    for rows, text in ((1, "yes"), (2, "")):
+        data = ods({"Orders": sheet(rows, text), "Later": sheet(2, "yes")})
+        assert len(read_tabular("day.ods", data)) == 2
+    with pytest.raises(McvrpError, match="'yes' merged over rows 6 to 7 of sheet 'Orders': split"):
+        read_tabular("day.ods", ods({"Orders": sheet(2, "yes")}))
 
 
 def test_many_cells_come_in_order() -> None:

@@ -149,6 +149,16 @@ def test_a_length_is_not_a_time(store: Store) -> None:
             SolveSpec(longest_route=wrong)
 
 
+def test_durations_have_units_or_seconds() -> None:
+    """In presets, forms and Python as on the command line."""
+    for fields in ({"shift": "7h 30min", "service": "3min"}, {"shift": "27000", "service": 180}):
+        spec = SolveSpec.model_validate(fields)
+        assert (spec.shift, spec.service) == (27_000.0, 180.0)
+    for wrong in ("8x", "0h", "200h", "1_0", "nan"):
+        with pytest.raises(ValidationError):
+            SolveSpec.model_validate({"shift": wrong})
+
+
 def test_a_shift_is_of_seconds() -> None:
     """One limit of the length, service only with a shift, and a city whose costs are seconds."""
     for fields, message in (
