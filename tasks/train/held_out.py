@@ -106,7 +106,7 @@ def require_labels(store: Store, city: City, shard: LabelFile) -> None:
 
 
 def _opened(store: Store, city: City, dataset: str) -> Dataset:
-    labels = Dataset.open(store, dataset)
+    labels = Dataset.open(store, dataset).listed()
     for shard in labels.shards():
         require_labels(store, city, shard)
     return labels
