@@ -9,7 +9,7 @@ came before: a run resumes at any step on any number of ranks without replay.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -180,6 +180,6 @@ def _window(phase: Curriculum, window: int) -> Samples:
     return samples[by_size[philox_order(key, (window, 0), len(by_size))].ravel()]
 
 
-@lru_cache(maxsize=1024)  # more than the sizes of a phase
+@cache  # "trunc" numbers per size
 def _subset(key: int, size: int, count: int, trunc: int) -> NDArray[np.int64]:
     return np.sort(philox_order(key, (size, 0), count)[:trunc])

@@ -140,8 +140,8 @@ def cost(city: City, solution: Solution) -> float:
 
 
 def gap(cost: Costs, baseline: Costs) -> Costs:
-    """Return the gap of ``cost`` to ``baseline``, ``100 (z - z_base) / z_base`` percent."""
-    return 100 * (cost - baseline) / baseline
+    """Return the gap of ``cost`` to ``baseline``, ``100 (z - z_base) / z_base`` percent; 0 if both are 0."""
+    return 100 * (cost - baseline) / (baseline + (cost == baseline))  # 0 / 1 instead of 0 / 0
 
 
 def exact_sum(legs: NDArray[np.float64]) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 
 from mcvrp.model.instances import Rules
 from mcvrp.storage.benchmarks import PartRow, Routes, StoredPart, read_part
+from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import Method
 from mcvrp.tasks.benchmark.part import Part
@@ -91,18 +92,16 @@ class Block:
     def find(self, stored: Sequence[StoredPart]) -> None:
         """Read the parts of this method and these settings; McvrpError if one is corrupt."""
         self._pieces = {n: {} for n in self.spec.counts}
-        for part in stored:
-            identity = self.identities.get(part.n)
-            ours = identity is not None and part.block.startswith(identity.prefix(self.name))
-            if ours and part.start < self.spec.counts[part.n]:
-                self.take(part)
+        self.take(*filter(self._includes, stored))
 
-    def take(self, part: Part | StoredPart) -> None:
-        """Read the stored answers of ``part``."""
-        _, _, digits = part.block.rpartition("-after-")
-        after = int(digits) if digits.isdecimal() else 0  # samples that precede those of the block
-        for row in read_part(self.store, part.path):
-            self._pieces[part.n].setdefault(row.index, []).append(_Piece(after, row))
+    def take(self, *parts: Part | StoredPart) -> None:
+        """Read the stored answers of ``parts``, in parallel."""
+        read = in_parallel(lambda part: read_part(self.store, part.path), parts)
+        for part, rows in zip(parts, read, strict=True):
+            _, _, digits = part.block.rpartition("-after-")
+            after = int(digits) if digits.isdecimal() else 0  # samples that precede those of the block
+            for row in rows:
+                self._pieces[part.n].setdefault(row.index, []).append(_Piece(after, row))
 
     def missing(self) -> Iterator[Part]:
         """Yield the missing parts, sizes ascending; a size that fails in the meantime ends."""
@@ -124,6 +123,11 @@ class Block:
                     yield _grown_row(pieces, self.samples)
                 else:
                     yield _measured_row(pieces, self.samples)
+
+    def _includes(self, part: StoredPart) -> bool:
+        identity = self.identities.get(part.n)
+        ours = identity is not None and part.block.startswith(identity.prefix(self.name))
+        return ours and part.start < self.spec.counts[part.n]
 
     def _covering(self, n: int, index: int) -> list[_Piece]:
         """Return the pieces that make up the answer to instance (n, index), in order."""

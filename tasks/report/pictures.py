@@ -146,7 +146,8 @@ def _examples(
         if pairs.empty:
             continue
         rank = (len(pairs) - 1) // 2 if which == "median" else 0
-        row = pairs.iloc[(pairs["cost"] / pairs["cost_base"]).argsort(kind="stable").iloc[rank]]
+        gaps = gap(pairs["cost"].to_numpy(), pairs["cost_base"].to_numpy())
+        row = pairs.iloc[gaps.argsort(kind="stable")[rank]]
         panels = [
             (method_name((row[f"method{end}"], row[f"samples{end}"])), Solution.of(row[f"routes{end}"]))
             for end in ("", "_base")

@@ -115,7 +115,8 @@ def changes(pairs: pd.DataFrame) -> pd.DataFrame:
     # driven days rarely share a size: they are grouped by ranges
     both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
     mean = both.groupby(["part", "sizes"], sort=False)["champion"].transform("mean")
-    both["change"] = 100 * (both["challenger"] - both["champion"]) / mean
+    change = 100 * (both["challenger"] - both["champion"]) / mean
+    both["change"] = change.fillna(0.0)  # 0 / 0: none of these instances costs anything
     return both
 
 

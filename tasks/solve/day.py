@@ -9,7 +9,6 @@ import datetime
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import PurePath
 
 import pandas as pd
@@ -268,18 +267,17 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     assert instance is not None
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
-    given = solver, city, instance, spec
-    member = partial(SearchMember.of, *given, limits=rest.limits)
-    searches = [member(spec.seed + k, starts=starts) for k in range(cores)]
-    if spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
-        decomposed = partial(PartsMember.of, *given, limits=rest.limits)
-        searches = [decomposed(spec.seed, starts=starts, cores=cores, label=DECOMPOSITION)]
+    # made once, because its copies share the day's costs
+    first = SearchMember.of(solver, city, instance, spec, spec.seed, limits=rest.limits) if cores else None
+    searches = [replace(first, seed=spec.seed + k, starts=starts) for k in range(cores)] if first else []
+    if first and spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
+        decomposed = {"starts": starts, "cores": cores, "label": DECOMPOSITION}
+        searches = [PartsMember(**vars(first) | decomposed)]
     if card is None or rest.parts is not None:  # a model does not continue routes that have begun
         return list(searches)
     label = f"model {card.name} version {card.version}"
-    then = (
-        member(spec.seed + cores, label=f"{SOLVERS[solver].label} from samples") if spec.by == AUTO else None
-    )
+    from_samples = f"{SOLVERS[solver].label} from samples"
+    then = replace(first, seed=spec.seed + cores, label=from_samples) if first else None
     at, name = (planned.folder, None) if planned.folder else (store, card.name)
     rotations = spec.rotations if card.rotation_trained else 1
     model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance
+from mcvrp.model.problem import City, Instance, gap
 from mcvrp.storage import layout
 from mcvrp.storage.cities import require_city
 from mcvrp.storage.labels.dataset import Dataset
@@ -96,7 +96,7 @@ class HeldOut:
         costs[own.start :: ranks] = torch.tensor([d.costs.min() for d in decoded], dtype=torch.float64)
         if ranks > 1:
             torch.distributed.all_reduce(costs)
-        return float(np.mean(100 * (costs.cpu().numpy() / self.costs - 1)))
+        return float(np.mean(gap(costs.cpu().numpy(), self.costs)))
 
 
 def require_labels(store: Store, city: City, shard: LabelFile) -> None:
@@ -106,7 +106,7 @@ def require_labels(store: Store, city: City, shard: LabelFile) -> None:
 
 
 def _opened(store: Store, city: City, dataset: str) -> Dataset:
-    labels = Dataset.open(store, dataset)
+    labels = Dataset.open(store, dataset).listed()
     for shard in labels.shards():
         require_labels(store, city, shard)
     return labels

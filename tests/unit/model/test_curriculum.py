@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -127,6 +128,17 @@ def test_streams_differ_and_passes_are_shuffled_again() -> None:
     assert stream(one)[:300] != stream(one)[300:]
     assert sorted(stream(one)[:300]) == sorted(stream(one)[300:])
     assert stream(one)[:300] != stream(other)
+
+
+def test_a_truncated_subset_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sizes a phase has."""
+    order = Mock(wraps=philox_order)
+    monkeypatch.setattr("mcvrp.model.curriculum.philox_order", order)
+    phase = Curriculum((5,) * 1100, 20, 1119, 1119, 10, ("a",), trunc_stream=("once",), trunc=2)
+    for _ in range(2):
+        for size in range(20, 1120):
+            phase.subset(size)
+    assert order.call_count == 1100
 
 
 def test_truncated_subsets_are_shared_by_phases_with_the_same_name() -> None:

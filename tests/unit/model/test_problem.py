@@ -18,7 +18,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.city import MOST_COST, dearest_leg, no_road
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, gap, infeasibility
 from mcvrp.model.random import philox_key, philox_order, philox_rows, philox_uniforms
 from mcvrp.shared_array import shared
 
@@ -305,6 +305,13 @@ def violations(instance: Instance, solution: Solution) -> bool:
     if served != Counter(list(demand)):
         return True
     return any(sum(demand[node] for node in route) > instance.capacity for route in solution.routes)
+
+
+def test_equal_costs_have_no_gap() -> None:
+    """Also where both are 0: a day of one order at the depot's own address."""
+    assert gap(0.0, 0.0) == 0
+    assert gap(3.0, 2.0) == 50
+    assert gap(np.array([0.0, 2.0, 3.0]), np.array([0.0, 1.0, 4.0])).tolist() == [0, 100, -25]
 
 
 @given(solutions(), st.data(), st.integers(0, 99))

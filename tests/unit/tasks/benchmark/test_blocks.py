@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -187,6 +188,19 @@ def test_blocks_keep_their_names(
     """Names are part of the stored format: they never change for the same settings."""
     named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
     assert named.block(block[:-22], samples) == block
+
+
+def test_stored_answers_are_read_in_parallel(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are requested before one is answered."""
+    _, rows = answered(store, SPEC, "hgs")
+    requested, get = threading.Barrier(len(stored_parts(store, SPEC.run))), Store.get
+
+    def waiting(self: Store, path: str) -> bytes:
+        requested.wait(60)
+        return get(self, path)
+
+    monkeypatch.setattr(Store, "get", waiting)
+    assert list(block_of(store, SPEC, "hgs").rows()) == rows
 
 
 NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp"}

@@ -23,7 +23,7 @@ from mcvrp.tasks.report.formats import (
     to_markdown,
     to_narrow_markdown,
 )
-from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, paired, run_on, wins
+from mcvrp.tasks.report.metrics import Line, Percentiles, blocks_of, make_line, mean_gap, paired, run_on, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
 from tests.support.labels import sweep
 from tests.support.results import rows_of
@@ -59,6 +59,12 @@ def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
     assert frame.loc[1, "cost_mean"] == greedy.cost.mean  # with every digit
     alone = line(benchmark_table(rows_of("LKH-3", 20, HGS)), "LKH-3")
     assert (alone.gap, alone.wins) == (None, None)  # without a baseline
+
+
+def test_an_instance_that_costs_nothing_has_a_gap() -> None:
+    """One order at the depot's own address."""
+    results = pd.concat([rows_of("HGS", 1, [0.0, 10.0]), rows_of("FM-MCVRP (GS)", 1, [0.0, 11.0])])
+    assert mean_gap(results, ("FM-MCVRP (GS)", 1)) == 5
 
 
 def test_baseline_is_a_single_run_or_equal_samples() -> None:

@@ -113,6 +113,15 @@ def test_days_of_several_sizes_rule_out_a_promotion_together() -> None:
     assert [reason.split(" (")[0] for reason in decision.reasons] == ["worse by 1.00 % on 40 fresh instances"]
 
 
+def test_days_that_cost_nothing_have_not_changed() -> None:
+    """Days of one order at the depot's own address, the only ones of their size."""
+    day = (FRESH, 1, "2026-01-05", 0.0, 0.0)
+    days = pd.concat([pairs({(FRESH, 30): -2.0}), pd.DataFrame([day], columns=list(COLUMNS))])
+    decision = decide(days, alpha=0.05, worst=0.5)
+    assert decision.promote, decision.reasons
+    assert decision.buckets[1].change == 0
+
+
 @given(
     st.lists(st.tuples(st.floats(1, 1e6), st.floats(0.5, 2), st.integers(15, 60)), min_size=1, max_size=40)
 )

@@ -17,7 +17,9 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
-from mcvrp.tasks.solve.day import chosen_model, plan_day, solve_day
+from mcvrp.tasks.solve.day import _members, chosen_model, plan_day, solve_day
+from mcvrp.tasks.solve.member import ModelMember, SearchMember
+from mcvrp.tasks.solve.parts import PartsMember
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_model, solved_day
 
@@ -154,3 +156,21 @@ def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tm
     with pytest.raises(McvrpError, match=message):
         plan_day(store, **({"spec": SolveSpec()} | day | change))
     assert store.list("") == before
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_members_share_the_costs_of_the_day(
+    tmp_path: Path, decomposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many cores search, the day's matrix is in memory once."""
+    monkeypatch.setattr("mcvrp.tasks.solve.day.in_parts", lambda *_: decomposed)
+    store, city = Store.open(tmp_path), one_way_city()
+    save_city(store, "away", city)
+    put_model(store, "away", city)
+    planned = day_plan(store, dict.fromkeys(range(1, 31), 3), city="away", model="away", threads=4)
+    model, *searches = _members(store, planned, planned.rest)
+    assert isinstance(model, ModelMember)
+    members = [each for each in (*searches, model.then) if isinstance(each, SearchMember)]
+    assert [each.seed for each in members] == ([0, 3] if decomposed else [0, 1, 2, 3])
+    assert isinstance(members[0], PartsMember) == decomposed
+    assert all(each.city is members[0].city for each in members)
