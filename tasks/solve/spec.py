@@ -28,12 +28,16 @@ from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, seconds_of, unit_te
 
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
-_Shift = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
-_Service = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 
 
 def _seconds(value: object) -> object:
     return seconds_of(value) if isinstance(value, str) else value
+
+
+_OfRoute = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+_OfStop = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+_Shift = Annotated[_OfRoute | None, BeforeValidator(_seconds, json_schema_input_type=_OfRoute | str | None)]
+_Service = Annotated[_OfStop | None, BeforeValidator(_seconds, json_schema_input_type=_OfStop | str | None)]
 
 
 def seekers() -> tuple[str, ...]:
@@ -95,17 +99,13 @@ class SolveSpec(StrictSpec):
         exclude_if=unset,
         description="Maximum cost of a route, in the city's unit, or a length such as 45km",
     )
-    shift: Annotated[_Shift | None, BeforeValidator(_seconds, json_schema_input_type=_Shift | str | None)] = (
-        Field(
-            None,
-            exclude_if=unset,
-            description="Maximum duration of a route with its stops, in seconds or such as 8h; requires a city "
-            "whose costs are in seconds",
-        )
+    shift: _Shift = Field(
+        None,
+        exclude_if=unset,
+        description="Maximum duration of a route with its stops, in seconds or such as 8h; requires a city "
+        "whose costs are in seconds",
     )
-    service: Annotated[
-        _Service | None, BeforeValidator(_seconds, json_schema_input_type=_Service | str | None)
-    ] = Field(
+    service: _Service = Field(
         None,
         exclude_if=unset,
         description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
