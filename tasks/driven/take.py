@@ -200,7 +200,7 @@ def _require_driven(table: pd.DataFrame, today: datetime.date) -> None:
     """Raise _TooEarly if all routes are of the next days: a plan, or those of a zone further east."""
     days = dates(table["date"])
     if days.min() > pd.Timestamp(today) and days.max() <= pd.Timestamp(today + _AHEAD):
-        raise _TooEarly(f"it has routes of {days.max():%Y-%m-%d}, wait for that day")
+        raise _TooEarly(f"its routes are of {days.max():%Y-%m-%d}: run again from that day")
 
 
 def _write(

@@ -179,7 +179,8 @@ def train(run: Run) -> bool:
                 }
             result["seconds"], result["steps"] = seconds - result["first"], steps[-1][0] - result["from"]
             result["of"], result["tokens"] = steps[-1][1], sum(each[2] for each in steps) / len(steps)
-            result["memory"] = sum(memory(each.pid) for each in [process, *below(process.pid)]) / 1e9
+            used = sum(memory(each.pid) for each in [process, *below(process.pid)]) / 1e9
+            result["memory"] = max(used, result.get("memory", 0.0))
             (run.folder / f"{run.network}.json").write_text(json.dumps(result))
         return process.poll() == 0
 

@@ -258,7 +258,7 @@ def test_a_file_of_tomorrow_waits_for_its_day(store: Store) -> None:
     store.put("incoming/week.csv", (GOOD + "2026-03-02,a,1,C9,4,10\n").encode())
     taken = take(store)
     assert list(map(str, taken.waiting)) == [
-        "incoming/plan.csv is not ingested: it has routes of 2026-03-02, wait for that day"
+        "incoming/plan.csv is not ingested: its routes are of 2026-03-02: run again from that day"
     ]
     rejected = {receipt.name: receipt.rejected for receipt in taken.receipts}
     assert (rejected, taken.days) == ({"typo.csv": 3, "week.csv": 1}, ["2026-02-27"])
