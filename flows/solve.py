@@ -12,6 +12,7 @@ from pydantic import Field
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
 from mcvrp.flows.server.stage import DAY, HOUR, TASK_OPTIONS, open_store, stage
+from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
@@ -41,8 +42,9 @@ def write(place: Place, solved: Solved) -> None:
 
 
 City = Annotated[
-    CityName | None, shown("City", "Name of the city in the store; empty for a .vrp, which contains its city")
+    CityName | None, shown("City", "Name of the city in the store; type None for a .vrp, which has its own")
 ]
+Model = Annotated[str | None, shown("Model", "Name of the model in the store; type None: search without one")]
 Orders = Annotated[
     str | list[Order],
     shown("Orders", "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"),
@@ -67,16 +69,17 @@ Date = Annotated[
     datetime.date | None, shown("Date", "Date of the day: routes.csv is then a file for incoming/")
 ]
 _DEFAULT = SolveSpec()
+_MOST_NAME = 80  # characters of orders in the name of a run
 
 
 def _place(city: str | None, orders: object, **_: object) -> str:
-    return city or (orders if isinstance(orders, str) else "no city")
+    return city or (brief(orders, _MOST_NAME) if isinstance(orders, str) else "no city")
 
 
 @stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=DAY + HOUR)
 def solve(
     city: City,
-    model: Annotated[str | None, shown("Model", "Name of the model in the store; empty: search without one")],
+    model: Model,
     orders: Orders,
     capacity: Capacity = None,
     solve: Solve = _DEFAULT,

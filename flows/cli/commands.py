@@ -144,7 +144,8 @@ def ui(options: argparse.Namespace) -> Outcome:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
     if options.notify:
         check_webhook(options.notify)
-    preset_of(options)
+    if options.preset or options.overrides:  # the last one of the store may be incomplete
+        preset_of(options)
     try:
         serve(options, writing(options).uri)
     except KeyboardInterrupt:  # the regular end

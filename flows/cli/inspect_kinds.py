@@ -21,6 +21,7 @@ from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.attention import attention_models, attention_table
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import trial_records
 from mcvrp.tasks.files.tabular import read_tabular
 
 _METRICS = ("solution_loss", "greedy_gap")
@@ -107,26 +108,25 @@ def _city(store: Store, name: str) -> Outcome:
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, map in the same folder")
 
 
-def _trials(store: Store, model: str, *, folder: str, kind: str) -> Outcome:
-    folder = f"{folder}/{model}"
-    paths = [path for path in store.list(folder) if path.endswith(f"/{kind}.json")]
-    if not paths:
+def _trials(store: Store, model: str, *, kind: str) -> Outcome:
+    folders = f"{kind}s"
+    prefix, folder = (layout.ROUND if kind == "round" else layout.NIGHT), f"{folders}/{model}"
+    records = trial_records(store, model, prefix)
+    if not records:
         return describe_folder(store, folder)
-    documents = {path: store.get_json(path) for path in paths}
-    records = dict(sorted(documents.items(), key=lambda item: item[1].get("number", 0)))
     rows = [
         (
-            record.get("number", ""),
-            path.split("/")[-2],
-            record.get("champion", ""),
-            record.get("challenger", ""),
-            "yes" if record.get("applied") else "no",
-            "; ".join(record.get("reasons", ())),
+            record.number,
+            record.name,
+            record.champion,
+            record.challenger,
+            "yes" if record.applied else "no",
+            "; ".join(record.reasons),
         )
-        for path, record in records.items()
+        for record in records
     ]
     text = table(("#", kind, "champion", "challenger", "promoted", "why"), rows, (0, 2, 3))
-    return Outcome({f"{kind}s": list(records.values())}, f"{text}\n\n{store.url(folder)}")
+    return Outcome({folders: plain(records)}, f"{text}\n\n{store.url(folder)}")
 
 
 def _driven(store: Store, city: str) -> Outcome:
@@ -174,8 +174,8 @@ KINDS = (
     Kind("attention models", "attention", _attention),
     Kind("benchmark", "benchmarks"),
     Kind("driven days", "driven", _driven),
-    Kind("nights", "nights", partial(_trials, folder="nights", kind="night")),
-    Kind("rounds", "rounds", partial(_trials, folder="rounds", kind="round")),
+    Kind("nights", "nights", partial(_trials, kind="night")),
+    Kind("rounds", "rounds", partial(_trials, kind="round")),
     Kind("routes", "solutions", _solution),
 )
 

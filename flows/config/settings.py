@@ -36,6 +36,7 @@ _ALWAYS = {
     # Lines that are logged outside of a run have no page in the UI.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
+_LOCAL = ("127.0.0.1", "localhost")  # our servers, whatever proxy leads elsewhere
 _LOGGERS = "PREFECT_LOGGING_EXTRA_LOGGERS"  # shown in the logs of a run besides Prefect's own
 # No log output of libraries on the terminal; Prefect's logs still go to its server.
 _QUIET = {
@@ -74,12 +75,25 @@ def first_time(hint: str) -> bool:
 def prepare(*, verbose: bool) -> None:
     """Set the variables that libraries read when they are imported, in this process and its children.
 
-    Variables that the user has set are kept.
+    Variables that the user has set are kept. McvrpError if the user has no home folder.
     """
+    try:
+        Path.home()
+    except RuntimeError:
+        raise McvrpError(
+            "this user has no home folder: set HOME to a folder that the user may write"
+        ) from None
     for name, value in (_ALWAYS if verbose else _ALWAYS | _QUIET).items():
         os.environ.setdefault(name, value)
-    loggers = [name for name in os.environ.get(_LOGGERS, "").split(",") if name.strip()]
-    os.environ[_LOGGERS] = ",".join(dict.fromkeys([*loggers, "mcvrp"]))
+    os.environ[_LOGGERS] = _extended(os.environ.get(_LOGGERS, ""), "mcvrp")
+    lower, upper = os.environ.get("no_proxy", ""), os.environ.get("NO_PROXY", "")
+    os.environ["no_proxy"] = _extended(lower or upper, *_LOCAL)  # libraries that find both read one of them
+    os.environ["NO_PROXY"] = _extended(upper or lower, *_LOCAL)
+
+
+def _extended(value: str, *more: str) -> str:
+    """Return a comma-separated list with ``more``."""
+    return ",".join(dict.fromkeys([*(each for each in value.split(",") if each.strip()), *more]))
 
 
 _SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECTION_URL|CREDENTIALS")

@@ -188,7 +188,10 @@ def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[s
         return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers)
     stored = stored_city(store, name)
     if vrp and vrp.city.city_id != stored.city.city_id:
-        raise McvrpError(f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out")
+        raise McvrpError(
+            f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out (in a form, "
+            "choose its type None)"
+        )
     return name, stored.city, stored.addresses
 
 

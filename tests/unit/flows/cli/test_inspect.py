@@ -20,6 +20,7 @@ from mcvrp.storage.labels.label_files import write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.label.card import figure_path, write_card
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.retrain.labels import write_mix
@@ -104,8 +105,8 @@ def full(tmp_path: Path) -> Store:
         "training/laptop/README.md", b"# Run\n\n![Losses](losses.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     )
     for number in (2, 1):
-        record = {"number": number, "champion": number, "challenger": number + 1, "applied": number == 1}
-        store.put_json(f"nights/fm/night-{number}/night.json", {**record, "reasons": ["slower"]})
+        record = TrialRecord(f"night-{number}", number, number, number + 1, "d", number == 1, ("slower",))
+        write_record(store, "fm", record)
     store.put("driven/paris/quarantine/ab.csv", "row;reason\n3;no such customer: Zoë\n".encode())
     store.put_json(
         "driven/paris/files/ab.json", vars(IntakeReceipt("monday.csv", "ab" * 32, 9, 1, ("2026-02-27",)))
@@ -147,6 +148,12 @@ def test_a_name_of_any_kind_is_described(
 def test_nights_are_in_their_order(full: Store) -> None:
     text = inspect(full, "nights/fm").text
     assert text.index("night-1") < text.index("night-2")
+    for data in (b"[1]", b'{"name": "night-2", "reasons": null}'):
+        full.put("nights/fm/night-2/night.json", data)
+        with pytest.raises(
+            McvrpError, match=r"night-2/night.json is not a valid record .*: remove its folder"
+        ):
+            inspect(full, "nights/fm")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import resource
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -281,3 +282,14 @@ def test_an_incomplete_last_preset_changes_no_deployment(
     for chosen in (["--preset", "only.toml"], ["--set", "label.count=5"]):
         assert deployments.main(["--last-of", "store", *chosen]) == 2
     assert registered == [None, None]
+
+
+def test_the_ui_starts_with_an_incomplete_last_preset(place: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above: its program says that the deployments stay as they are."""
+    served = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("mcvrp.flows.server.ui.serve", served)
+    Path("only.toml").write_text('[city]\nname = "lyon"\n')
+    Preset.read("only.toml").record(place)
+    assert cli.run(["ui", "--store", "store"]) == 0
+    served.assert_called_once()
+    assert cli.run(["ui", "--store", "store", "--preset", "only.toml"]) == 2

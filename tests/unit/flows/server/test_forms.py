@@ -17,7 +17,10 @@ from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.flows.server.deployments import Deployment, deployments, first_values, main
-from mcvrp.flows.solve import solve
+from mcvrp.flows.solve import (
+    _place,  # type: ignore[attr-defined]
+    solve,
+)
 from mcvrp.tasks.solve.spec import SolveSpec
 
 Schema = Mapping[str, Any]
@@ -108,3 +111,20 @@ def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
 
 def test_every_deployment_is_a_stage() -> None:
     assert {deployment.name for deployment in deployments()} == set(STAGES) - {"train-phase"}
+
+
+def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:
+    """Postgres refuses names of thousands of characters, and the run would wait for its server."""
+    assert len(_place(None, "customer,demand\n" * 1000)) <= 100
+    assert _place(None, "orders/monday.csv") == "orders/monday.csv"
+    assert _place("lyon", "orders/monday.csv") == "lyon"
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda each: each.name)
+def test_no_field_that_the_preset_fills_in_says_empty(deployment: Deployment) -> None:
+    """Both of Prefect's forms leave an emptied text out, and its server fills the value in again."""
+    filled = {name for name, value in first_values(deployment.flow(), load_preset("smoke")).items() if value}
+    texts = {
+        name: field.get("description", "") for name, field in schema_of(deployment)["properties"].items()
+    }
+    assert not [name for name in filled if "empty:" in texts[name] or "empty for" in texts[name]]
