@@ -85,7 +85,7 @@ def test_parts_share_the_link(distant: Store, proxy: Proxy, direction: str) -> N
 
 @pytest.mark.slow
 def test_refusals_and_cut_bodies_cost_their_part_only(distant: Store, proxy: Proxy) -> None:
-    proxy.conditions = Conditions(refused=0.05, cut=0.1)
+    proxy.conditions = Conditions(refused=0.05, cut=0.05)
     with proxy.counted() as counts:
         for name in "abc":
             distant.put(name, DATA)
