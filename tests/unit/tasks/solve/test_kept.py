@@ -111,16 +111,24 @@ def test_what_is_planned_around_them_is_the_best(seed: int) -> None:
     assert cost(city, found) == pytest.approx(best + cost(city, Solution(rest.whole)), rel=1e-6)
 
 
-def test_the_dearest_leg_defines_the_scale() -> None:
-    """A leg that no vehicle may take does not make the others round to nothing."""
-    city, instance, kept, limits = random_day(3)
-    kept = Kept("", (), (Begun((int(instance.ids[0]),), ()),), ())
-    rest = rest_of(kept, city, NAMES, instance, limits)
+@pytest.mark.parametrize("begun", [1, 10])
+@pytest.mark.parametrize("closed", [False, True])
+def test_the_dearest_leg_defines_the_scale(begun: int, closed: bool) -> None:
+    """A leg that no vehicle may take does not make the others round to nothing, however many have left."""
+    city = one_way_city()
+    assert city.matrix is not None
+    matrix = city.matrix.copy()
+    if closed:
+        matrix[15, 16] = 1e9
+    city = replace(city, matrix=matrix)
+    instance = Instance(city.city_id, np.arange(1, 17), np.ones(16), 18)  # type: ignore[arg-type]
+    kept = Kept("", (), tuple(Begun((node,), ()) for node in range(1, begun + 1)), ())
+    rest = rest_of(kept, city, NAMES, instance, Limits())
     assert rest.instance is not None
     costs, _ = scaled_costs(rest.city, rest.instance)
-    allowed = rest.city.costs(rest.instance.nodes) < 1e12
+    allowed = rest.city.costs(rest.instance.nodes) < 1e9
     assert costs[allowed].max() == pytest.approx(1e4)
-    assert costs.max() == pytest.approx(1e6)
+    assert costs.max() == costs[~allowed].min() == pytest.approx(1e6)
 
 
 def read(folder: Path, text: str, *, capacity: int = 18, **columns: str) -> Kept:
