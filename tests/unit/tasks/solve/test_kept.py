@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mcvrp.model.city import MOST_COST
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses
@@ -26,6 +27,15 @@ from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_
 CITIES = (CITY, one_way_city())
 NAMES = Addresses.numbered(CITY.customers)
 HEADER = "route,stop,customer,kept\n"
+
+
+def closed_city(node: int) -> City:
+    """Return a city in which no road leads to ``node``."""
+    city = one_way_city()
+    assert city.matrix is not None
+    matrix = city.matrix.copy()
+    matrix[node, :] = matrix[:, node] = MOST_COST
+    return replace(city, matrix=matrix)
 
 
 def random_day(seed: int) -> tuple[City, Instance, Kept, Limits]:
@@ -129,6 +139,26 @@ def test_the_dearest_leg_defines_the_scale(begun: int, closed: bool) -> None:
     allowed = rest.city.costs(rest.instance.nodes) < 1e9
     assert costs[allowed].max() == pytest.approx(1e4)
     assert costs.max() == costs[~allowed].min() == pytest.approx(1e6)
+
+
+@pytest.mark.parametrize("stops", [(5,), (2, 5), (5, 2)])
+def test_a_vehicle_that_has_driven_without_a_road_returns(stops: tuple[int, ...]) -> None:
+    """Its stops stay as they are, and the others are planned as if it were not there."""
+    city = closed_city(5)
+    instance = Instance(city.city_id, np.arange(1, 9), np.full(8, 3), 18)  # type: ignore[arg-type]
+    kept = Kept("k.csv", (), (Begun(stops, (8,)), Begun((3,), ())), ())
+    rest = rest_of(kept, city, NAMES, instance, Limits())
+    require_possible(rest, NAMES, "")
+    assert rest.whole == (stops,)
+    obeyed(city, instance, kept, Limits(), planned(rest))
+
+
+def test_an_address_without_a_road_is_refused_beside_begun_routes() -> None:
+    city = closed_city(5)
+    instance = Instance(city.city_id, np.arange(1, 9), np.full(8, 3), 18)  # type: ignore[arg-type]
+    kept = Kept("k.csv", (), (Begun((2,), ()),), ())
+    with pytest.raises(McvrpError, match=r"^'5' has no road from or to the depot \(costs of 1e\+12\), so "):
+        rest_of(kept, city, NAMES, instance, Limits())
 
 
 def read(folder: Path, text: str, *, capacity: int = 18, **columns: str) -> Kept:
