@@ -126,7 +126,7 @@ class City:
         """Return the city whose frame is the smallest square around all of ``xy``; ``more``: other fields."""
         low, high = xy.min(axis=0), xy.max(axis=0)
         rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
-        scale = float((high - low).max()) + rounding or 1.0  # or all addresses coincide
+        scale = (float((high - low).max()) or 1.0) + rounding  # 1: all addresses coincide
         x, y = ((low + high) / 2 - scale / 2).tolist()
         return cls(xy, matrix, (x, y), scale, **more)
 

@@ -456,6 +456,13 @@ def test_a_city_that_extends_others_is_made_of_them() -> None:
         assert not third.accepts(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
 
 
+@pytest.mark.parametrize("at", [0.0, 1e-300, 500.0])
+def test_a_frame_of_addresses_at_one_place_has_side_one(at: float) -> None:
+    city = City.framed(np.full((3, 2), at))
+    assert city.scale == pytest.approx(1)
+    np.testing.assert_allclose(city.unit_xy, 0.5)
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.sampled_from([1.0, 0.02, 20_000.0]))
 def test_cost_is_the_same_to_the_last_bit_in_any_order(seed: int, side: float) -> None:
