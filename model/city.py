@@ -19,7 +19,7 @@ from mcvrp.shared_array import shared
 DEPOT = 0  # node number of the depot in every city
 _SHARED = 2**20  # bytes of a matrix from which on the processes of a machine share it
 MOST_COST = 1e12  # from one address to another: float64 tells thousandths in the sum of a day
-_NO_ROAD = 1e3  # multiple of a leg; up to as many nodes, no way in a tree of such legs is longer
+_NO_ROAD = 1e3  # multiple of a leg
 # Share of the frame's side by which later addresses may be outside the frame: training with rotation turns
 # the corners of a square out of it by (sqrt(2) - 1) / 2, so the network has seen such coordinates.
 MARGIN = 0.21
@@ -126,7 +126,7 @@ class City:
         """Return the city whose frame is the smallest square around all of ``xy``; ``more``: other fields."""
         low, high = xy.min(axis=0), xy.max(axis=0)
         rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
-        scale = float((high - low).max()) + rounding or 1.0  # or all addresses coincide
+        scale = (float((high - low).max()) or 1.0) + rounding  # 1: all addresses coincide
         x, y = ((low + high) / 2 - scale / 2).tolist()
         return cls(xy, matrix, (x, y), scale, **more)
 
@@ -281,11 +281,15 @@ def no_road(costs: NDArray[np.float64]) -> float:
     """Return the cost from which a leg of ``costs``, ``(k, k)``, represents "no road".
 
     `MOST_COST`, or a thousand times the dearest leg of a minimum spanning tree (by the dearer of both
-    directions), if that is less and a leg is that much above the median: placeholders such as 1e9 for pairs
-    without a road. Scaled with them, all other legs would be equal for a solver that rounds.
+    directions), if that is less: placeholders such as 1e9 for pairs without a road. With more than 1,000
+    nodes it is as many times, as no way in the tree is longer. Scaled with placeholders, all other legs would
+    be equal for a solver that rounds.
     """
-    some = costs[:: 1 + len(costs) // 100]
-    if float(costs.max(initial=0.0)) <= _NO_ROAD * float(np.median(some)):
+    multiple, some = max(_NO_ROAD, len(costs)), np.arange(len(costs))[:: 1 + len(costs) // 100]
+    cheapest = np.maximum(costs[some], costs[:, some].T)
+    cheapest[np.arange(len(some)), some] = np.inf
+    # the tree's dearest leg is at least each node's cheapest one
+    if float(costs.max(initial=0.0)) < multiple * float(cheapest.min(axis=1).max()):
         return MOST_COST
     outside, dearest = np.ones(len(costs), dtype=bool), 0.0
     nearest = np.maximum(costs[DEPOT], costs[:, DEPOT])
@@ -295,7 +299,7 @@ def no_road(costs: NDArray[np.float64]) -> float:
         dearest = max(dearest, float(nearest[node]))
         outside[node] = False
         nearest = np.minimum(nearest, np.maximum(costs[node], costs[:, node]))
-    return min(MOST_COST, _NO_ROAD * dearest) if dearest else MOST_COST
+    return min(MOST_COST, multiple * dearest) if dearest else MOST_COST
 
 
 def dearest_leg(costs: NDArray[np.float64]) -> float:

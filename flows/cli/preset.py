@@ -29,7 +29,7 @@ from mcvrp.tasks.city.importer import middle
 from mcvrp.tasks.driven.rules import dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import listed
 
@@ -160,12 +160,21 @@ def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
     # Networks like the paper's stay as they are, and a base model has a network of its own.
     if city.matrix is not None and network.get("pointer") and "base" not in train:
         network.setdefault("landmarks", _LANDMARKS)
-    if not city.symmetric and label.get("solver", "hgs") == "hgs":
+    solver = SOLVERS[label.get("solver", "hgs")]
+    if not _supports(solver, city):
         label["solver"] = "pyvrp"
-        if "budget" in label:
+        if "budget" in label or "time_limit" not in solver.takes:  # its iterations are none of PyVRP's
             label["iterations"] = benchmark.get("pyvrp_iterations", _ITERATIONS)
-        for option in set(SOLVERS["hgs"].takes) - set(SOLVERS["pyvrp"].takes):
+        for option in set(solver.takes) - set(SOLVERS["pyvrp"].takes):
             label.pop(option, None)
+
+
+def _supports(solver: SolverEntry, city: City) -> bool:
+    try:
+        solver.require_costs(city)
+    except McvrpError:
+        return False
+    return True
 
 
 def _lines(

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from vrplib.parse import parse_solution
 
+from mcvrp.model.city import dearest_leg
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
@@ -182,7 +183,11 @@ def _rounded_cost(xy: NDArray[np.float64], solution: Solution) -> float:
 
 
 def _laid_out(costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return coordinates ``(N, 2)`` with distances close to ``costs``: classical multidimensional scaling."""
+    """Return coordinates ``(N, 2)`` with distances close to ``costs``: classical multidimensional scaling.
+
+    A pair without a road counts as the dearest other leg.
+    """
+    costs = np.minimum(costs, dearest_leg(costs))
     square = ((costs + costs.T) / 2) ** 2
     means = square.mean(axis=0)
     values, vectors = np.linalg.eigh((means[:, None] + means - square - square.mean()) / 2)

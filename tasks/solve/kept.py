@@ -19,6 +19,7 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from mcvrp.tasks.solve.limits import too_far
 from mcvrp.tasks.solve.orders import MOST
 from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solve.start import EarlierStop, fitted_routes, read_routes
@@ -26,6 +27,7 @@ from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
 from mcvrp.tasks.solvers.solver import Limits, route_lengths
 
 _KEPT = "kept"
+_LONGEST = MOST_COST / 2  # route of a day without a limit: less than a leg without a road
 _YES, _NO = ("1", "true", "yes", "x"), ("", "0", "false", "no")
 
 Route = tuple[int, ...]
@@ -176,10 +178,11 @@ def rest_of(
 ) -> Rest:
     """Return what is left to plan of ``instance`` beside the routes that are ``kept``.
 
-    A vehicle that could not return within the longest route after its kept stops gets no more of them.
+    A vehicle that could not return within the longest route after its kept stops gets no more of them, nor
+    does one whose kept stops include a leg without a road.
 
-    Raises McvrpError if more routes are kept than the fleet has vehicles, or customers who may not be left
-    out (``drop``) remain without any.
+    Raises McvrpError if more routes are kept than the fleet has vehicles, customers who may not be left out
+    (``drop``) remain without any, or no road connects one with the depot.
     """
     if kept is None:
         return Rest(city, addresses, instance, limits)
@@ -213,7 +216,7 @@ def require_continued(rest: Rest, spec: SolveSpec) -> None:
 
 def _late(route: Route, city: City, limits: Limits) -> bool:
     if limits.longest_route is None:
-        return False
+        return bool(city.legs(np.array([DEPOT, *route])).sum() > _LONGEST)
     (length,) = route_lengths(city, Solution((route,)), limits.service)
     return bool(length > limits.longest_route * (1 + COST_TOLERANCE))
 
@@ -229,8 +232,7 @@ def _collapsed(day: Rest, free: Instance, begun: list[Begun], others: list[Route
     costs[1:, free.n + 1 :] = MOST_COST  # a vehicle that has left comes from the depot
     np.fill_diagonal(costs, 0)
     demands = np.array([_demand(day.instance, part) for part in parts[1:]], dtype=np.uint16)
-    # what no route has: a leg that is forbidden
-    limits = replace(day.limits, longest_route=day.limits.longest_route or MOST_COST / 2)
+    limits = replace(day.limits, longest_route=day.limits.longest_route or _LONGEST)
     if (service := limits.service) is not None:
         total = {k: sum(service.get(node, 0.0) for node in part) for k, part in enumerate(parts) if k}
         limits = replace(limits, service=total)
@@ -242,9 +244,16 @@ def _collapsed(day: Rest, free: Instance, begun: list[Begun], others: list[Route
         [*head, *(node_of[node] for node in tail if node in node_of)]
         for head, tail in zip(heads, [*(route.others for route in begun), *others], strict=True)
     ]
+    addresses = Addresses(tuple(day.addresses.names(last.tolist())))
+    if day.limits.longest_route is None and (far := too_far(limits, city, instance)).any():
+        name = shown(addresses.ids[1 + int(far.argmax())])
+        raise McvrpError(
+            f"{name} has no road from or to the depot (costs of {MOST_COST:g}), so no route to it can be "
+            "planned beside those that have begun: omit its order, or correct the cost matrix of the city"
+        )
     return Rest(
         city,
-        Addresses(tuple(day.addresses.names(last.tolist()))),
+        addresses,
         instance,
         limits,
         day.whole,

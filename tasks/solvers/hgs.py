@@ -13,7 +13,7 @@ import hybgensea
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
+from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution, cost
 from mcvrp.tasks.solvers.budgets import settings_text
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.searches import (
@@ -97,6 +97,10 @@ class HGS(LimitedSearch):
         """
         if instance.n == 1:  # HGS-CVRP's crossover would search for a second customer indefinitely
             return Solution.of([instance.ids.tolist()])
+        if cost(city, Solution.of([node] for node in instance.ids.tolist())) == 0:  # HGS-CVRP refuses it
+            (built,) = savings(city, instance, seed, 1)
+            if not self.limits.broken(city, built):
+                return built
         needed = fewest_vehicles(instance)
         if self.fleet != "default":
             fleet = self.fleet

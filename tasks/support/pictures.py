@@ -104,7 +104,7 @@ def solutions(
     totals = [cost(city, solution) for _, solution in panels]
     base, what = totals[reference], "distance" if city.matrix is None else "cost"
     for k, (axis, (title, solution), total) in enumerate(zip(axes, panels, totals, strict=True)):
-        gap = "" if k == reference else f", gap {100 * (total - base) / base:+.2f} %"
+        gap = "" if k == reference or not base else f", gap {100 * (total - base) / base:+.2f} %"
         routes = len(solution.routes)
         axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{gap}, {routes} routes")
         _draw_routes(axis, city, instance, solution)

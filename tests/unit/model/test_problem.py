@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from mcvrp.model.canonical_form import canonical
@@ -133,11 +133,17 @@ def test_landmarks_are_far_from_each_other(seed: int, customers: int, count: int
     st.integers(3, 40),
     st.sampled_from([1e-3, 1.0, 1e4]),
     st.sampled_from([1e9, 1e12]),
+    st.integers(1, 8),
 )
+@example(0, 40, 1.0, 1e9, 3)
 def test_legs_without_a_road_are_those_beyond_all_others(
-    seed: int, nodes: int, side: float, far: float
+    seed: int, nodes: int, side: float, far: float, zones: int
 ) -> None:
-    """Against SciPy's spanning tree; without such legs there are none, and features and units are theirs."""
+    """Against SciPy's spanning tree; without such legs there are none, and features and units are theirs.
+
+    The depot reaches all zones, which have no other roads to each other: more than half of the legs may be
+    closed.
+    """
     rng = np.random.default_rng(seed)
     xy = rng.uniform(0.1, 0.9, (nodes, 2))
     plain = City(xy, matrix=City(xy).costs(np.arange(nodes)) * side)
@@ -148,6 +154,8 @@ def test_legs_without_a_road_are_those_beyond_all_others(
     for a, b in rng.integers(0, nodes, (nodes // 4, 2)):
         if a != b:
             closed[a, b] = far
+    zone = np.arange(nodes) % zones
+    closed[1:, 1:][zone[1:, None] != zone[1:]] = far
     both = np.maximum(closed, closed.T)
     longest = minimum_spanning_tree(both).max()
     if longest < far:  # all nodes are connected by roads
@@ -446,6 +454,13 @@ def test_a_city_that_extends_others_is_made_of_them() -> None:
         assert third.ancestor(1).city_id == second.city_id
         assert len({third.city_id, City(CITY.xy[:31], parts[2]).city_id, *third.ancestors}) == 4
         assert not third.accepts(City(CITY.xy[:12], None if costs is None else costs[:12, :12]).city_id)
+
+
+@pytest.mark.parametrize("at", [0.0, 1e-300, 500.0])
+def test_a_frame_of_addresses_at_one_place_has_side_one(at: float) -> None:
+    city = City.framed(np.full((3, 2), at))
+    assert city.scale == pytest.approx(1)
+    np.testing.assert_allclose(city.unit_xy, 0.5)
 
 
 @settings(max_examples=20)

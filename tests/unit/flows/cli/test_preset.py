@@ -123,6 +123,17 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
     assert sizes(spec) == (3, 9)
 
 
+def test_labels_of_a_city_with_a_matrix_are_not_those_of_lkh(place: Store) -> None:
+    """It takes straight lines only, and its iterations are trials."""
+    square = City.uniform(40, seed=1)
+    save_city(place, "roads", City(square.xy, 2 * square.costs(np.arange(41)), capacity=(30, 40)))
+    text = Preset.read("laptop").toml.replace('budget = "thrifty"', 'solver = "lkh3"\niterations = 7')
+    Path("own.toml").write_text(text)
+    for name, options in (("roads", ("pyvrp", 200)), ("lyon", ("lkh3", 7))):
+        label = made("--preset", "own.toml", name=name).label
+        assert (label.solver, label.iterations) == options
+
+
 def test_a_base_of_ones_own_leaves_nothing_of_its_city(place: Store) -> None:
     """No names of its models and datasets, and no options that the new solver does not take."""
     trials = "".join(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import vrplib
 
+from mcvrp.model.city import MOST_COST, City
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Solution, cost
 from mcvrp.storage.store.store import Store
@@ -136,6 +138,18 @@ def test_costs_without_places_are_laid_out() -> None:
     straight = np.hypot(*(vrp.city.xy[:, None] - vrp.city.xy[None]).transpose(2, 0, 1))
     np.testing.assert_allclose(straight, lengths, atol=1e-3)
     assert "multidimensional scaling" in vrp.notes[0]
+
+
+@pytest.mark.parametrize("far", [1e9, MOST_COST])
+def test_a_pair_without_a_road_does_not_move_the_others_together(far: float) -> None:
+    lengths = City.uniform(30, seed=1).costs(np.arange(31))
+    lengths[3, 14] = lengths[14, 3] = far
+    rows = "\n".join(" ".join(f"{value:.9f}" for value in row) for row in lengths)
+    demands = "".join(f"{node} 1\n" for node in range(2, 32))
+    text = EXPLICIT.replace(COORDINATES, "").replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n")
+    text = text.replace("DIMENSION : 4", "DIMENSION : 31")
+    text = re.sub(r"(?<=DEMAND_SECTION\n1 0\n)[\d\s]+", demands, text)
+    assert len(np.unique(small(text).city.xy, axis=0)) == 31
 
 
 def test_a_solution_is_read_back_as_it_was_written(tmp_path: Path) -> None:

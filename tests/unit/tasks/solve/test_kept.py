@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mcvrp.model.city import MOST_COST
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses
@@ -26,6 +27,15 @@ from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_
 CITIES = (CITY, one_way_city())
 NAMES = Addresses.numbered(CITY.customers)
 HEADER = "route,stop,customer,kept\n"
+
+
+def closed_city(node: int) -> City:
+    """Return a city in which no road leads to ``node``."""
+    city = one_way_city()
+    assert city.matrix is not None
+    matrix = city.matrix.copy()
+    matrix[node, :] = matrix[:, node] = MOST_COST
+    return replace(city, matrix=matrix)
 
 
 def random_day(seed: int) -> tuple[City, Instance, Kept, Limits]:
@@ -111,16 +121,44 @@ def test_what_is_planned_around_them_is_the_best(seed: int) -> None:
     assert cost(city, found) == pytest.approx(best + cost(city, Solution(rest.whole)), rel=1e-6)
 
 
-def test_the_dearest_leg_defines_the_scale() -> None:
-    """A leg that no vehicle may take does not make the others round to nothing."""
-    city, instance, kept, limits = random_day(3)
-    kept = Kept("", (), (Begun((int(instance.ids[0]),), ()),), ())
-    rest = rest_of(kept, city, NAMES, instance, limits)
+@pytest.mark.parametrize("begun", [1, 10])
+@pytest.mark.parametrize("closed", [False, True])
+def test_the_dearest_leg_defines_the_scale(begun: int, closed: bool) -> None:
+    """A leg that no vehicle may take does not make the others round to nothing, however many have left."""
+    city = one_way_city()
+    assert city.matrix is not None
+    matrix = city.matrix.copy()
+    if closed:
+        matrix[15, 16] = 1e9
+    city = replace(city, matrix=matrix)
+    instance = Instance(city.city_id, np.arange(1, 17), np.ones(16), 18)  # type: ignore[arg-type]
+    kept = Kept("", (), tuple(Begun((node,), ()) for node in range(1, begun + 1)), ())
+    rest = rest_of(kept, city, NAMES, instance, Limits())
     assert rest.instance is not None
     costs, _ = scaled_costs(rest.city, rest.instance)
-    allowed = rest.city.costs(rest.instance.nodes) < 1e12
+    allowed = rest.city.costs(rest.instance.nodes) < 1e9
     assert costs[allowed].max() == pytest.approx(1e4)
-    assert costs.max() == pytest.approx(1e6)
+    assert costs.max() == costs[~allowed].min() == pytest.approx(1e6)
+
+
+@pytest.mark.parametrize("stops", [(5,), (2, 5), (5, 2)])
+def test_a_vehicle_that_has_driven_without_a_road_returns(stops: tuple[int, ...]) -> None:
+    """Its stops stay as they are, and the others are planned as if it were not there."""
+    city = closed_city(5)
+    instance = Instance(city.city_id, np.arange(1, 9), np.full(8, 3), 18)  # type: ignore[arg-type]
+    kept = Kept("k.csv", (), (Begun(stops, (8,)), Begun((3,), ())), ())
+    rest = rest_of(kept, city, NAMES, instance, Limits())
+    require_possible(rest, NAMES, "")
+    assert rest.whole == (stops,)
+    obeyed(city, instance, kept, Limits(), planned(rest))
+
+
+def test_an_address_without_a_road_is_refused_beside_begun_routes() -> None:
+    city = closed_city(5)
+    instance = Instance(city.city_id, np.arange(1, 9), np.full(8, 3), 18)  # type: ignore[arg-type]
+    kept = Kept("k.csv", (), (Begun((2,), ()),), ())
+    with pytest.raises(McvrpError, match=r"^'5' has no road from or to the depot \(costs of 1e\+12\), so "):
+        rest_of(kept, city, NAMES, instance, Limits())
 
 
 def read(folder: Path, text: str, *, capacity: int = 18, **columns: str) -> Kept:

@@ -127,3 +127,15 @@ def test_vehicles_that_are_needed_and_enough(rules: Rules, n: int, i: int) -> No
     routes = len(random_solution(instance, i).routes)
     assert fewest_vehicles(instance) <= min(routes, packed_vehicles(instance))
     assert packed_vehicles(instance) <= n
+
+
+@pytest.mark.parametrize("matrix", [False, True])
+def test_orders_at_the_place_of_the_depot_have_an_answer(matrix: bool) -> None:
+    """HGS-CVRP accepts no distances that are all 0; a fleet is obeyed."""
+    xy = np.vstack([np.zeros((4, 2)), [[1000.0, 1000.0]]])
+    city = City(xy, City.framed(xy).costs(np.arange(5)) if matrix else None, scale=1000.0)
+    instance = Instance.of(city, {1: 2, 2: 2, 3: 2}, 5)
+    for solver in (HGS(iterations=30), HGS(iterations=30, fleet=2, longest_route=1.0)):
+        solution = solver.search(city, instance, 1)
+        assert (cost(city, solution), infeasibility(instance, solution)) == (0, None)
+        assert len(solution.routes) == 2

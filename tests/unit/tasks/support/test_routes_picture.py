@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.problem import City, Solution
+from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.support.pictures import solutions, svg
 from tests.support.figures import drawn, pixels
 
@@ -28,3 +29,10 @@ def test_solutions_of_any_number_of_routes_can_be_drawn(n: int) -> None:
     assert ElementTree.fromstring(text).tag.endswith("svg")
     assert text.count("<image") == (n < CITY.customers)  # of all addresses without an order
     assert "<dc:date>" not in text
+
+
+def test_a_reference_that_costs_nothing_has_no_gap() -> None:
+    city = City(np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))
+    instance = Instance.of(city, {1: 2}, 5)
+    figure = solutions(city, instance, [("one", Solution(((1,),))), ("two", Solution(((1,),)))])
+    assert [axis.get_title().splitlines()[1] for axis in figure.axes] == ["distance 0.000, 1 routes"] * 2
