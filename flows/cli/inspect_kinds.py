@@ -108,10 +108,9 @@ def _city(store: Store, name: str) -> Outcome:
     return Outcome(document, f"{markdown(store, readme)}\n\n{store.url(readme)}, map in the same folder")
 
 
-def _trials(store: Store, model: str, *, kind: str) -> Outcome:
-    folders = f"{kind}s"
-    prefix, folder = (layout.ROUND if kind == "round" else layout.NIGHT), f"{folders}/{model}"
-    records = trial_records(store, model, prefix)
+def _trials(store: Store, model: str, *, kind: str, prefix: str) -> Outcome:
+    folders, records = f"{kind}s", trial_records(store, model, prefix)
+    folder = f"{folders}/{model}"
     if not records:
         return describe_folder(store, folder)
     rows = [
@@ -174,8 +173,8 @@ KINDS = (
     Kind("attention models", "attention", _attention),
     Kind("benchmark", "benchmarks"),
     Kind("driven days", "driven", _driven),
-    Kind("nights", "nights", partial(_trials, kind="night")),
-    Kind("rounds", "rounds", partial(_trials, kind="round")),
+    Kind("nights", "nights", partial(_trials, kind="night", prefix=layout.NIGHT)),
+    Kind("rounds", "rounds", partial(_trials, kind="round", prefix=layout.ROUND)),
     Kind("routes", "solutions", _solution),
 )
 

@@ -57,7 +57,7 @@ CityName = Annotated[
     shown("City", "Name of the city in the store; the flow `city` creates it"),
 ]
 ModelName = Annotated[
-    str | None, shown("Model", "Name of the model in the store; empty if no method needs one")
+    str | None, shown("Model", "Name of the model in the store; type None if no method needs one")
 ]
 StoreUri = Annotated[
     str | None,

@@ -127,9 +127,13 @@ def require_pipeline(command: str) -> None:
 
 
 @terminal()
-def run_program(command: str, work: Callable[[], None]) -> int:
-    """Run ``work`` of ``command`` ("python -m …") and return the exit code; errors are a line on stderr."""
+def run_program(command: str, work: Callable[[], None], *, verbose: bool = False) -> int:
+    """Run ``work`` of ``command`` ("python -m …") and return the exit code; errors are a line on stderr.
+
+    ``verbose`` is that of `settings.prepare`.
+    """
     try:
+        settings.prepare(verbose=verbose)
         require_pipeline(command)
         work()
     except McvrpError as error:

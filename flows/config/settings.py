@@ -36,7 +36,7 @@ _ALWAYS = {
     # Lines that are logged outside of a run have no page in the UI.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
-_LOCAL = ("127.0.0.1", "localhost")  # our servers, whatever proxy leads elsewhere
+_LOCAL = ("127.0.0.1", "localhost")  # addresses of our own servers, which no proxy reaches
 _LOGGERS = "PREFECT_LOGGING_EXTRA_LOGGERS"  # shown in the logs of a run besides Prefect's own
 # No log output of libraries on the terminal; Prefect's logs still go to its server.
 _QUIET = {

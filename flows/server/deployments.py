@@ -20,7 +20,6 @@ from uuid import UUID
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines
 from mcvrp.flows.config.preflight import run_program
 from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
@@ -239,7 +238,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--last-of", metavar="STORE", help="default: the last preset used on STORE")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     options = parser.parse_args(arguments)
-    settings.prepare(verbose=False)
 
     def work() -> None:
         store = Store.at(options.last_of) if options.last_of else None

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from mcvrp.flows.config import settings
 from mcvrp.flows.config.preflight import run_program
 from mcvrp.flows.server.deployments import POOL
 
@@ -19,8 +18,8 @@ _PROGRAM = "python -m mcvrp.flows.server.worker"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Start a worker with the options of `prefect worker start` but pool and type; return the exit code."""
-    settings.prepare(verbose=True)
-    return run_program(_PROGRAM, partial(_start, sys.argv[1:] if arguments is None else arguments))
+    options = sys.argv[1:] if arguments is None else arguments
+    return run_program(_PROGRAM, partial(_start, options), verbose=True)
 
 
 def _start(options: Sequence[str]) -> None:

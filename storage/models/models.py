@@ -170,7 +170,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
         )
     listed = ", ".join(map(str, numbers))
     if version == "champion":  # also for nights, which no number can be given
-        gone = "no champion" if number is None else f"no version {number}, its champion"
+        gone = "no champion" if number is None else f"no version {number} (its champion)"
         raise McvrpError(
             f"model {name!r} has {gone}, it has version {listed}: name one by its number, or run "
             f"mcvrp promote {name} VERSION"

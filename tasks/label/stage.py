@@ -130,7 +130,7 @@ def _label_on_ray(driver: Driver, missing: Missing) -> None:
         except ClusterLost as error:
             if driver.labelled == labelled_before:
                 raise  # a cluster that is lost twice without a label in between will not do better
-            logger.warning("%s; this one tries to continue for %.0f s", error, _REJOIN_SECONDS)
+            logger.warning("%s; this command tries to continue for %.0f s", error, _REJOIN_SECONDS)
             patience, labelled_before = _REJOIN_SECONDS, driver.labelled
         # Workers of the lost cluster may have published until it ended: the store says what is left.
         missing = count_missing(dataset)

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
+from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, gap
 from mcvrp.tasks.support.text import length_text, readable_unit
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -104,9 +104,9 @@ def solutions(
     totals = [cost(city, solution) for _, solution in panels]
     base, what = totals[reference], "distance" if city.matrix is None else "cost"
     for k, (axis, (title, solution), total) in enumerate(zip(axes, panels, totals, strict=True)):
-        gap = "" if k == reference or not base else f", gap {100 * (total - base) / base:+.2f} %"
+        beyond = "" if k == reference or not base else f", gap {gap(total, base):+.2f} %"
         routes = len(solution.routes)
-        axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{gap}, {routes} routes")
+        axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{beyond}, {routes} routes")
         _draw_routes(axis, city, instance, solution)
     depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")
     rest = Line2D([], [], linestyle="none", marker="o", markersize=6, color=_PALE, label=_REST)

@@ -33,6 +33,7 @@ _LOOK_SECONDS = 1.0  # between two looks for it
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a recipe and return receipts
 _ESSENTIAL = ("gcs_server", "raylet")  # processes of Ray without which a session has ended
+ENDED = "Ray has ended on this machine: run the command again to resume"
 _BREAKPOINT = "PYTHONBREAKPOINT"  # set by Ray, besides its own variables
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -118,7 +119,7 @@ def require_cluster() -> None:
     if (node := _CONNECTION.node) and not node.alive():
         raise ClusterLost(f"the Ray cluster at {os.environ.get('RAY_ADDRESS')} is gone: start it again")
     if _has_ended():
-        raise ClusterLost("Ray has ended on this machine: run the command again to resume")
+        raise ClusterLost(ENDED)
 
 
 def _has_ended() -> bool:
@@ -182,7 +183,7 @@ def _started(workers: int | None) -> Iterator[int]:
     cores, started = _checked_cores(workers, local_cores(), "this machine"), list[psutil.Process]()
     try:
         started = _start(cores)
-        _CONNECTION.local = [process for process in started if process.name() in _ESSENTIAL]
+        _CONNECTION.local = list(filter(_is_essential, started))
         # All workers are on this machine: the matrix of a city is not copied to Ray's object store.
         register_serializer(City, serializer=dumps, deserializer=pickle.loads)
         try:
@@ -226,6 +227,12 @@ def _start(cores: int) -> list[psutil.Process]:
             logger.warning("Ray did not start (%s), next attempt in %g s", why, pause)
             time.sleep(pause)
     return _new_descendants(before)
+
+
+def _is_essential(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):  # Ray's starters end by themselves
+        return process.name() in _ESSENTIAL
+    return False
 
 
 def _new_descendants(before: Collection[int]) -> list[psutil.Process]:

@@ -12,7 +12,7 @@ import ray
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.ray_session import ClusterLost, require_cluster
+from mcvrp.tasks.support.ray_session import ENDED, ClusterLost, require_cluster
 
 T = TypeVar("T")
 WINDOW = 2  # tasks per worker in flight: one running, one waiting
@@ -69,6 +69,6 @@ def _result(reference: ray.ObjectRef, refusals: bool) -> Any:
             raise error.cause from None
         return error.cause
     except ray.exceptions.LocalRayletDiedError as error:  # says nothing about the item
-        raise ClusterLost("Ray has ended on this machine: run the command again to resume") from error
+        raise ClusterLost(ENDED) from error
     except ray.exceptions.RayError as error:
         return error

@@ -160,7 +160,9 @@ class TrainSpec(StrictSpec):
     clip: float = Field(1.0, gt=0, description="Maximum gradient norm (clipping)")
 
     ranks: Count | None = Field(
-        None, description="Number of ranks (processes; default: one per GPU, or per core for large batches)"
+        None,
+        description="Number of ranks (processes; default: one per GPU, or per core for large batches; "
+        "required on a cluster)",
     )
     launcher: Literal["local", "ray"] = Field("local", description="local: this machine; ray: the cluster")
     micro_batch: Count | None = Field(

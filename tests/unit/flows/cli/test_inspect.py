@@ -146,6 +146,9 @@ def test_a_name_of_any_kind_is_described(
 
 
 def test_nights_are_in_their_order(full: Store) -> None:
+    write_record(full, "fm", TrialRecord("improve-1", 1, 1, 2, "d", False, ("slower",)))
+    (only,) = inspect(full, "rounds/fm").document["rounds"]
+    assert (only["name"], only["champion"], only["reasons"]) == ("improve-1", 1, ["slower"])
     text = inspect(full, "nights/fm").text
     assert text.index("night-1") < text.index("night-2")
     for data in (b"[1]", b'{"name": "night-2", "reasons": null}'):

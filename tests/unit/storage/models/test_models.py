@@ -62,7 +62,7 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
     with pytest.raises(McvrpError, match="has no challenger, it has version 1, 2, 3"):
         model_card(store, "m", "challenger")
     store.delete(layout.model_dir("m", 1))
-    with pytest.raises(McvrpError, match=r"no version 1, its champion, .* mcvrp promote m VERSION"):
+    with pytest.raises(McvrpError, match=r"no version 1 \(its champion\), .* mcvrp promote m VERSION"):
         model_card(store, "m", "champion")
     store.delete(layout.model_alias("m", "champion"))
     with pytest.raises(McvrpError, match=r"no champion, it has version 2, 3: .* promote m VERSION"):
