@@ -262,7 +262,10 @@ class Store:
 
         def listed(files: Files) -> Sequence[tuple[str, fs.FileInfo]]:
             selector = fs.FileSelector(files.locate(folder), allow_not_found=True, recursive=recursive)
-            infos = files.filesystem.get_file_info(selector)
+            try:
+                infos = files.filesystem.get_file_info(selector)
+            except FileNotFoundError:  # Arrow raises it for a folder that is made while it is looked for
+                infos = files.filesystem.get_file_info(selector)
             entries = [(_path(info).removeprefix(f"{files.root}/"), info) for info in infos]
             for path, info in entries:
                 if info.type == fs.FileType.Directory:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from pyarrow import fs
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
@@ -289,3 +290,15 @@ def test_names_that_are_not_utf8_are_not_listed(store: Store) -> None:
 def test_an_invalid_name_is_refused(tmp_path: Path, name: str, fault: str) -> None:
     with pytest.raises(McvrpError, match=rf"is not a valid name in a store: it {fault}"):
         Store.open(tmp_path).get(name)
+
+
+def test_a_folder_that_is_made_while_it_is_listed_is_no_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow does not find it, and then looks whether it exists."""
+    store.put("d/a", b"1")
+    files = store._connection.files()
+    found = files.filesystem.get_file_info(fs.FileSelector(files.locate("d"), recursive=True))
+    answers = Mock(side_effect=[FileNotFoundError("Cannot list directory"), found])
+    monkeypatch.setattr(type(files), "filesystem", Mock(get_file_info=answers))
+    assert store.list("d") == ["d/a"]
