@@ -75,7 +75,7 @@ def export_model(
         ids_sha256=ids_sha256,
         provenance=made(parents, checkpoint.provenance),
     )
-    return publish(store, card, data, *([store.get(losses)] if store.exists(losses) else []))
+    return _publish_new(store, card, data, store.find(losses) or b"")
 
 
 def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") -> ModelCard:
@@ -86,6 +86,10 @@ def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") 
     """
     if published := _published(store, card.name, card.weights_sha256, card.city_id):
         return published
+    return _publish_new(store, card, weights, losses)
+
+
+def _publish_new(store: Store, card: ModelCard, weights: bytes, losses: bytes) -> ModelCard:
     card = replace(card, version=_take_number(store, card.name, model_config(card)))
     store.put(f"{card.folder}/{MODEL_WEIGHTS}", weights)
     if losses:
@@ -131,7 +135,7 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     while number and not store.list(layout.model_dir(name, number)):
         number -= 1  # an empty folder: its publisher was interrupted before it had reserved the number
     path = layout.model_config(name, number)
-    while not (store.exists(path) and store.get(path) == config):
+    while store.find(path) != config:
         number = max(number, named_before(store, name)) + 1
         path = layout.model_config(name, number)
         if store.put_new(path, config):

@@ -95,9 +95,9 @@ def named_before(store: Store, name: str) -> int:
 
 def _read(store: Store, name: str, alias: str) -> Pointer:
     path = layout.model_alias(name, alias)
-    if store.stat(path) is None:
+    if (found := store.find_tagged(path)) is None:
         return Pointer(None)
-    data, tag = store.get_tagged(path)
+    data, tag = found
     url, named = store.url(path), "alias of a model"
     document = as_document(data, _AliasDocument, url, ALIAS, named=named, hint="remove it")
     return Pointer(document.version, tag, document.history)

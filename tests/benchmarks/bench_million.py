@@ -3,9 +3,10 @@
 A city of 10,000, sizes 20 to 100, budget `thrifty`: HGS alone on a part of the instances, then `mcvrp label`
 into the S3 server of the tests at 30 ms per request, then `mcvrp verify`, then the first steps of one pass of
 the evening's network over all labels; with --steps of the whole pass, all of it and a benchmark of
-500 instances per size. --trunc N is a pass over N labels per size by a network of its own. Everything is in
-FOLDER, and the same command resumes a run that was stopped (Ctrl-C or SIGTERM). samples.csv has a line per
-minute, label.log and train.log have the commands' output; --report prints the tables of what was measured.
+500 instances per size. --trunc N is a pass over N labels per size, --passes N are as many passes, each by a
+network of its own. Everything is in FOLDER, and the same command resumes a run that was stopped (Ctrl-C or
+SIGTERM). samples.csv has a line per minute, label.log and train.log the commands' output; --report prints the
+tables of what was measured.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _DONE = re.compile(rf"labels {BUCKET}: ([\d,]+)/")
 _STEP = re.compile(r"train II: ([\d,]+)/([\d,]+) steps .*?([\d,]+) tokens/s")
 _PASS = (
     "{{name='I',first=100,last=100,trunc=25,trains='encoder',lr=0.002,warmup=10}}",
-    "{{name='II',first=100,last=100,{trunc}lr=0.002,warmup=50,schedule='knee',tail=0.5}}",
+    "{{name='II',first=100,last=100,{used}lr=0.002,warmup=50,schedule='knee',tail=0.5}}",
 )
 _BENCHMARK = (
     "sizes=[20,50,100]",
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--bare", type=int, default=100, help="instances per size for HGS alone")
     parser.add_argument("--steps", type=int, default=300, help="of the pass, after which training is stopped")
     parser.add_argument("--trunc", type=int, help="labels per size that the pass uses (default: all)")
+    parser.add_argument("--passes", type=int, default=1, help="passes over these labels")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     options.count = -(-options.labels // len(SIZES))
@@ -98,7 +100,8 @@ class Run:
     @property
     def network(self) -> str:
         """The name of the run, of its model and of the model's benchmark."""
-        return f"evening-{self.options.trunc}" if self.options.trunc else "evening"
+        trunc, passes = self.options.trunc, self.options.passes
+        return "evening" + (f"-{trunc}" if trunc else "") + (f"-x{passes}" if passes > 1 else "")
 
     def command(self, name: str) -> list[str]:
         changes = [f"city.name={BUCKET}", "city.customers=10000"]
@@ -106,10 +109,11 @@ class Run:
             changes += f"label.smallest={SIZES[0]}", f"label.largest={SIZES[-1]}", "label.held_out=0"
             changes += f"label.dataset={BUCKET}", f"label.count={self.options.count}"
         if name in ("train", "benchmark"):
-            trunc = f"trunc={self.options.trunc}," if self.options.trunc else ""
+            used = f"passes={self.options.passes},"
+            used += f"trunc={self.options.trunc}," if self.options.trunc else ""
             changes += f"train.dataset={BUCKET}", "train.held_out=", "train.log_every=1"
             changes += f"train.run={self.network}", f"train.model={self.network}"
-            changes += (f"train.phases=[{','.join(_PASS).format(trunc=trunc)}]",)
+            changes += (f"train.phases=[{','.join(_PASS).format(used=used)}]",)
             changes += f"benchmark.run={self.network}", *(f"benchmark.{each}" for each in _BENCHMARK)
         return command(name, "evening", f"s3://{BUCKET}/store", *changes)
 

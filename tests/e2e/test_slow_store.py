@@ -23,15 +23,15 @@ MOST_REQUESTS = {
     "benchmark, one method and size": 5,
     "benchmark, 24 more instances": 2,
     "checkpoint": 31,
-    "publication": 21,
-    "training, 2 steps": 109,
-    "night 1": 261,
-    "night 2": 275,
+    "publication": 17,
+    "training, 2 steps": 97,
+    "night 1": 241,
+    "night 2": 259,
     "inspect": 2,
     "inspect labels/many": 15,
     "inspect town": 31,
-    "inspect models/small": 21,
-    "gc": 111,
+    "inspect models/small": 18,
+    "gc": 107,
 }
 
 
