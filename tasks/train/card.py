@@ -17,8 +17,9 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import render
 from mcvrp.storage.provenance import provenance_line
+from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import latest_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
 from mcvrp.tasks.train.spec import TrainSpec
@@ -62,12 +63,22 @@ def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     if begun:
         store.put(layout.run_losses(spec.run), png(loss_figure(begun)))
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
-    document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
-    store.put_json(layout.run_figures(spec.run), document)
     made = [state.provenance for _, state in latest if state]  # a later phase was made from the earlier ones
     line = provenance_line(made[-1], layout.run_dir(spec.run)) if made else ""
     text = run_text(city, spec, states, plotted=bool(begun), made=line)
     store.put(layout.run_card(spec.run), text.encode())
+    document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
+    store.put_json(layout.run_figures(spec.run), document)  # last: `has_run_card` reads only this
+
+
+def has_run_card(store: Store, state: CheckpointState) -> bool:
+    """Return whether the run's card shows the checkpoint ``state``."""
+    data = store.find(layout.run_figures(state.run))
+    try:
+        document = parse_json(data or b"{}")
+        return any((each["phase"], each["step"]) == (state.phase, state.step) for each in document["phases"])
+    except (ValueError, LookupError, TypeError):  # missing or corrupt
+        return False
 
 
 def run_text(

@@ -22,7 +22,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.layout import label_spec, model_alias
+from mcvrp.storage.layout import label_spec, model_alias, run_card, run_figures
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import Holder
@@ -127,6 +127,23 @@ def test_a_finished_run_reads_no_footer(store: Store, monkeypatch: pytest.Monkey
     footers = count_footers(monkeypatch)
     train(store, small_spec(), forbidden)
     assert sorted(footers.values()) == ([] if listed else [2, 2, 2])
+
+
+def test_a_run_killed_after_its_last_checkpoint_has_its_card_from_the_next(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(job: RankJob, launch: Launcher) -> None:
+        launch(job, Mock())
+        if job.phase == "II":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage, "_restart_ranks", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(store, small_spec(), pretend)
+    train(store, small_spec(), forbidden)
+    assert b"\nFinished." in store.get(run_card("small"))
+    assert [each["step"] for each in store.get_json(run_figures("small"))["phases"]] == [12, 7]
 
 
 def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
