@@ -1,7 +1,7 @@
 # `make demo` and `make test` install everything they need.
 #   LKH=0        without LKH-3 (elkai), which is free for academic and non-commercial use only
 #   CPU=1        CPU-only PyTorch, without CUDA; PIP_EXTRA_INDEX_URL=... is the index of its builds
-#   PYTHON=...   Python for .venv (3.11 to 3.13); VENV=... another folder for it
+#   PYTHON=...   Python for a new .venv (3.11 to 3.13; `make clean` removes an old one); VENV=... another folder
 
 PYTHON ?= python3
 LKH ?= 1
@@ -32,7 +32,7 @@ help:
 	@echo "make bench-...   $(BENCHES:bench-%=%): benchmarks; record results in BENCHMARKS.md"
 
 demo: $(STAMP)
-	$(BIN)/mcvrp run --preset $(PRESET) --store $(STORE)
+	$(BIN)/mcvrp run --preset $(PRESET) --store "$(STORE)"
 
 # Each process with whole files. On two cores four, as much of the tests' time is waiting; three for the
 # slow ones, which start many processes themselves.
@@ -154,7 +154,7 @@ $(STAMP): pyproject.toml constraints.txt
 ifeq ($(LKH),1)
 	@echo "This includes LKH-3 (elkai), free for academic and non-commercial use only; 'make $(MAKECMDGOALS) LKH=0' leaves it out."
 endif
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 ifeq ($(TORCH),)
 # 2.13.0+cpu satisfies 2.13.0. Only after CPU=1: there are machines whose index has no other build.
 	@test -z "$(wildcard $(VENV)/.installed-*-cpu)" || \

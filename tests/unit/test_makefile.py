@@ -1,4 +1,4 @@
-"""Tests of the Makefile: what it installs when CPU=1 comes and goes, and its list of benchmarks."""
+"""Tests of the Makefile: what it installs, its arguments, and its list of benchmarks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 UNINSTALL = "-m pip uninstall --quiet --yes torch"
@@ -21,14 +23,22 @@ def make(folder: Path, *arguments: str) -> str:
     ).stdout
 
 
+def program(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+
+
+def checkout(folder: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder)
+
+
 def test_the_build_for_cpus_is_replaced_once_it_is_not_asked_for(tmp_path: Path) -> None:
     """Not otherwise: there are machines whose package index has no other build."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, tmp_path)
-    python, log = tmp_path / ".venv" / "bin" / "python", tmp_path / "log"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\necho "$*" >> {log}\n')
-    python.chmod(0o755)
+    log = tmp_path / "log"
+    checkout(tmp_path)
+    program(tmp_path / ".venv/bin/python", f'echo "$*" >> {log}')
 
     def installed(cpu: bool) -> str:
         log.write_text("")
@@ -43,6 +53,24 @@ def test_the_build_for_cpus_is_replaced_once_it_is_not_asked_for(tmp_path: Path)
         assert installed(cpu) == ""  # it is up to date
     os.utime(tmp_path / "pyproject.toml", (2**32, 2**32))
     assert UNINSTALL not in installed(cpu=False)
+
+
+@pytest.mark.parametrize("pip", [True, False])
+def test_an_environment_without_pip_is_completed(tmp_path: Path, pip: bool) -> None:
+    """Debian without python3-venv leaves one, and so does an interruption."""
+    log = tmp_path / "log"
+    checkout(tmp_path)
+    program(tmp_path / ".venv/bin/python", f'[ "$*" != "-m pip --version" ] || exit {int(not pip)}')
+    program(tmp_path / "python", f'echo "$*" >> {log}')
+    make(tmp_path, ".venv/.installed-pipeline-dev-lkh", "PYTHON=./python")
+    assert ("-m venv .venv" in log.read_text()) == (not pip)
+
+
+def test_the_folder_of_the_store_may_contain_a_space(tmp_path: Path) -> None:
+    checkout(tmp_path)
+    program(tmp_path / ".venv/bin/python")
+    program(tmp_path / ".venv/bin/mcvrp", 'printf "<%s>" "$@"')
+    assert "<run><--preset><laptop><--store><a b>" in make(tmp_path, "demo", "STORE=a b")
 
 
 def test_help_names_every_benchmark() -> None:
