@@ -80,7 +80,7 @@ class Preset:
         path, file = _locate(name), brief(Path(name).name, 100)
         try:
             require_file(path, _MAX_BYTES)
-            return cls(file, path.read_text(encoding="utf-8"))
+            return cls(file, path.read_text(encoding="utf-8-sig"))
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
         except (OSError, UnicodeDecodeError) as error:

@@ -31,7 +31,8 @@ def scratch_folder(kind: Literal["train", "ray", "lkh"]) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix=f"mcvrp-{kind}-", ignore_cleanup_errors=True) as folder:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):  # NFS refuses it for a folder, also in the sweep
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield folder
         finally:
             os.close(descriptor)

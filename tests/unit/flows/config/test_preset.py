@@ -279,6 +279,13 @@ def test_an_invalid_file_is_named(tmp_path: Path, content: bytes | None, parts: 
     assert all(part in sentence for part in parts), sentence
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors of Windows write one."""
+    own = tmp_path / "own.toml"
+    own.write_bytes(b"\xef\xbb\xbf" + (FOLDER / "smoke.toml").read_bytes())
+    assert load_preset(str(own)) == load_preset("smoke")
+
+
 def test_names_and_files_of_presets(tmp_path: Path) -> None:
     """An unknown name is answered with the nearest one, otherwise with all; a file is read like a preset."""
     assert "did you mean laptop?" in error("laptp")

@@ -68,10 +68,12 @@ def test_a_killed_holder_is_replaced_at_once(store: Store) -> None:
         lease.check()
 
 
+@pytest.mark.usefixtures("awake")
 def test_a_reused_process_number_is_told_apart_by_its_start(store: Store) -> None:
-    write(store, replace(Holder.here(), started="1"))
-    with holding(store, PATH, WHAT, ttl=30):
-        pass
+    """A process with the number of the holder runs, but it is not this one: only the start differs."""
+    write(store, replace(Holder.here(), process=os.getppid(), started="1"))
+    with holding(store, PATH, WHAT) as lease:
+        lease.check()
 
 
 @pytest.mark.usefixtures("awake")
@@ -159,7 +161,7 @@ def test_a_lost_lease_is_noticed_and_the_successor_keeps_it(store: Store, succes
 
 
 def test_one_of_many_concurrent_processes_replaces_a_dead_holder(store: Store) -> None:
-    write(store, replace(Holder.here(), started="1"))
+    write(store, replace(Holder.here(), process=os.getppid(), started="1"))
     gate, refused = threading.Barrier(8), threading.Semaphore(0)
 
     def attempt(_: int) -> bool:

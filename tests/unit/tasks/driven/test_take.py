@@ -86,12 +86,18 @@ def test_columns_have_the_names_of_the_city(store: Store) -> None:
     assert (nothing.rows, nothing.rejected, nothing.days) == (0, 0, ())
 
 
-@pytest.mark.parametrize("name", ["samedi été", "-x", "日本", ".tour", "a b.c"])
+@pytest.mark.parametrize("name", ["samedi été", "-x", "日本", "a b.c"])
 def test_a_quarantine_has_a_valid_name_whatever_its_file_is_called(store: Store, name: str) -> None:
     """A night would end with each such file, every night."""
     store.put(f"incoming/{name}.csv", GOOD.replace("C3", "C99").encode())
-    for taken in take(store).receipts:
-        assert store.exists(layout.driven_quarantine("lyon", taken.quarantine))
+    (taken,) = take(store).receipts
+    assert taken.rejected == 1
+    assert store.exists(layout.driven_quarantine("lyon", taken.quarantine))
+
+
+def test_a_hidden_file_is_not_ingested(store: Store) -> None:
+    store.put("incoming/.tour.csv", GOOD.encode())
+    assert take(store).receipts == ()
 
 
 def test_days_are_made_from_the_files_that_gave_them(store: Store) -> None:
@@ -358,7 +364,7 @@ def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
     assert everything(store) == whole
 
 
-@pytest.mark.parametrize("writes", range(7))
+@pytest.mark.parametrize("writes", range(10))
 def test_whoever_is_stopped_is_followed_by_the_same_result(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:

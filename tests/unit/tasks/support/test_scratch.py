@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -93,3 +94,10 @@ def test_old_logs_in_the_working_folder_go_with_the_next_one(
 def test_a_temporary_folder_that_cannot_be_listed_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.scandir", Mock(side_effect=PermissionError))
     sweep_scratch()
+
+
+def test_a_file_system_without_locks_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS refuses an exclusive lock of a folder."""
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.EBADF, "Bad file descriptor")))
+    with scratch_folder("train") as folder:
+        assert Path(folder).is_dir()
