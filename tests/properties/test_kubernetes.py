@@ -132,7 +132,7 @@ def test_the_page_has_the_schedule_of_nights() -> None:
 
 
 def test_the_command_of_the_page_adds_a_registry_to_each_image(tmp_path: Path) -> None:
-    (line,) = re.findall(r"^ {4}(sed -i .*)$", PAGE, re.MULTILINE)
+    (line,) = re.findall(r"^ {4}(sed .*)$", PAGE, re.MULTILINE)
     for path in FOLDER.glob("*.yaml"):
         shutil.copy(path, tmp_path)
     subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
