@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, scaled_xy
+from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, fewest_vehicles, scaled_xy
 from mcvrp.tasks.solvers.solver import Answer, SolverFailed, SolverMissing, best_of, require_costs
 from mcvrp.tasks.support.scratch import scratch_folder
 
@@ -41,7 +41,8 @@ class LKH3:
     """Lin-Kernighan-Helsgaun for vehicle routing, one process per run.
 
     Default: the paper's setting of as many trials as customers, one run, LKH's default number of
-    vehicles (the minimum that can carry all orders). Raises SolverMissing if the extra lkh is not installed.
+    vehicles (total demand by capacity, rounded up), or more if the orders provably need more. Raises
+    SolverMissing if the extra lkh is not installed.
     """
 
     iterations: int | None = None  # LKH calls them MAX_TRIALS
@@ -86,6 +87,8 @@ class LKH3:
         fits_one = int(instance.demands.sum()) <= instance.capacity
         # LKH in elkai finds no tour of a single vehicle; here the second one may stay at the depot
         vehicles = {"vehicles": 2, "mtsp_min_size": 0} if fits_one else {}
+        if (needed := fewest_vehicles(instance)) > -(-int(instance.demands.sum()) // instance.capacity):
+            vehicles = {"vehicles": needed}  # with its default it finds no tour
         problem = lkh.LKHProblem.parse(_tsplib(city, instance))
         tour_file = program.with_name("tour.txt")
         tour_file.unlink(missing_ok=True)

@@ -81,9 +81,9 @@ def test_answers_are_feasible_canonical_and_priced_by_us(name: str, n: int, seed
 
 @each_solver
 def test_tight_and_wide_vehicles(name: str) -> None:
-    """Each order fills a vehicle; all orders fit into one; the largest numbers that labels can hold."""
+    """Each order fills a vehicle, wholly or nearly; all fit into one; the largest numbers of a label."""
     ids = np.arange(1, 13, dtype=np.uint32)
-    for demand, capacity, routes in ((7, 7, 12), (1, 10**6, None), (2**16 - 1, 2**32 - 1, None)):
+    for demand, capacity, routes in ((7, 7, 12), (7, 10, 12), (1, 10**6, None), (2**16 - 1, 2**32 - 1, None)):
         day = Instance(CITY.city_id, ids, np.full(12, demand, np.uint16), capacity)
         (answer,) = made(name).solve(CITY, [day], samples=1, seed=1)
         solution = require_answer(CITY, day, answer)
