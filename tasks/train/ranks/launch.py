@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from mcvrp.tasks.train.job import (
 from mcvrp.tasks.train.resources import require_cores
 
 logger = logging.getLogger(__name__)
+
+_NOTICE_SECONDS = 0.5  # until the end of a rank, with which others fail, is noticed on a busy machine
 
 
 def run_local(job: RankJob, progress: Progress) -> None:
@@ -119,6 +122,8 @@ def _train(
 
         def watch(rank: int) -> None:
             if code := ranks[rank].wait():
+                if code > 0 and job.ranks > 1:  # another may have been killed first, and be noticed last
+                    time.sleep(_NOTICE_SECONDS)
                 deaths.append((rank, code))
                 for other in ranks:  # they may be blocked in a collective with it
                     other.kill()
