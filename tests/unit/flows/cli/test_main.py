@@ -154,6 +154,27 @@ def test_a_refused_command_creates_no_store(
     assert os.listdir(tmp_path) == ["instances"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "solve {folder}/e.vrp",
+        "city import {folder}/e.vrp",
+        "benchmark {folder}",
+        'plan --preset smoke --set city.source=imported --set city.addresses={{file="{folder}/e.vrp"}}',
+    ],
+)
+def test_every_command_refuses_an_instance_with_constraints(
+    arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instance = (Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp").read_text()
+    (tmp_path / "instances").mkdir()
+    file = tmp_path / "instances" / "e.vrp"
+    file.write_text(instance.replace("CAPACITY", "ROUTE_LIMIT : 30\nCAPACITY"))
+    assert cli.run(arguments.format(folder=file.parent).split()) == 2
+    assert "ROUTE_LIMIT in line 6 of e.vrp is not read" in capsys.readouterr().err
+    assert stored(tmp_path) == [file]
+
+
 def test_a_plan_of_addresses_needs_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"C{k},{k % 7},{k % 11},{int(k == 0)}\n" for k in range(60))
     (tmp_path / "addresses.csv").write_text(f"id,x,y,depot\n{rows}")
