@@ -29,7 +29,8 @@ from mcvrp.tasks.support.text import listed
 
 _MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
-_SEPARATORS = ";\t,"
+_SEPARATORS = ";\t,|"
+_SEPARATOR_LINE = re.compile(r'(?i)"?sep=([^\r\n])"?\r?(?:\n|$)')  # of Excel, which does not show it as a row
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
@@ -184,9 +185,10 @@ def _cell(value: Any) -> str:
 def read_tabular(name: str, data: bytes) -> Tabular:
     """Return the table in ``data``, the content of the file ``name``.
 
-    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons or tabs. Of a
-    spreadsheet, the first visible sheet with content is read. McvrpError if it is not a table or empty,
-    naming all rows that are longer than the header; ReaderStopped as in `first_sheet`.
+    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons, tabs or pipes, or
+    as a first line "sep=;" declares. Of a spreadsheet, the first visible sheet with content is read.
+    McvrpError if it is not a table or empty, naming all rows that are longer than the header; ReaderStopped
+    as in `first_sheet`.
     """
     if data.startswith(_PARQUET):
         return _parquet(name, data)
@@ -283,10 +285,17 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
+    declared = _SEPARATOR_LINE.match(text)
+    text = text[declared.end() :] if declared else text
     if not text.strip():
         raise McvrpError(f"{name} is empty: add a header and rows")
     head = next((line for line in text.splitlines() if line.strip()), "")
-    separator = max(_SEPARATORS, key=head.count)
+    separator = declared[1] if declared else max(_SEPARATORS, key=head.count)
+    if separator not in _SEPARATORS:
+        raise McvrpError(
+            f"{name} is separated by {shown(separator)}, as its first line declares: save it with commas, "
+            "semicolons, tabs or pipes"
+        )
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         widths = [len(cells) for cells in reader]
