@@ -113,7 +113,7 @@ def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
             f"{table.name} needs the columns date and customer (columns: {columns}): add them, or "
             "give --sizes"
         )
-    cells = pd.DataFrame({"text": table.text(date), "customer": table.text(customer)}, table.rows)
+    cells = pd.DataFrame({"text": table.text(date), "customer": table.ids(customer)}, table.rows)
     orders = cells[(cells != "").all(axis="columns")]
     # of the time of an order only its day counts
     day, faults = dates(orders["text"].str.split("[ T]", n=1, regex=True).str[0]), Faults(table.name)

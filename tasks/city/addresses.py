@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mcvrp.model.city import nfc
 from mcvrp.model.errors import shown
 from mcvrp.tasks.files.file_bytes import LARGEST, Faults
 from mcvrp.tasks.files.tabular import Tabular
@@ -56,19 +57,20 @@ def address_table(
     needs_depot: bool = True,
     columns: Mapping[str, str] | None = None,
     needed: Collection[str] = (),
+    known: Collection[str] = (),
 ) -> AddressTable:
     """Return the addresses in ``table``; ``depot`` is its id, None if a column ``depot`` marks it.
 
-    ``columns`` and ``needed`` are those of `Tabular.calling`.
+    ``columns`` and ``needed`` are those of `Tabular.calling`, ``known`` the ids of a city to extend.
 
     McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
     far from all others, a second depot, or with ``needs_depot`` a missing one.
     """
     table = table.calling(columns or {}, [name for name in needed if name in _FIELDS])
     faults = Faults(table.name)
-    ids = _ids(table, faults)
+    ids = _ids(table, faults, known)
     places, degrees = _places(table, faults)
-    marked = _depots(table, ids, depot, faults, needs_depot)
+    marked = _depots(table, ids, None if depot is None else nfc(depot), faults, needs_depot)
     faults.check()
     used = (table.column(*names) for names in (_IDS, _LAT, _LON, ("x",), ("y",), (_DEPOT,)))
     return AddressTable(
@@ -76,13 +78,14 @@ def address_table(
     )
 
 
-def _ids(table: Tabular, faults: Faults) -> list[str]:
+def _ids(table: Tabular, faults: Faults, known: Collection[str]) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
         columns = listed(table.frame.columns)
         faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
-    ids = table.text(column).tolist()
+    ids = table.ids(column).tolist()
+    table.refuse_unpadded(column, [*ids, *known], faults)
     first: dict[str, int] = {}
     for name, row in zip(ids, table.rows.tolist(), strict=True):
         if not name:

@@ -121,7 +121,8 @@ def _read_extension(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
     table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.columns}
-    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns)
+    ids = parent.addresses.ids
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, known=ids)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(

@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mcvrp.model.city import nfc
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, unescaped, whole
@@ -49,6 +51,7 @@ class Tabular:
     titles: Mapping[str, str] = field(default_factory=dict)  # of columns, as the file has them
     called: Mapping[str, str] = field(default_factory=dict)  # column of each field with a name of its own
     dialect: Dialect = PLAIN  # of a CSV file, otherwise the default
+    numeric: frozenset[int] = frozenset()  # columns of a spreadsheet with numbers, as text
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -100,6 +103,25 @@ class Tabular:
                 [str(int(v)) if w else _cell(v) for v, w in zip(values, whole, strict=True)], dtype=object
             )
         return np.array([_cell(value) for value in values], dtype=object)
+
+    def ids(self, name: str) -> NDArray[np.object_]:
+        """Return a column of ids as text like `text`, in the form in which ids are compared (`nfc`)."""
+        return np.array([nfc(text) for text in self.text(name)], dtype=object)
+
+    def refuse_unpadded(self, name: str, known: Iterable[str], faults: Faults) -> None:
+        """Add the cells of a column of ids to ``faults`` that are numbers, and an id with zeros before it.
+
+        A spreadsheet may show the number 7 as 007: it is unclear which customer is meant if 007 is one of the
+        ``known`` ids.
+        """
+        padded = {each.lstrip("0") or "0": each for each in known if re.fullmatch("0[0-9]+", each)}
+        numeric = self.frame.columns.get_loc(name) in self.numeric
+        if not padded or not (numeric or any(isinstance(v, Number) for v in self.frame[name].dropna())):
+            return
+        for row, cell in zip(self.rows.tolist(), self.ids(name).tolist(), strict=True):
+            if cell in padded:
+                twin = f"which may be shown as {shown(padded[cell])}, an id of its own"
+                faults.at(row, f"{name} is the number {cell}, {twin}: write ids as text")
 
     def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
         """Return a column as float64 ``(N,)``; cells that are not numbers are NaN and added to ``faults``."""
@@ -198,7 +220,7 @@ def read_tabular(name: str, data: bytes) -> Tabular:
         note = f"only sheet {shown(sheet.title)} of {name} was read, not {listed(map(shown, sheet.others))}"
         notes = (note,) if sheet.others else ()
         cells = sheet.cells.to_pandas(ignore_metadata=True)
-        return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes)
+        return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes, sheet.numeric)
     text, guesses = _decoded(name, data)
     table = _csv(name, text, guesses)
     # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
@@ -258,12 +280,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _title(column: object) -> str:
-    return " ".join(str(column).split())
+    return " ".join(nfc(column).split())
 
 
 def column_key(title: object) -> str:
     """Return the form in which names of columns are compared: "Customer-ID" is customer_id."""
-    return "_".join(str(title).casefold().replace("-", " ").split())
+    return "_".join(nfc(title).casefold().replace("-", " ").split())
 
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -354,7 +376,9 @@ def _decimal(text: str, separator: str) -> str:
     return "," if comma or (separator == ";" and not point) else "."
 
 
-def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabular:
+def _cells_table(
+    name: str, cells: pd.DataFrame, notes: tuple[str, ...], numeric: Collection[int] = ()
+) -> Tabular:
     """Return the table in ``cells``, all text; the first row with content is the header."""
     cells = unescaped(cells)
     filled = (cells != "").to_numpy()
@@ -372,7 +396,9 @@ def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabu
     frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
     titles = titles[titled].tolist()
     frame.columns = pd.Index([title.lower() for title in titles])
-    return _table(name, frame, rows + 1, notes, titles)
+    kept = np.flatnonzero(titled).tolist()
+    numbers = frozenset(k for k, column in enumerate(kept) if column in numeric)
+    return replace(_table(name, frame, rows + 1, notes, titles), numeric=numbers)
 
 
 def _table(

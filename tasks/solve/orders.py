@@ -118,7 +118,10 @@ def checked_day(
     customer = _customer_column(table)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
-    demands = _demands(table, table.text(customer).tolist(), addresses, name, faults)
+    ids = table.ids(customer).tolist()
+    at = addresses.nodes(ids).tolist()
+    table.refuse_unpadded(customer, addresses.ids, faults)
+    demands = _demands(table, ids, at, name, faults)
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
@@ -132,21 +135,19 @@ def checked_day(
             faults.add(f"{subject}, more than the capacity of a vehicle, {limit:,}")
         elif total[node] > MOST:
             faults.add(f"{subject}, more than {MOST:,}: use a larger unit")
-    at = addresses.nodes(table.text(customer).tolist()).tolist()
     wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
     used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
-    further = _further(table, used, addresses)
+    further = _further(table, used, at)
     return Day(
         table.name, instance, len(table), merged, further, table.dialect, table.notes, wishes, too_large
     )
 
 
-def _further(table: Tabular, used: Collection[str | None], addresses: Addresses) -> dict[str, dict[int, str]]:
+def _further(table: Tabular, used: Collection[str | None], nodes: list[int]) -> dict[str, dict[int, str]]:
     """Return the other columns by node; different texts of several orders are joined."""
-    nodes = addresses.nodes(table.text(_customer_column(table))).tolist()
     further: dict[str, dict[int, str]] = {}
     for title, texts in table.others(used).items():
         by_node: dict[int, dict[str, None]] = {}
@@ -158,10 +159,10 @@ def _further(table: Tabular, used: Collection[str | None], addresses: Addresses)
 
 
 def _demands(
-    table: Tabular, customers: list[str], addresses: Addresses, city: str, faults: Faults
+    table: Tabular, customers: list[str], nodes: list[int], city: str, faults: Faults
 ) -> dict[int, list[int]]:
     demands: dict[int, list[int]] = {}
-    nodes, column = addresses.nodes(customers).tolist(), table.column(_DEMAND)
+    column = table.column(_DEMAND)
     assert column  # checked by `_customer_column`
     table.refuse_thousands(column, faults)
     cells = table.text(column).tolist()

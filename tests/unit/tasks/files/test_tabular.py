@@ -1,12 +1,19 @@
-"""Tables: separators of CSV."""
+"""Tables: separators of CSV, ids."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
 import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.csv_cells import Dialect, csv_bytes
-from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.files.file_bytes import Faults
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from tests.support.malformed import parquet
+from tests.support.workbook import xlsx
 
 ROWS = "id;lat\nA1;48,86\nA2;48,85\n"
 
@@ -45,3 +52,42 @@ def test_a_file_with_pipes_is_written_with_pipes() -> None:
     table = read_tabular("f", b"id|lat\nA1|48,86\n")
     assert table.dialect == Dialect("|", ",")
     assert read_tabular("f", csv_bytes(table.frame, table.dialect)).frame.equals(table.frame)
+
+
+def test_ids_and_titles_are_compared_in_composed_form() -> None:
+    """An é of two characters is the é of one; other text stays as it is."""
+    table = read_tabular("f", "Code-Cafe\u0301;note\nThe\u0301-1;Cafe\u0301\n".encode())
+    table = table.calling({"id": "code caf\u00e9"})
+    column = table.column("id")
+    assert column == "code-caf\u00e9"
+    assert table.ids(column).tolist() == ["Th\u00e9-1"]
+    assert table.text("note").tolist() == ["Cafe\u0301"]
+    with pytest.raises(McvrpError, match="two columns named caf\u00e9"):
+        read_tabular("f", "caf\u00e9;cafe\u0301\n1;2\n".encode())
+
+
+def _faults(table: Tabular, known: Sequence[str]) -> str:
+    faults = Faults("f")
+    table.refuse_unpadded("id", known, faults)
+    try:
+        faults.check()
+    except McvrpError as error:
+        return str(error)
+    return ""
+
+
+UNCLEAR = "f: row 2: id is the number 7, which may be shown as '007', an id of its own: write ids as text"
+
+
+def test_a_number_that_may_be_shown_with_zeros_is_unclear() -> None:
+    """In a spreadsheet, Parquet, or a table of Python, if an id has these zeros; never in text, as of CSV."""
+    sheet, known = read_tabular("f", xlsx({"S": [[None, "id"], [None, 7], [None, "A"]]})), ["7", "007"]
+    assert _faults(sheet, known) == _faults(sheet, ["007"]) == UNCLEAR
+    assert _faults(sheet, ["7", "0070", "A07", "0"]) == ""
+    for ids, message in (([7, 8], UNCLEAR), ([7.0, None], UNCLEAR), ([7, "A"], UNCLEAR), (["7", None], "")):
+        frame = pd.DataFrame({"id": pd.Series(ids)})
+        assert _faults(Tabular("f", frame, np.array([2, 3])), known) == message
+    stored = read_tabular("f", parquet(pd.DataFrame({"id": [1, 7]})))
+    assert _faults(stored, known) == UNCLEAR
+    assert _faults(read_tabular("f", xlsx({"S": [["id", "n"], ["7", 1]]})), known) == ""
+    assert _faults(read_tabular("f", b"id,n\n7,1\n"), known) == ""

@@ -51,6 +51,39 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
     assert day(SOUND, tmp_path).instance.ids.tolist() == [1, 2]  # the city's names are no obligation
 
 
+ACCENTS = Addresses(("Depot", "Caf\u00e9", "7", "007"))
+
+
+def test_ids_of_two_unicode_forms_are_one_customer(store: Store) -> None:
+    """In files, forms, tables and --columns; orders of both forms are merged."""
+    one, two = "Caf\u00e9", "Cafe\u0301"  # é as one character, and as two
+    store.put("day.csv", f"Num\u00e9ro,demand\n{one},3\n{two},4\n".encode())
+    spec = SolveSpec(columns={"id": "Nume\u0301ro"})
+    day = checked_day(read_orders("store:day.csv", store), CITY, ACCENTS, "town", 20, spec)
+    assert day.merged == (Merged(one, 2, 7),)
+    for orders in ([Order(customer=two, demand=1)], pd.DataFrame({"customer": [two], "demand": [1]})):
+        assert checked_day(read_orders(orders, store), CITY, ACCENTS, "town", 20).instance.ids.tolist() == [1]
+
+
+def test_a_number_that_may_be_shown_as_another_customer_is_refused(store: Store) -> None:
+    """The cell 7 of a spreadsheet may be shown as 007, and pandas reads 007 as 7; as text it is clear."""
+    message = "customer is the number 7, which may be shown as '007', an id of its own: write ids as text"
+    for orders in (
+        xlsx({"A": [["customer", "demand"], [7, 3]]}),
+        parquet(pd.DataFrame({"customer": [7], "demand": [3]})),
+    ):
+        store.put("day", orders)
+        with pytest.raises(McvrpError, match=message):
+            checked_day(read_orders("store:day", store), CITY, ACCENTS, "town", 20)
+    table = read_orders(pd.DataFrame({"customer": [7], "demand": [3]}), store)
+    with pytest.raises(McvrpError, match=message):
+        checked_day(table, CITY, ACCENTS, "town", 20)
+    for clear in (xlsx({"A": [["customer", "demand"], ["7", 3]]}), b"customer,demand\n7,3\n"):
+        store.put("day", clear)
+        day = checked_day(read_orders("store:day", store), CITY, ACCENTS, "town", 20)
+        assert day.instance.ids.tolist() == [2]
+
+
 def test_orders_become_an_instance(tmp_path: Path) -> None:
     """Nodes ascend, demands of a customer are added, further columns are carried; any number."""
     result = day("customer,demand,name,phone\nC5,3,Ann,5\nC1,2,,\nC5,4,,\nC5,1,,\n", tmp_path)
