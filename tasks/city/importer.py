@@ -20,7 +20,7 @@ from mcvrp.tasks.city.spec import AddressFile, PlannedCity, misfit
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
-from mcvrp.tasks.support.text import METRES
+from mcvrp.tasks.support.text import METRES, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 _QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
@@ -65,7 +65,8 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
     lonlat = places if read.degrees else None
     addresses = Addresses(ids, lonlat, projection, further, spec.columns)
-    return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
+    notes = (*read.notes, *_notes(city), *range_notes, *times_of_day(further))
+    return PlannedCity(city, addresses, notes)
 
 
 def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedCity:
@@ -104,7 +105,7 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
         demand=city.demand,
         capacity=city.capacity,
     )
-    notes = [*read.notes, f"{len(new):,} new addresses"]
+    notes = [*read.notes, f"{len(new):,} new addresses", *times_of_day(further)]
     if len(new) < len(read.ids):
         notes.append(f"{len(read.ids) - len(new):,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:

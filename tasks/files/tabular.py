@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import datetime
 import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -123,8 +124,11 @@ class Tabular:
                 twin = f"which may be shown as {shown(padded[cell])}, an id of its own"
                 faults.at(row, f"{name} is the number {cell}, {twin}: write ids as text")
 
-    def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
-        """Return a column as float64 ``(N,)``; cells that are not numbers are NaN and added to ``faults``."""
+    def numbers(self, name: str, faults: Faults, expected: str = "a number") -> NDArray[np.float64]:
+        """Return a column as float64 ``(N,)``; cells that are not numbers are NaN and added to ``faults``.
+
+        ``expected`` is what such a cell should have been.
+        """
         values = self.frame[name]
         if pd.api.types.is_bool_dtype(values):
             faults.add(f"column {name} has truth values, not numbers")
@@ -148,7 +152,7 @@ class Tabular:
             numbers = pd.to_numeric(text_with_points, errors="coerce").to_numpy(np.float64)
         finite = np.isfinite(numbers)
         for k in np.flatnonzero(~finite):
-            what = "missing" if text[k] == "" else f"{shown(text[k])}, not a number"
+            what = "missing" if text[k] == "" else f"{shown(text[k])}, not {expected}"
             faults.at(self.rows[k], f"{name} is {what}")
         return np.where(finite, numbers, np.nan)
 
@@ -200,8 +204,11 @@ def _unclear(cell: str) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, bytes):  # text of a Parquet file without its logical type
         return value.decode(errors="replace").strip()
-    missing = pd.api.types.is_scalar(value) and pd.isna(value)  # isna of a list is a list
-    return "" if missing else str(value).strip()
+    if pd.api.types.is_scalar(value) and pd.isna(value):  # isna of a list is a list
+        return ""
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return value.date().isoformat()  # as in a spreadsheet
+    return str(value).strip()
 
 
 def read_tabular(name: str, data: bytes) -> Tabular:

@@ -1,7 +1,4 @@
-"""Orders of a day: read from a table, checked against the city, merged into an instance.
-
-Two columns are optional: service times of a shift, and priorities of customers to leave out.
-"""
+"""Orders of a day: read from a table, checked against the city, merged into an instance."""
 
 from __future__ import annotations
 
@@ -18,7 +15,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, stored_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
-from mcvrp.tasks.solve.spec import MOST_SECONDS, Order, SolveSpec
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
@@ -39,8 +37,6 @@ _REFUSED = {
         *("start_time", "end_time", "duration"),
     },
 }
-_SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
-USED_WITH = {**dict.fromkeys(_SERVICE, "--shift"), _PRIORITY: "--drop"}  # options by optional column
 
 
 @dataclass(frozen=True)
@@ -53,15 +49,6 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """Service times and priorities of customers, by their nodes."""
-
-    service: Mapping[int, float] = field(default_factory=dict)  # seconds of all of a customer's orders
-    priority: Mapping[int, float] | None = None  # the highest of a customer's orders; None without a column
-    columns: tuple[str, ...] = ()  # that were read
-
-
-@dataclass(frozen=True)
 class Day:
     """Orders of a day as an instance."""
 
@@ -71,7 +58,7 @@ class Day:
     merged: tuple[Merged, ...] = ()  # customers with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of the file
-    notes: tuple[str, ...] = ()  # assumptions made in reading the file, one sentence each
+    notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
     wishes: Wishes = field(default_factory=Wishes)
     # demand of customers who are left out because it is above the capacity, by node
     too_large: Mapping[int, int] = field(default_factory=dict)
@@ -141,9 +128,8 @@ def checked_day(
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
     used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
     further = _further(table, used, at)
-    return Day(
-        table.name, instance, len(table), merged, further, table.dialect, table.notes, wishes, too_large
-    )
+    notes = (*table.notes, *notes_on(table, further, wishes, spec or SolveSpec()))
+    return Day(table.name, instance, len(table), merged, further, table.dialect, notes, wishes, too_large)
 
 
 def _further(table: Tabular, used: Collection[str | None], nodes: list[int]) -> dict[str, dict[int, str]]:
@@ -273,35 +259,3 @@ def _capacity_column(table: Tabular) -> int | None:
             "one, because all vehicles have the same capacity"
         )
     return next(iter(rows), None)
-
-
-def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, faults: Faults) -> Wishes:
-    """Return the columns that ``spec`` uses: service times of a shift, priorities of those to leave out.
-
-    ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
-    columns are of service times.
-    """
-    service, priority, columns = dict[int, float](), None, []
-    if spec is not None and spec.shift is not None:
-        column = table.column(*_SERVICE)
-        columns += [column] if column else []
-        seconds = _numbers(table, column, spec.service or 0.0, faults)
-        for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
-            service[node] = service.get(node, 0.0) + number
-            if number < 0 or number > MOST_SECONDS:  # NaN is neither: that cell is reported already
-                faults.at(row, f"{column} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
-    if spec is not None and spec.drop and (column := table.column(_PRIORITY)):
-        columns, priority = [*columns, column], dict[int, float]()
-        for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
-            priority[node] = max(priority.get(node, number), number)
-    return Wishes(service, priority, tuple(columns))
-
-
-def _numbers(table: Tabular, column: str | None, empty: float, faults: Faults) -> list[float]:
-    """Return a column of numbers, ``empty`` for empty cells, and without a column."""
-    values = np.full(len(table), empty)
-    filled = np.zeros(len(table), dtype=bool) if column is None else table.text(column) != ""
-    if column is not None and filled.any():
-        part = replace(table, frame=table.frame[filled].reset_index(drop=True), rows=table.rows[filled])
-        values[filled] = part.numbers(column, faults)
-    return values.tolist()
