@@ -314,7 +314,8 @@ def _add_day(solve: _Parser) -> None:
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
     add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
-    add("--date", "DATE", "date of the day: routes.csv then is a file for incoming/", type=_date)
+    text = "date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/"
+    add("--date", "DATE", text, type=_date)
     _add_columns(solve, "names of columns in the files of this day")
     add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
     add(

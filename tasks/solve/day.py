@@ -135,7 +135,8 @@ def plan_day(
     start
         File of earlier routes to start from, see `read_start`.
     date
-        Of the day: routes.csv then has it, as files of driven routes need.
+        Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
+        routes need.
     keep
         File of decided routes, see `read_kept`.
 
@@ -148,10 +149,10 @@ def plan_day(
     spec = spec.in_unit(problem.unit)
     require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, problem, addresses, name, capacity, spec)
+    day = checked_day(table, problem, addresses, name, capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, named, day.instance, day.too_large) if keep else None
+    decided = read_kept(store, keep, named, day.instance, day.too_large, date) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)

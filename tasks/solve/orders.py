@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.rules import dates
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, stored_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
@@ -22,7 +24,8 @@ from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
 MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
-_OF_ROUTES = {"date", "route", "stop", "kept"}  # fields of other files of the day
+_DATE = "date"
+_OF_ROUTES = {"route", "stop", "kept"}  # fields of other files of the day
 # Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
     FLEET: {
@@ -89,8 +92,9 @@ def checked_day(
     name: str,
     capacity: int | None = None,
     spec: SolveSpec | None = None,
+    date: datetime.date | None = None,
 ) -> Day:
-    """Return the orders of ``table`` as an instance of the city ``name``.
+    """Return the orders of ``table`` as an instance of the city ``name``, those of ``date`` (see `rows_of`).
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Columns
     have the names that ``spec`` gives to fields, otherwise the city's if there are such columns. Service
@@ -103,6 +107,7 @@ def checked_day(
     own = spec.columns if spec else {}
     table = table.calling({**addresses.columns, **own}, own.keys() - _OF_ROUTES)
     customer = _customer_column(table)
+    table = rows_of(table, date)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
     ids = table.ids(customer).tolist()
@@ -126,16 +131,63 @@ def checked_day(
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
-    used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
-    further = _further(table, used, at)
-    notes = (*table.notes, *notes_on(table, further, wishes, spec or SolveSpec()))
-    return Day(table.name, instance, len(table), merged, further, table.dialect, notes, wishes, too_large)
+    others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
+    further = _further(others, at)
+    notes = [*table.notes, *notes_on(table, others, wishes, spec or SolveSpec())]
+    notes += _days_of_others(table, others)
+    return Day(
+        table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes, too_large
+    )
 
 
-def _further(table: Tabular, used: Collection[str | None], nodes: list[int]) -> dict[str, dict[int, str]]:
+def rows_of(table: Tabular, date: datetime.date | None) -> Tabular:
+    """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
+
+    Without dates all rows are of the day. Raises McvrpError with the number of rows per day if there is none
+    of ``date``, or several days without it; with both, naming the cells that are not clearly dates.
+    """
+    column = table.column(_DATE)
+    cells = table.text(column) if column else np.array([])
+    if not any(cells) or (date is None and len(set(cells)) == 1):
+        return table
+    days, faults = days_of(pd.Series(cells, dtype="string")), Faults(table.name)
+    for k in np.flatnonzero(days.isna()):
+        unclear = f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31"
+        faults.at(table.rows[k], f"{column} is {unclear if cells[k] else 'missing'}")
+    faults.check()
+    counts = days.dt.date.value_counts().sort_index()
+    chosen = np.ones(len(table), bool) if date is None else (days.dt.date == date).to_numpy()
+    if (date is None and len(counts) > 1) or not chosen.any():
+        of = listed(f"{day} ({count:,})" for day, count in counts.items())
+        found = f"no row of {date}, but of {of}" if date else f"rows of {len(counts):,} days, {of}"
+        raise McvrpError(f"{table.name} has {found}: choose one with --date, or correct the file")
+    if chosen.all():
+        return table
+    note = f"{chosen.sum():,} of {len(table):,} rows of {table.name} are of {date}, the others were left out"
+    frame, notes = table.frame[chosen].reset_index(drop=True), (*table.notes, note)
+    return replace(table, frame=frame, rows=table.rows[chosen], notes=notes)
+
+
+def days_of(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
+    """Return the days of dates, or of dates with a time, as `tasks.driven.rules.dates`."""
+    return dates(text.str.split("[ T]", n=1, regex=True).str[0])
+
+
+def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield which of the ``others``, columns that are not used, have several days, if none is the date."""
+    for title, cells in others.items() if table.column(_DATE) is None else ():
+        days = days_of(pd.Series([cell for cell in cells if cell], dtype="string"))
+        if days.notna().all() and days.nunique() > 1:
+            yield (
+                f"{title} has {days.nunique():,} days, and all are routed: if it is the date of the orders, "
+                "name it (--columns date=NAME) and choose a day (--date)"
+            )
+
+
+def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:
     """Return the other columns by node; different texts of several orders are joined."""
     further: dict[str, dict[int, str]] = {}
-    for title, texts in table.others(used).items():
+    for title, texts in others.items():
         by_node: dict[int, dict[str, None]] = {}
         for node, text in zip(nodes, texts, strict=True):
             if text:

@@ -84,7 +84,7 @@ def _numbers(
 
 
 def notes_on(
-    table: Tabular, further: Mapping[str, Mapping[int, str]], wishes: Wishes, spec: SolveSpec
+    table: Tabular, further: Mapping[str, Sequence[str]], wishes: Wishes, spec: SolveSpec
 ) -> Iterator[str]:
     """Yield what the ``further`` columns do not mean for the routes, even if they look like limits."""
     if not further:
@@ -92,7 +92,7 @@ def notes_on(
     options = {title: _option(column_key(title)) for title in further}
     unused = [f"{title} counts with {option} only" for title, option in options.items() if option]
     yield "; ".join([f"further columns of the orders, carried into the routes: {listed(further)}", *unused])
-    yield from times_of_day({title: texts.values() for title, texts in further.items()})
+    yield from times_of_day(further)
     others = f"not used: {listed(further, most=10)} (if one of them has it, name it:"
     if spec.drop and wishes.priority is None:
         yield f"no column priority, so all customers are equally urgent; {others} --columns priority=NAME)"
