@@ -182,6 +182,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "past orders (columns demand, capacity or both) from which the ranges are derived"
     _value(read, "--history", "FILE", text)
     read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
+    text = "accept addresses that are over 5 times as far from the center as 75 %% of all addresses"
+    read.add_argument("--far", action="store_const", const=True, help=text)
     text = "add addresses to a city; its labels and models stay valid"
     more = add("extend", text, "commands:import_or_extend")
     _value(more, "city", None, "name of the city")

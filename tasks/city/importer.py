@@ -42,7 +42,7 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
     table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns)
+    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns, far=spec.far)
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
@@ -123,7 +123,8 @@ def _read_extension(
         )
     table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.columns}
     ids = parent.addresses.ids
-    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, known=ids)
+    # new addresses have a limit of their own, that of the city's frame
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, known=ids, far=True)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(
@@ -137,6 +138,8 @@ def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
     for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns"):
         if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
+    if spec.far:
+        raise McvrpError(f"{spec.file} is an instance of CVRPLIB, which may have any places: leave far out")
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers
     city = replace(vrp.city, spare=spec.spare_of(customers))
