@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +26,7 @@ MOST = 2**16 - 1  # maximum demand: instances store 16 bits
 MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
 _DATE = "date"
+_LIKE_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
 _OF_ROUTES = {"route", "stop", "kept"}  # fields of other files of the day
 # Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
@@ -176,10 +178,10 @@ def days_of(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
 def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield which of the ``others``, columns that are not used, have several days, if none is the date."""
     for title, cells in others.items() if table.column(_DATE) is None else ():
-        days = days_of(pd.Series([cell for cell in cells if cell], dtype="string"))
-        if days.notna().all() and days.nunique() > 1:
+        days = {re.split("[ T]", cell, maxsplit=1)[0] for cell in cells if cell}
+        if len(days) > 1 and all(map(_LIKE_DATE.fullmatch, days)):
             yield (
-                f"{title} has {days.nunique():,} days, and all are routed: if it is the date of the orders, "
+                f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, "
                 "name it (--columns date=NAME) and choose a day (--date)"
             )
 

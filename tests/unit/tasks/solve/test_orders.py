@@ -172,6 +172,12 @@ def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
     assert any(
         note.startswith("Jour has 2 days, and all are routed") for note in of_date(store, own, None).notes
     )
+    local = (
+        TWO_DAYS.replace("date", "Datum")
+        .replace("2026-11-30", "02/11/2026")
+        .replace("2026-12-01", "03/11/2026")
+    )
+    assert any(each.startswith("Datum has 2 days") for each in of_date(store, local, None).notes)
     both = TWO_DAYS.replace("date", "date,Jour").replace("2026-1", "2026-11-30,2026-1")
     assert not any("all are routed" in note for note in of_date(store, both, None).notes)
 
