@@ -34,7 +34,7 @@ _BASE = {
     *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
     *("models", "store", "promote", "rollback"),
 }
-_CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
+_CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far")
 
 
 def execute(options: argparse.Namespace) -> Outcome:

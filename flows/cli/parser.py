@@ -182,6 +182,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "past orders (columns demand, capacity or both) from which the ranges are derived"
     _value(read, "--history", "FILE", text)
     read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
+    text = "accept addresses that are over 5 times as far from the center as 75 %% of all addresses"
+    read.add_argument("--far", action="store_const", const=True, help=text)
     text = "add addresses to a city; its labels and models stay valid"
     more = add("extend", text, "commands:import_or_extend")
     _value(more, "city", None, "name of the city")
@@ -314,7 +316,8 @@ def _add_day(solve: _Parser) -> None:
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
     add("--capacity", "C", text, type=int)
     add("--city", "NAME", "name of the city (default: the preset's)")
-    add("--date", "DATE", "date of the day: routes.csv then is a file for incoming/", type=_date)
+    text = "date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/"
+    add("--date", "DATE", text, type=_date)
     _add_columns(solve, "names of columns in the files of this day")
     add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
     add(

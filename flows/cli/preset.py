@@ -26,9 +26,9 @@ from mcvrp.storage.driven import customers_per_day
 from mcvrp.storage.store.parsing import parse_toml
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import middle
-from mcvrp.tasks.driven.rules import dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.solve.orders import days_of
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import listed
@@ -113,10 +113,9 @@ def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
             f"{table.name} needs the columns date and customer (columns: {columns}): add them, or "
             "give --sizes"
         )
-    cells = pd.DataFrame({"text": table.text(date), "customer": table.text(customer)}, table.rows)
+    cells = pd.DataFrame({"text": table.text(date), "customer": table.ids(customer)}, table.rows)
     orders = cells[(cells != "").all(axis="columns")]
-    # of the time of an order only its day counts
-    day, faults = dates(orders["text"].str.split("[ T]", n=1, regex=True).str[0]), Faults(table.name)
+    day, faults = days_of(orders["text"]), Faults(table.name)
     for row in orders.index[day.isna()]:
         faults.at(row, f"{date} is {shown(orders.at[row, 'text'])}, not a date like 2026-01-31")
     faults.check()

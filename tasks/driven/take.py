@@ -310,10 +310,13 @@ def _route_table(name: str, data: bytes, addresses: Addresses) -> tuple[pd.DataF
     for column in own:
         if own[column] in _WHOLE:
             table.refuse_thousands(column, faults)
+        elif own[column] == "customer":
+            table.refuse_unpadded(column, addresses.ids, faults)
     faults.check()
     # a column of such a name that the city calls otherwise is another one
     used = [column for column in table.frame.columns if column in own or column not in COLUMNS]
     text = {own.get(column, column): table.text(column) for column in used}
+    text |= {own[column]: table.ids(column) for column in own if own[column] in ("route", "customer")}
     frame = pd.DataFrame(text, index=pd.Index(table.rows), dtype="string")
     frame["date"] = frame["date"].str.removesuffix(_MIDNIGHT)
     depot = (frame["customer"] == addresses.ids[DEPOT]) & frame["demand"].isin(["", "0"])

@@ -20,11 +20,10 @@ from mcvrp.storage.models.models import ModelCard, folder_card, model_card
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
-from mcvrp.tasks.solve.orders import USED_WITH, Day, checked_day, read_orders
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
@@ -99,6 +98,7 @@ class SolveSummary:
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
     straight: bool = False  # whether costs are straight-line distances
     unserved: tuple[Unserved, ...] = ()  # customers who were left out
+    service: str = ""  # service times of the orders in words, empty without a shift
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,8 @@ def plan_day(
     start
         File of earlier routes to start from, see `read_start`.
     date
-        Of the day: routes.csv then has it, as files of driven routes need.
+        Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
+        routes need.
     keep
         File of decided routes, see `read_kept`.
 
@@ -148,10 +149,10 @@ def plan_day(
     spec = spec.in_unit(problem.unit)
     require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, problem, addresses, name, capacity, spec)
+    day = checked_day(table, problem, addresses, name, capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, named, day.instance, day.too_large) if keep else None
+    decided = read_kept(store, keep, named, day.instance, day.too_large, date) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
@@ -323,6 +324,7 @@ def _summary(
         straight=planned.city.matrix is None,
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best and not unserved else None,
         unserved=tuple(unserved),
+        service=day.wishes.service_text,
     )
 
 
@@ -335,11 +337,6 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
-    if day.further:
-        options = {name: USED_WITH.get(column_key(name)) for name in day.further}
-        unused = [f"{name} counts with {option} only" for name, option in options.items() if option]
-        carried = f"further columns of the orders, carried into the routes: {listed(day.further)}"
-        yield "; ".join([carried, *unused])
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "

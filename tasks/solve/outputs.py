@@ -293,6 +293,8 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         "cost": length_text(summary.cost, unit) + (", straight-line distance" if summary.straight else ""),
         "found by": summary.found_by,
     }
+    if summary.service:
+        figures["service time"] = summary.service
     if left_out := summary.unserved:
         demand = sum(each.demand for each in left_out)
         figures["left out"] = f"{len(left_out):,} other customers, total demand {demand:,}"

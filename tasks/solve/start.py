@@ -73,13 +73,14 @@ def read_routes(table: Tabular, addresses: Addresses, faults: Faults) -> list[li
     if date and len(days := dict.fromkeys(table.text(date).tolist())) > 1:
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
     route_column, stop_column, customer_column = columns
-    stops, names = table.numbers(stop_column, faults).tolist(), table.text(customer_column).tolist()
+    stops, names = table.numbers(stop_column, faults).tolist(), table.ids(customer_column).tolist()
+    table.refuse_unpadded(customer_column, addresses.ids, faults)
     first_rows: dict[object, int] = {}  # by customer, and by route and stop
     routes: dict[str, list[EarlierStop]] = {}
     for position, (row, route, stop, name, node) in enumerate(
         zip(
             table.rows.tolist(),
-            table.text(route_column).tolist(),
+            table.ids(route_column).tolist(),
             stops,
             names,
             addresses.nodes(names).tolist(),

@@ -332,6 +332,20 @@ def test_a_spreadsheet_whose_reader_is_stopped_waits(
     assert [receipt.days for receipt in take(store).receipts] == [("2026-02-28",)]
 
 
+def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:
+    """Routes, too: an é of two characters is the é of one. A number that may be 007 refuses the file."""
+    ids = ("depot", "Caf\u00e9", "007", "7", *map("C{}".format, range(9)))
+    town, sheet = replace(LYON, addresses=Addresses(ids)), ["2026-02-28", "a", 1, 7, 4, 10]
+    rows = "2026-02-27,T\u00e9,1,Cafe\u0301,4,10\n2026-02-27,Te\u0301,2,007,4,10\n"
+    store.put("incoming/friday.csv", f"{HEADER}\n{rows}".encode())
+    store.put("incoming/saturday.xlsx", xlsx({"Routes": [HEADER.split(","), sheet]}))
+    first, second = take_routes(store, town, today=TODAY).receipts
+    assert (first.rejected, first.days) == (0, ("2026-02-27",))
+    assert read_day(store, "lyon", FRIDAY).solution in (Solution(((1, 2),)), Solution(((2, 1),)))
+    assert second.days == ()
+    assert "customer is the number 7, which may be shown as '007'" in (second.refused or "")
+
+
 def test_half_a_file_is_not_taken(store: Store) -> None:
     """It would give half a day, and the rest would be refused: it is ingested once complete."""
     half = GOOD[:-20]

@@ -20,12 +20,13 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text
-from mcvrp.tasks.solve.orders import Wishes, checked_day, read_orders
+from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, route_table, stop_table, write_day
 from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
+from mcvrp.tasks.solve.wishes import Wishes
 from mcvrp.tasks.solvers.most_served import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
