@@ -13,7 +13,7 @@ from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.interrupt import first_signal_raises
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
@@ -62,10 +62,12 @@ def solve(options: argparse.Namespace) -> Outcome:
     with first_signal_raises():
         solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
-    notes = [*solved.summary.notes, *filter(None, [replaced])]
-    text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]
-    document = plain(solved.summary) | {"notes": notes, "files": files}
-    return Outcome(document, "\n".join([*text, f"routes, map and README.md: {place.url}"]))
+    summary, lacks = solved.summary, STAGES["solve"].summary("lacks", solved.summary)
+    notes = [*summary.notes, *filter(None, [replaced])]
+    printed = [f"note: {note}" for note in notes if note not in summary.failures]
+    text = [aligned(solve_figures(summary)), *printed, f"routes, map and README.md: {place.url}"]
+    document = plain(summary) | {"notes": notes, "files": files}
+    return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)
 
 
 def _exported(options: argparse.Namespace) -> Store | None:

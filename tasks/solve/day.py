@@ -96,6 +96,7 @@ class SolveSummary:
     findings: tuple[Finding, ...]  # the best of each that searched, the cheapest first
     seconds: Seconds
     notes: tuple[str, ...]
+    failures: tuple[str, ...] = ()  # of those that searched, with the reasons; also in the notes
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
     straight: bool = False  # whether costs are straight-line distances
     unserved: tuple[Unserved, ...] = ()  # customers who were left out
@@ -222,9 +223,10 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     first = list(_first_routes(planned, rest))
     for found in first:
         portfolio.take(found)
+    best = portfolio.solution
     # one route, or all at one place: nothing to search for
-    trivial = bool(portfolio.solution) and (instance.n == 1 or cost(rest.city, first[0].solution) == 0)
-    starts = tuple(found.solution for found in first if found.by != SAVINGS)
+    trivial = best is not None and (instance.n == 1 or cost(rest.city, best) == 0)
+    starts = tuple(found.solution for found in first if found.solution and found.by != SAVINGS)
     members = [] if trivial or rest.instance is None else _members(store, planned, rest, starts)
     solution = _found(planned, rest, portfolio, members)
     routes = rest.day(solution if rest.instance else NO_ROUTES)
@@ -297,6 +299,7 @@ def _summary(
 ) -> SolveSummary:
     day, card, whole = planned.day, planned.card, Solution(rest.whole if rest.instance else ())
     demand, routes = int(instance.demands.sum()), len(solution.routes)
+    failures = tuple(f"{label}: {reason}" for label, reason in portfolio.failures.items())
     findings = tuple(
         replace(found, cost=found.cost + cost(planned.city, whole), routes=found.routes + len(whole.routes))
         for found in sorted(portfolio.findings.values(), key=lambda each: (each.cost, each.seconds))
@@ -319,7 +322,8 @@ def _summary(
         found_by=findings[0].by,
         findings=findings,
         seconds=Seconds(portfolio.start_up, portfolio.seconds),
-        notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved)),
+        notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved), *failures),
+        failures=failures,
         straight=planned.city.matrix is None,
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best and not unserved else None,
         unserved=tuple(unserved),
@@ -349,9 +353,8 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
         yield f"the model was trained before the city was extended (on city {card.city_id})"
     if portfolio.interrupted:
         yield f"interrupted after {duration(portfolio.seconds)}: these are the best routes so far"
-    yield from portfolio.failures
-    for text in dict.fromkeys(portfolio.silent):
-        yield f"{text} in {duration(portfolio.seconds)}"
+    for label, what in portfolio.silent.items():
+        yield f"{label} has found {what} in {duration(portfolio.seconds)}"
 
 
 def _limit_notes(

@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.solve.member import Found, SearchMember
+from mcvrp.tasks.solve.member import Found, Member, SearchMember
 from mcvrp.tasks.solve.portfolio import SAVINGS, Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.savings import savings
@@ -37,8 +37,8 @@ class Watched(Portfolio):
 
     ended: tuple[float, float] | None = None  # seconds and cost
 
-    def _settled(self, until: float) -> bool:
-        if self.ended is None and super()._settled(until):
+    def _settled(self, until: float, members: Sequence[Member]) -> bool:
+        if self.ended is None and super()._settled(until, members):
             self.ended = self._elapsed(), self._least
         return time.monotonic() >= until
 
