@@ -178,6 +178,7 @@ def benchmark_tables(benchmark: BenchmarkResult) -> str:
 def night_figures(night: NightSummary) -> Figures:
     taken, measured = night.taken, night.measured
     figures = {
+        "city": night.city,
         "route files": f"{len(taken.receipts)} new, {taken.known} known",
         "new days": str(len(taken.days)),
         "rows in quarantine": f"{sum(receipt.rejected for receipt in taken.receipts):,}",

@@ -16,14 +16,14 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.cities import Addresses, stored_city
-from mcvrp.storage.models.models import ModelCard, folder_card, model_card
-from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.models.models import ModelCard, folder_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
+from mcvrp.tasks.solve.models import chosen_model, model_of
 from mcvrp.tasks.solve.orders import USED_WITH, Day, checked_day, read_orders
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
@@ -59,6 +59,7 @@ class Planned:
     date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
     kept: Kept | None = None  # decided routes, if any
     stored: bool = False  # whether the city is in the store
+    without_model: str = ""  # reason for which no model of the city is used, if one was looked for
 
     @property
     def limits(self) -> str:
@@ -121,6 +122,7 @@ def plan_day(
     start: str | None = None,
     date: datetime.date | None = None,
     keep: str | None = None,
+    usual_model: str | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
 
@@ -139,6 +141,9 @@ def plan_day(
         Of the day: routes.csv then has it, as files of driven routes need.
     keep
         File of decided routes, see `read_kept`.
+    usual_model
+        Model to use if ``model`` is None and it is one of the city; otherwise the city's only one is used,
+        and without any the day is searched without a model.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
@@ -152,7 +157,7 @@ def plan_day(
     day = checked_day(table, problem, addresses, name, capacity, spec)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, named, day.instance, day.too_large) if keep else None
+    decided = read_kept(store, keep, named, day.instance, day.too_large, name) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
@@ -160,17 +165,26 @@ def plan_day(
         require_possible(rest, addresses, limits_text(limits, problem.unit))
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
+    uses_model, without = spec.by in (AUTO, MODEL) and spec.samples > 0, ""
+    if uses_model and model is None and usual_model is not None:
+        model, without = model_of(store, problem, name, usual_model)
+        if model is None and (spec.by == MODEL or spec.version is not None):
+            raise McvrpError(f"{without}: train one, or search without a model")
     folder, card = model if isinstance(model, Store) else None, None
-    if model is not None and spec.by in (AUTO, MODEL) and spec.samples:
+    if model is not None and uses_model:
         card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
-        card.require_city(problem, name)
+        try:
+            card.require_city(problem, name)
+        except McvrpError as error:
+            raise McvrpError(f"{error}; use --samples 0 to search without a model") from error
     elif spec.by == MODEL:
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     free = rest.free(day.instance)
-    first = read_start(store, start, problem, named, free) if start and free else None
+    first = read_start(store, start, problem, named, free, name) if start and free else None
     digest, stored = _digest(day.instance), isinstance(city, str)
     return Planned(
-        name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided, stored
+        *(name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided),
+        *(stored, without),
     )
 
 
@@ -194,13 +208,6 @@ def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[s
             "choose its type None)"
         )
     return name, stored.city, stored.addresses
-
-
-def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
-    """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
-    if version is None and pointer(store, name, "champion").version is not None:
-        version = "champion"
-    return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
 
 
 def solve_day(store: Store, planned: Planned, began: float) -> Solved:
@@ -333,6 +340,8 @@ def _summary(
 def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     day, card, n = planned.day, planned.card, planned.day.instance.n
     yield from day.notes
+    if planned.without_model:
+        yield f"searched without a model: {planned.without_model}"
     if planned.start:
         yield f"started from earlier routes: {planned.start.note}"
     for merged in day.merged[:_NAMED]:

@@ -108,8 +108,9 @@ def read_kept(
     addresses: Addresses,
     instance: Instance,
     too_large: Mapping[int, int] | None = None,
+    name: str = "city",
 ) -> Kept:
-    """Return the decided routes in the file ``place``, like ``routes.csv`` of a day.
+    """Return the decided routes in the file ``place``, like ``routes.csv`` of a day, of the city ``name``.
 
     With a column ``kept``, only the marked stops are decided: all stops of a route, or its first ones.
     ``too_large`` are demands above the capacity, by node, which are not in ``instance``.
@@ -118,7 +119,7 @@ def read_kept(
     """
     table = read_tabular(*file_bytes(store, place)).calling(addresses.columns)
     faults = Faults(table.name)
-    routes, marks = read_routes(table, addresses, faults), _marks(table, faults)
+    routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     whole, begun, free, most = list[Route](), list[Begun](), list[Route](), min(instance.capacity, MOST)
     for route in routes:
         count = _decided(table, route, marks, faults)

@@ -113,8 +113,7 @@ def checked_day(
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
-    own = spec.columns if spec else {}
-    table = table.calling({**addresses.columns, **own}, own.keys() - _OF_ROUTES)
+    table = _called(table, addresses, spec.columns if spec else {})
     customer = _customer_column(table)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
@@ -142,6 +141,19 @@ def checked_day(
     return Day(
         table.name, instance, len(table), merged, further, table.dialect, table.notes, wishes, too_large
     )
+
+
+def customers_of(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> list[str]:
+    """Return the customer of each row of orders; ``columns`` are names of columns before those of the city.
+
+    Raises McvrpError if there is no such column.
+    """
+    table = _called(table, addresses, columns)
+    return table.text(_customer_column(table)).tolist()
+
+
+def _called(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> Tabular:
+    return table.calling({**addresses.columns, **columns}, columns.keys() - _OF_ROUTES)
 
 
 def _further(table: Tabular, used: Collection[str | None], addresses: Addresses) -> dict[str, dict[int, str]]:

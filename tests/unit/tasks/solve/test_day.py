@@ -17,8 +17,9 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
-from mcvrp.tasks.solve.day import _members, chosen_model, plan_day, solve_day
+from mcvrp.tasks.solve.day import _members, plan_day, solve_day
 from mcvrp.tasks.solve.member import ModelMember, SearchMember
+from mcvrp.tasks.solve.models import chosen_model
 from mcvrp.tasks.solve.parts import PartsMember
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solvers.solver import SolverFailed
