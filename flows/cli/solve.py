@@ -113,8 +113,9 @@ def _specs(
     options: argparse.Namespace, city: str | None, store: Store | None
 ) -> tuple[PipelineSpec, SolveSpec]:
     """Return the preset, by default the last one used on ``store`` if it is of ``city``, and the spec."""
-    if any(text.partition("=")[0].strip() == "city.name" for text in options.overrides):
-        raise McvrpError("--set city.name does not choose the city of a day: name it by --city")
+    named = any(text.partition("=")[0].strip() == "city.name" for text in options.overrides)
+    if named and not options.preset:
+        raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     chosen = Preset.chosen(options.preset, store if city else None, city)
     preset = chosen.spec(options.overrides, STAGES["solve"].sections)
     names = SolveSpec.model_fields  # not all of them are options
