@@ -1,4 +1,4 @@
-"""Model of a day: the version that is chosen, and the model of a city if nobody names one."""
+"""Model of a day: the version that is chosen, and the model of a city if none is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""City of a day's orders if nobody names one: the only one of several that has all their customers."""
+"""City of a day's orders if none is named: the only one of several that has all their customers."""
 
 from __future__ import annotations
 
