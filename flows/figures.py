@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcvrp.tasks.report.write import BenchmarkSummary
     from mcvrp.tasks.retrain.improve import Round
     from mcvrp.tasks.retrain.nightly import NightSummary
+    from mcvrp.tasks.solve.day import SolveSummary
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
 
 Figures = Mapping[str, str]
@@ -177,6 +178,7 @@ def benchmark_tables(benchmark: BenchmarkResult) -> str:
 def night_figures(night: NightSummary) -> Figures:
     taken, measured = night.taken, night.measured
     figures = {
+        "city": night.city,
         "route files": f"{len(taken.receipts)} new, {taken.known} known",
         "new days": str(len(taken.days)),
         "rows in quarantine": f"{sum(receipt.rejected for receipt in taken.receipts):,}",
@@ -231,6 +233,11 @@ def improve_figures(rounds: Sequence[Round]) -> Figures:
 def improve_tables(rounds: Sequence[Round]) -> str:
     """Return a Markdown table with one row per round: improved labels and the challenger."""
     return round_table([(each.record, each.measured) for each in rounds])
+
+
+def solve_lacks(day: SolveSummary) -> str:
+    """Return which members of the search failed and why, "" if none did."""
+    return "\n".join(day.failures)
 
 
 def pipeline_figures(pipeline: PipelineSummary) -> Figures:

@@ -179,6 +179,11 @@ def has_city(store: Store, name: str) -> bool:
     return store.exists(layout.city_card(name))
 
 
+def city_names(store: Store) -> list[str]:
+    """Return the names of all cities in the store, sorted."""
+    return [name for name in store.folders("cities") if has_city(store, name)]
+
+
 def load_city(store: Store, name: str) -> City:
     """Return the city ``name``; McvrpError without one, if it is corrupt, or of a newer version of mcvrp."""
     return stored_city(store, name).city

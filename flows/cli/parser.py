@@ -96,6 +96,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="CVRPLIB instances (.vrp) and best known solutions (.sol), instead of held-out instances",
     )
+    text = "name of the city, which has to be that of the preset (default: --preset, or the only city)"
+    _value(commands.choices["nightly"], "--city", "NAME", text)
     add("plan", "estimate the cost of a run", "commands:plan")
     _add_city(commands)
     _add_preset(commands)
@@ -315,7 +317,11 @@ def _add_day(solve: _Parser) -> None:
     add("orders", "ORDERS", f"{text}a file, an s3:// URI, or store:PATH for a file in the store")
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
     add("--capacity", "C", text, type=int)
-    add("--city", "NAME", "name of the city (default: the preset's)")
+    add(
+        "--city",
+        "NAME",
+        "name of the city (default: that of --preset, or the only one with all customers)",
+    )
     text = "date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/"
     add("--date", "DATE", text, type=_date)
     _add_columns(solve, "names of columns in the files of this day")
@@ -348,8 +354,8 @@ def _add_day(solve: _Parser) -> None:
 
 def _add_search(solve: _Parser) -> None:
     add = partial(_value, solve)
-    text = "name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
-    add("--model", "NAME|FOLDER", f"{text}whose city is then the default")
+    text = "name of the model (default: the preset's, or the city's only one), or a folder of mcvrp models "
+    add("--model", "NAME|FOLDER", f"{text}export, whose city is then the default")
     text = "version of the model (default: the champion, otherwise the latest)"
     add("--version", "N|champion|latest", text)
     text = "search by the model and a solver on each core (auto, default), or by one of them alone"

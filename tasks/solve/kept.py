@@ -110,8 +110,9 @@ def read_kept(
     instance: Instance,
     too_large: Mapping[int, int] | None = None,
     date: datetime.date | None = None,
+    name: str = "city",
 ) -> Kept:
-    """Return the decided routes in the file ``place``, like ``routes.csv`` of a day.
+    """Return the decided routes in the file ``place``, like ``routes.csv`` of a day, of the city ``name``.
 
     With a column ``kept``, only the marked stops are decided: all stops of a route, or its first ones.
     ``too_large`` are demands above the capacity, by node, which are not in ``instance``; ``date`` is that of
@@ -121,7 +122,7 @@ def read_kept(
     """
     table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date)
     faults = Faults(table.name)
-    routes, marks = read_routes(table, addresses, faults), _marks(table, faults)
+    routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     whole, begun, free, most = list[Route](), list[Begun](), list[Route](), min(instance.capacity, MOST)
     for route in routes:
         count = _decided(table, route, marks, faults)

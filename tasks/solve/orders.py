@@ -106,8 +106,7 @@ def checked_day(
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
-    own = spec.columns if spec else {}
-    table = table.calling({**addresses.columns, **own}, own.keys() - _OF_ROUTES)
+    table = _called(table, addresses, spec.columns if spec else {})
     customer = _customer_column(table)
     table = rows_of(table, date)
     limit = _capacity(table, city, capacity)
@@ -184,6 +183,19 @@ def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iter
                 f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, "
                 "name it (--columns date=NAME) and choose a day (--date)"
             )
+
+
+def customers_of(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> list[str]:
+    """Return the customer of each row of orders; ``columns`` are names of columns before those of the city.
+
+    Raises McvrpError if there is no such column.
+    """
+    table = _called(table, addresses, columns)
+    return table.ids(_customer_column(table)).tolist()
+
+
+def _called(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> Tabular:
+    return table.calling({**addresses.columns, **columns}, columns.keys() - _OF_ROUTES)
 
 
 def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:

@@ -286,6 +286,7 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
     unit = summary.unit
     fewest = -(-summary.demand // summary.capacity)
     figures = {
+        "city": summary.city,
         "orders": f"{summary.lines:,} orders of {summary.customers:,} customers, total demand "
         f"{summary.demand:,}",
         "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "

@@ -6,12 +6,13 @@ It ends if nothing has improved for long (`Portfolio`): here it continues, and n
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.solve.member import Found, SearchMember
+from mcvrp.tasks.solve.member import Found, Member, SearchMember
 from mcvrp.tasks.solve.portfolio import SAVINGS, Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.savings import savings
@@ -27,8 +28,8 @@ class Watched(Portfolio):
 
     ended: tuple[float, float] | None = None  # seconds and cost
 
-    def _settled(self, until: float) -> bool:
-        if self.ended is None and super()._settled(until):
+    def _settled(self, until: float, members: Sequence[Member]) -> bool:
+        if self.ended is None and super()._settled(until, members):
             self.ended = self._elapsed(), self._least
         return time.monotonic() >= until
 

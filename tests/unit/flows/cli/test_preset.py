@@ -272,6 +272,26 @@ def test_forms_of_the_ui_have_the_last_preset_of_its_store(
     assert registered == ["laptop", "laptop", "laptop", "lyon", "smoke"]
 
 
+def test_of_several_cities_the_last_preset_is_not_that_of_the_deployments(
+    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A benchmark of another city would move the scheduled nights there at the next restart."""
+    registered: list[str | None] = []
+
+    def register(spec: PipelineSpec | None) -> list[str]:
+        registered.append(spec.city.name if spec else None)
+        return []
+
+    monkeypatch.setattr(deployments, "register", register)
+    save_city(place, "paris", City.uniform(100, seed=2))
+    Preset.read("smoke").record(place)
+    assert deployments.main(["--last-of", "store"]) == 0
+    assert "the store has several cities, lyon and paris: name a preset: the dep" in capsys.readouterr().err
+    assert deployments.main(["--last-of", "store", "--preset", "smoke"]) == 0
+    assert deployments.main(["--last-of", "store", "--set", "label.count=5"]) == 2
+    assert registered == [None, "smoke"]
+
+
 def test_an_incomplete_last_preset_changes_no_deployment(
     place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

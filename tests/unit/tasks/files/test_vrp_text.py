@@ -84,7 +84,7 @@ def refused(text: str) -> str:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the format leaves open."""
+    """Choices that the format leaves open."""
 
     keyword: Callable[[str], str]  # upper or lower case
     colon: str

@@ -95,7 +95,7 @@ def test_ids_are_those_of_the_city_in_any_unicode_form(tmp_path: Path) -> None:
     [
         ("route,customer\na,1\n", "has no column stop"),
         (HEADER + "a,first,1\n", "row 2: stop is 'first', not a number"),
-        (HEADER + "a,1,9\n", "row 2: '9' is not a customer of the city"),
+        (HEADER + "a,1,9\n", "row 2: '9' is not a customer of city 'city'"),
         (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is already on a route, in row 2"),
         (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' already has stop 1, in row 2"),
         (HEADER + "a,1,1\na,1.0,2\n", "row 3: route 'a' already has stop 1, in row 2"),
