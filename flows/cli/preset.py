@@ -41,7 +41,7 @@ _ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
 _OF_ANOTHER_CITY = {
     "benchmark": ["attention"],
     "attention": ["model"],
-    "nightly": ["model", "old", "sizes"],
+    "nightly": ["model", "old", "sizes", "dates"],
     "improve": ["model", "old", "sizes"],
 }
 
@@ -116,7 +116,8 @@ def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
     cells = pd.DataFrame({"text": table.text(date), "customer": table.text(customer)}, table.rows)
     orders = cells[(cells != "").all(axis="columns")]
     # of the time of an order only its day counts
-    day, faults = dates(orders["text"].str.split("[ T]", n=1, regex=True).str[0]), Faults(table.name)
+    text = orders["text"].str.split("[ T]", n=1, regex=True).str[0]
+    day, faults = dates(text, addresses.dates), Faults(table.name)
     for row in orders.index[day.isna()]:
         faults.at(row, f"{date} is {shown(orders.at[row, 'text'])}, not a date like 2026-01-31")
     faults.check()
