@@ -33,9 +33,11 @@ logger = logging.getLogger(__name__)
 # Commands that need only the base of the installation.
 _BASE = {
     *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
-    *("models", "store", "promote", "rollback"),
+    *("models", "driven", "store", "promote", "rollback"),
 }
-_CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far")
+_CITY_FIELDS = (
+    *("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far", "dates"),
+)
 
 
 def execute(options: argparse.Namespace) -> Outcome:

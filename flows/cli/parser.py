@@ -111,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     gc = add("gc", "list unused artifacts; --delete removes them", "models:clean_store")
     gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
     _add_models(add("models", "list, show, export or import models", "models:list_models"))
+    _add_driven(commands)
     _add_store(commands)
     _add_champion(
         add("promote", "make a version the champion of its model", "models:promote"),
@@ -195,6 +196,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
         _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
         _add_columns(command, "names of columns in the files of this city")
+        text = "order of day and month in dates such as 02/11/2026 in the files of this city"
+        _value(command, "--dates", "day-first|month-first", text)
 
 
 def _add_preset(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -233,6 +236,16 @@ def _add_models(models: _Parser) -> None:
     _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):
         _value(command, "folder", "FOLDER", "folder of the exported model")
+
+
+def _add_driven(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "remove a driven day that was read from a wrong file"
+    driven = commands.add_parser("driven", help=text, description=f"{text.capitalize()}.")
+    actions = driven.add_subparsers(dest="action", required=True, metavar="remove")
+    text = "remove a day and the labels made from it; the next night reads its corrected file"
+    remove = _command(actions, "remove", text, "driven:remove", parents=[_common()])
+    _value(remove, "day", "DAY", "date of the day, such as 2026-01-31", type=_date)
+    _value(remove, "--city", "NAME", "name of the city (default: the preset's)")
 
 
 def _add_store(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -41,7 +41,7 @@ _ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
 _OF_ANOTHER_CITY = {
     "benchmark": ["attention"],
     "attention": ["model"],
-    "nightly": ["model", "old", "sizes"],
+    "nightly": ["model", "old", "sizes", "dates"],
     "improve": ["model", "old", "sizes"],
 }
 
@@ -115,7 +115,7 @@ def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
         )
     cells = pd.DataFrame({"text": table.text(date), "customer": table.ids(customer)}, table.rows)
     orders = cells[(cells != "").all(axis="columns")]
-    day, faults = days_of(orders["text"]), Faults(table.name)
+    day, faults = days_of(orders["text"], addresses.dates), Faults(table.name)
     for row in orders.index[day.isna()]:
         faults.at(row, f"{date} is {shown(orders.at[row, 'text'])}, not a date like 2026-01-31")
     faults.check()

@@ -64,7 +64,7 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
         )
     further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
     lonlat = places if read.degrees else None
-    addresses = Addresses(ids, lonlat, projection, further, spec.columns)
+    addresses = Addresses(ids, lonlat, projection, further, spec.columns, spec.dates)
     notes = (*read.notes, *_notes(city), *range_notes, *times_of_day(further))
     return PlannedCity(city, addresses, notes)
 
@@ -85,7 +85,8 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
     further = {title: tuple(texts[k] for k in new) for title, texts in read.further.items()}
-    addresses = replace(old, columns={**old.columns, **spec.columns}).extended(
+    named = replace(old, columns={**old.columns, **spec.columns}, dates=spec.dates or old.dates)
+    addresses = named.extended(
         [read.ids[k] for k in new], read.places[new] if read.degrees else None, further
     )
     spare = city.spare - len(new) if spec.spare is None else spec.spare
@@ -135,7 +136,7 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns"):
+    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns", "dates"):
         if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
     if spec.far:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, DateOrder
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, StrictSpec, unset
-
-if TYPE_CHECKING:
-    from mcvrp.storage.cities import Addresses
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
 
@@ -57,6 +55,9 @@ class AddressFile(StrictSpec):
         False,
         exclude_if=unset,
         description="Accept addresses that are over 5 times as far from the center as 75 % of all addresses",
+    )
+    dates: DateOrder | None = Field(
+        None, exclude_if=unset, description="Order of day and month in dates such as 02/11/2026 in the files"
     )
 
     @model_validator(mode="after")

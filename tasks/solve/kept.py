@@ -120,7 +120,7 @@ def read_kept(
 
     Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed.
     """
-    table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date)
+    table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date, addresses.dates)
     faults = Faults(table.name)
     routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     whole, begun, free, most = list[Route](), list[Begun](), list[Route](), min(instance.capacity, MOST)

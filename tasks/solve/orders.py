@@ -12,7 +12,7 @@ import pandas as pd
 
 from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
-from mcvrp.storage.cities import UNKNOWN, Addresses
+from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import dates
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
@@ -108,7 +108,7 @@ def checked_day(
     """
     table = _called(table, addresses, spec.columns if spec else {})
     customer = _customer_column(table)
-    table = rows_of(table, date)
+    table = rows_of(table, date, addresses.dates)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
     ids = table.ids(customer).tolist()
@@ -141,9 +141,10 @@ def checked_day(
     )
 
 
-def rows_of(table: Tabular, date: datetime.date | None) -> Tabular:
+def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None = None) -> Tabular:
     """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
 
+    ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.driven.rules.dates`.
     Without dates all rows are of the day. Raises McvrpError with the number of rows per day if there is none
     of ``date``, or several days without it; with both, naming the cells that are not clearly dates.
     """
@@ -151,7 +152,7 @@ def rows_of(table: Tabular, date: datetime.date | None) -> Tabular:
     cells = table.text(column) if column else np.array([])
     if not any(cells) or (date is None and len(set(cells)) == 1):
         return table
-    days, faults = days_of(pd.Series(cells, dtype="string")), Faults(table.name)
+    days, faults = days_of(pd.Series(cells, dtype="string"), order), Faults(table.name)
     for k in np.flatnonzero(days.isna()):
         unclear = f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31"
         faults.at(table.rows[k], f"{column} is {unclear if cells[k] else 'missing'}")
@@ -169,9 +170,9 @@ def rows_of(table: Tabular, date: datetime.date | None) -> Tabular:
     return replace(table, frame=frame, rows=table.rows[chosen], notes=notes)
 
 
-def days_of(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
+def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
     """Return the days of dates, or of dates with a time, as `tasks.driven.rules.dates`."""
-    return dates(text.str.split("[ T]", n=1, regex=True).str[0])
+    return dates(text.str.split("[ T]", n=1, regex=True).str[0], order)
 
 
 def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iterator[str]:
