@@ -7,7 +7,6 @@ import argparse
 from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.output import Outcome, plain, writing
 from mcvrp.storage import layout
-from mcvrp.storage.store.lease import holding
 from mcvrp.tasks.driven.remove import remove_day
 from mcvrp.tasks.support.text import listed
 
@@ -16,8 +15,7 @@ def remove(options: argparse.Namespace) -> Outcome:
     """Remove a driven day, unless a night of the preset's model is running."""
     preset, store = preset_of(options, ["city", "train", "nightly"])[1], writing(options)
     city, model = layout.checked_name("city", options.city or preset.city.name), preset.night.model
-    with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
-        removed = remove_day(store, city, options.day)
+    removed = remove_day(store, city, options.day, model)
     lines = [
         f"{removed.date} of city {city} is removed: the next night reads it from another file in incoming"
         + (f", or from {listed(removed.files)} once changed" if removed.files else "")

@@ -93,9 +93,9 @@ class Intake:
     def settle(self, taken: Mapping[str, str]) -> list[Quarantined]:
         """Write quarantines and receipts of files with rejected rows by the days of now, and return them.
 
-        A rejected route counts as corrected once a later file has given its customers to the day. That of a
-        file that is no longer among ``taken`` (checksums by name) counts as corrected if the day serves
-        its customers, or if the file of its name has the day now.
+        A rejected route counts as corrected once a later file has given its customers to the day. If its
+        file is not among ``taken`` (checksums by name), because its content has changed or it was moved, the
+        route counts as corrected if the day serves its customers, or if the file of its name has the day.
         """
         faults = dict[str, tuple[str, ...]]()
         for sha256, (receipt, checked, dialect) in self.faulty.items():
@@ -125,10 +125,8 @@ class Intake:
             ]
             corrected = replace(receipt, open={}, corrected=receipt.quarantined + receipt.corrected)
             self._write(_with_open(corrected, still))
-        still_open = sorted(
-            (each for each in self.receipts.values() if each.open), key=lambda each: each.number
-        )
-        return [Quarantined(each, faults.get(each.sha256)) for each in still_open]
+        found = sorted(self.receipts.values(), key=lambda receipt: receipt.number)
+        return [Quarantined(each, faults.get(each.sha256)) for each in found if each.open]
 
     def _stored(self, date: datetime.date) -> KnownDay | None:
         if (day := self.days.get(date)) is None:
@@ -189,10 +187,8 @@ def _with_open(receipt: IntakeReceipt, routes: Iterable[tuple[str, tuple[str, ..
 
 
 def _faults(routes: Iterable[RejectedRoute]) -> tuple[str, ...]:
-    """Return the first faults by row, and the number of the others."""
-    faults = [
-        fault for _, fault in sorted((route.rows[0], fault) for route in routes for fault in route.faults)
-    ]
+    """Return the first faults, and the number of the others."""
+    faults = [fault for route in routes for fault in route.faults]
     more = len(faults) - _MOST_FAULTS
     return (*faults[:_MOST_FAULTS], *([f"and {more:,} more"] if more > 0 else []))
 

@@ -23,7 +23,7 @@ from mcvrp.tasks.files.file_bytes import Faults
 
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
 _OF_ROW = COLUMNS[2:]
-FIRST_DATE = datetime.date(2000, 1, 1)  # earlier dates are typing errors
+_FIRST_DATE = pd.Timestamp(2000, 1, 1)  # earlier dates are typing errors
 _AHEAD = datetime.timedelta(days=7)  # a plan of these days waits for them; dates beyond are errors
 _LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # by the schema of labels
 _DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
@@ -90,30 +90,34 @@ def days_of(
     """
     text, faults = _text(table["date"]), Faults(name)
     days, last = dates(text, order), pd.Timestamp(today)
-    readable = [dates(text, either).notna() for either in ("day-first", "month-first")]
-    unclear = days.isna() & (readable[0] | readable[1]) & (order is None)
-    if unclear.any():
-        first = text.index[unclear][0]
-        faults.add(
-            f"date {shown(text[first])} in row {first} may have day or month first: set nightly.dates = "
-            "day-first or month-first, or write dates like 2026-01-31"
-        )
-    wrong = {
-        " is not a date like 2026-01-31": days.isna() & ~unclear,
-        " is in the future": days > last + _AHEAD,
-        " is before the year 2000": days < pd.Timestamp(FIRST_DATE),
-    }
-    for row in text.index[text.isna()]:
-        faults.at(row, "date is missing")
-    for why, where in wrong.items():
-        for row in text.index[where & text.notna()]:
-            faults.at(row, f"date {shown(text[row])}{why}")
+    refuse_dates(text, days, order, faults)
+    for why, wrong in (("in the future", days > last + _AHEAD), ("before the year 2000", days < _FIRST_DATE)):
+        for row in text.index[wrong]:
+            faults.at(row, f"date {shown(text[row])} is {why}")
     for row in text.index[_text(table["route"]).isna()]:
         faults.at(row, "route is missing")
     faults.check()
     if days.max() > last:
         raise NotYet(f"it has routes of {days.max():%Y-%m-%d}: run again from that day")
     return days
+
+
+def refuse_dates(
+    text: pd.Series[str], days: pd.Series[pd.Timestamp], order: DateOrder | None, faults: Faults
+) -> None:
+    """Add the cells of ``text`` that are no dates to ``faults``; `dates` has read ``days`` by ``order``."""
+    day_first, month_first = dates(text, "day-first"), dates(text, "month-first")
+    unclear = days.isna() & (day_first.notna() | month_first.notna()) & (order is None)
+    for row in text.index[unclear][:1]:
+        faults.add(
+            f"date {shown(text[row])} in row {row} may have day or month first: set nightly.dates = "
+            "day-first or month-first, or --dates of the city, or write dates like 2026-01-31"
+        )
+    for row in text.index[days.isna() & ~unclear]:
+        cell = text[row]
+        faults.at(
+            row, "date is missing" if pd.isna(cell) else f"date {shown(cell)} is not a date like 2026-01-31"
+        )
 
 
 def check_routes(

@@ -108,13 +108,9 @@ def take_routes(
                     intake.take(name(file), content[0], routes)
             progress.advance()
     quarantined = intake.settle({name(file): sha256 for file, sha256 in taken.items()})
-    if intake.receipts:
-        card, path = (
-            driven_readme(city.name, intake.receipts.values()).encode(),
-            layout.driven_card(city.name),
-        )
-        if store.find(path) != card:
-            store.put(path, card)
+    card = driven_readme(city.name, intake.receipts.values()).encode()
+    if intake.receipts and store.find(layout.driven_card(city.name)) != card:
+        store.put(layout.driven_card(city.name), card)
     if taken != packed:
         pack.save({file: sha256.encode() for file, sha256 in taken.items()})
     new = [receipt for sha256, receipt in intake.receipts.items() if sha256 not in known]

@@ -55,6 +55,14 @@ def stored(folder: Path) -> list[Path]:
         ("city import {file} --spare -1", ["--spare must be at least 0, not -1"]),
         ("city import", ["file", "mcvrp city import --help"]),
         ("city import --columns id=Code {file}", ["is not FIELD=NAME", "a file is named first"]),
+        ("city import {file} --dates day", ["--dates must be 'day-first' or 'month-first', not 'day'"]),
+        (
+            "nightly --set nightly.dates=dmy",
+            ["nightly.dates must be 'day-first' or 'month-first', not 'dmy'"],
+        ),
+        ("driven remove 27.02.2026", ["'27.02.2026' is not a date like 2026-01-31"]),
+        ("driven remove 2026-02-27", ["city 'laptop' has no driven day 2026-02-27", "driven/laptop lists"]),
+        ("driven", ["mcvrp driven --help"]),
         ("city import {file} --columns code=id", ["'code=id' is not FIELD=NAME"]),
         ("city import {file} --columns id=", ["'id=' is not FIELD=NAME"]),
         (

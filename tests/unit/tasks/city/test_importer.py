@@ -18,7 +18,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
-from mcvrp.storage.layout import city_dir, city_path
+from mcvrp.storage.layout import city_dir, city_path, city_readme
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table, centred, to_metres
 from mcvrp.tasks.city.importer import import_city
@@ -480,6 +480,23 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
     file.write_text(NAMED.replace("Anna", "Berta"))
     assert "were updated" in make_city(store, spec_of(file, columns=columns)).notes[0]
     assert stored_city(store, "own").addresses.further["Name"] == ("Depot", "Berta", "", "")
+
+
+def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_path: Path) -> None:
+    """It may be declared later, and an extension inherits it."""
+    file, more = tmp_path / "own.csv", tmp_path / "more.csv"
+    file.write_text(NAMED)
+    more.write_text("Code client,lat,lon\ne,45.755,4.845\n")
+    columns = {"id": "Code client"}
+    make_city(store, spec_of(file, columns=columns))
+    assert stored_city(store, "own").addresses.dates is None
+    assert make_city(store, spec_of(file, columns=columns, dates="day-first")).renewed
+    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    make_city(store, spec_of(more, "child", extends="own"))
+    make_city(store, spec_of(more, "other", extends="own", dates="month-first"))
+    orders = [stored_city(store, name).addresses.dates for name in ("own", "child", "other")]
+    assert orders == ["day-first", "day-first", "month-first"]
+    assert "day-first" in store.get(city_readme("own")).decode()
 
 
 def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:
