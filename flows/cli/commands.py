@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 # Commands that need only the base of the installation.
 _BASE = {
     *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
-    *("models", "store", "promote", "rollback"),
+    *("models", "promote", "rollback"),
 }
 _CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
 

@@ -20,7 +20,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.lineage import Lineage, artifacts_at
 from mcvrp.storage.provenance import OUTSIDE, Parent, is_outside
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.copying.copy import unfinished
 from mcvrp.tasks.support.text import listed
 
 _LISTED = 8  # names in a list; more are counted
@@ -197,9 +196,7 @@ def _overview(store: Store) -> Outcome:
     if not document:
         return Outcome({"store": store.uri, "folders": {}}, f"the store {store.uri} is empty")
     text = table(("folder", "files", "bytes", "contents"), rows, (1, 2))
-    origin = unfinished(store)
-    note = f", an unfinished copy of {origin}: run mcvrp store copy again" if origin else ""
-    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}{note}")
+    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
 
 
 def _sums(files: Sequence[StoredFile], depth: int) -> dict[str, dict[str, int]]:

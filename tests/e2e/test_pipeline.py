@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -207,15 +208,34 @@ def test_the_example_of_docs_python_runs_beside_the_store(printed: str) -> None:
 def test_the_example_reads_a_copy_in_a_bucket(
     place: Workplace, printed: str, s3: S3Server, s3_uri: str
 ) -> None:
-    """The same cost and routes from the city, labels and model that `mcvrp store copy` put there."""
-    copied = place.mcvrp("store", "copy", str(place.store), s3_uri, **s3.environment())
-    assert copied.returncode == 0, copied.stderr
+    """The same cost and routes from the city, labels and model, whose files were copied there."""
+    s3.upload(place.store, s3_uri)
     example = examples(DOCS / "python.md", "python")[1]
     in_bucket = example.replace('Store.open("store")', f"Store.open({s3_uri!r}, writable=False)")
     assert in_bucket != example
     done = place.python("-c", in_bucket, **s3.environment())
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
+
+
+def test_a_plain_copy_of_the_store_is_a_store(place: Workplace) -> None:
+    """Verified, routing the same day, and training to the same weights, whatever its files' times."""
+    other = Workplace(place.folder / "other")
+    shutil.copytree(place.store, other.store, copy_function=shutil.copyfile)
+    shutil.copytree(place.prefect, other.prefect)
+    shutil.rmtree(other.store / "models")
+    shutil.rmtree(other.store / phase_dir("smoke", SPEC.train.phases[-1].name))
+    (other.folder / "day.csv").write_text("customer,demand\n" + "".join(f"{k},3\n" for k in range(1, 21)))
+    solve = ("solve", str(other.folder / "day.csv"), "--capacity", "30", "--by", "model", "--out")
+    for command in (("verify", "smoke"), RUN, (*solve, "copied")):
+        done = other.mcvrp(*command)
+        assert done.returncode == 0, done.stderr
+    weights = "models/smoke/0001/model.safetensors"
+    assert (other.store / weights).read_bytes() == (place.store / weights).read_bytes()
+    done = place.mcvrp(*solve, str(other.folder / "original"))
+    assert done.returncode == 0, done.stderr
+    routes = [other.folder / name / "routes.csv" for name in ("copied", "original")]
+    assert routes[0].read_bytes() == routes[1].read_bytes()
 
 
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:
