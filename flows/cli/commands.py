@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
 _BASE = {
-    *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
+    *("plan", "preset", "city", "solve", "inspect", "gc"),
     *("models", "promote", "rollback"),
 }
 _CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")

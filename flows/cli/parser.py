@@ -100,10 +100,6 @@ def parser() -> argparse.ArgumentParser:
     _add_city(commands)
     _add_preset(commands)
     _add_inspect(add("inspect", "describe artifacts of the store", "inspect:inspect_or_draw"))
-    text = "print what an artifact was made from, and what was made of it"
-    lineage = add("lineage", text, "inspect:lineage")
-    _value(lineage, "path", "ARTIFACT", "name of an artifact, MODEL@VERSION, or a path in the store")
-    _value(lineage, "--openlineage", "FILE", "write the lineage as OpenLineage events, one JSON per line")
     verify = add("verify", "verify every label of a dataset", "store:verify")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
     gc = add("gc", "list unused artifacts; --delete removes them", "models:clean_store")
