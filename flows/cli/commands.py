@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
 _BASE = {
-    *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
-    *("models", "driven", "store", "promote", "rollback"),
+    *("plan", "preset", "city", "solve", "inspect", "gc"),
+    *("models", "driven", "promote", "rollback"),
 }
 _CITY_FIELDS = (
     *("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far", "dates"),

@@ -7,14 +7,13 @@ import argparse
 from mcvrp.flows.cli.commands import preset_of
 from mcvrp.flows.cli.inspect_kinds import model_versions
 from mcvrp.flows.cli.output import Outcome, plain, reading, size_text, table, writing
-from mcvrp.flows.config import settings
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.exported import export_folder, import_folder
 from mcvrp.storage.models.models import named_version, open_folder, versions
 from mcvrp.storage.models.registry import ALIASES, move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.gc.cleaning import CleaningSummary, clean
+from mcvrp.tasks.gc.cleaning import clean
 
 _LISTED = 200  # candidates; more are counted
 _CHAMPION, _CHALLENGER = "champion", "challenger"
@@ -24,27 +23,17 @@ def clean_store(options: argparse.Namespace) -> Outcome:
     """List the unused artifacts, one line each, or remove them."""
     policy = preset_of(options, ["gc"])[1].gc
     store = writing(options) if options.delete else reading(options).outlasting()
-    cleaning = clean(store, policy, delete=options.delete, cache=settings.cache_dir())
-    rows = [(each.kind, size_text(each.bytes), each.path, each.why) for each in cleaning.candidates]
-    more = len(rows) - _LISTED
-    blocks = (
-        table(("kind", "size", "path", "reason"), rows[:_LISTED], (1,)) if rows else "",
-        f"... and {more:,} more" if more > 0 else "",
-        "\n".join(f"skipped: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped),
-        _sum(cleaning),
-    )
-    document = {**plain(cleaning), "files": cleaning.files, "bytes": cleaning.bytes}
-    return Outcome(document, "\n\n".join(filter(None, blocks)))
-
-
-def _sum(cleaning: CleaningSummary) -> str:
-    if not cleaning.candidates:
-        return "nothing to remove" if not cleaning.deleted else "nothing was removed"
-    amount = f"{cleaning.files:,} files, {size_text(cleaning.bytes)}"
-    if not cleaning.deleted:
-        return f"{amount} are unused: nothing has been removed, run mcvrp gc --delete"
-    kept = f"; {cleaning.kept_now} are in use by now and were kept" if cleaning.kept_now else ""
-    return f"{amount} removed{kept}"
+    candidates = clean(store, policy, delete=options.delete)
+    files, size = sum(each.files for each in candidates), sum(each.bytes for each in candidates)
+    document = {"deleted": options.delete, "candidates": plain(candidates), "files": files, "bytes": size}
+    if not candidates:
+        return Outcome(document, "nothing was removed" if options.delete else "nothing to remove")
+    rows = [(size_text(each.bytes), each.path, each.why) for each in candidates]
+    listed = table(("size", "path", "reason"), rows[:_LISTED], (0,))
+    more = f"... and {len(rows) - _LISTED:,} more" if len(rows) > _LISTED else ""
+    left = "removed" if options.delete else "are unused: nothing has been removed, run mcvrp gc --delete"
+    text = "\n\n".join(filter(None, (listed, more, f"{files:,} files, {size_text(size)} {left}")))
+    return Outcome(document, text)
 
 
 def list_models(options: argparse.Namespace) -> Outcome:

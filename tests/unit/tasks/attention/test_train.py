@@ -205,6 +205,15 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
             train_attention(store, CITY, changed(sizes=(9,)))
 
 
+def test_a_checkpoint_beside_its_finished_model_is_removed(store: Store) -> None:
+    """The publication was killed at its last step; another run ends it."""
+    train_attention(store, CITY, TINY)
+    before, left = everything(store), layout.attention_training("tiny", 6)
+    store.put(left, b"checkpoint")
+    train_attention(store, CITY, TINY)
+    assert everything(store) == before
+
+
 def test_an_interrupted_publication_is_completed_by_the_next_training(store: Store, tmp_path: Path) -> None:
     """Killed at any of its writes: the overview lists the size once it is finished."""
     train_attention(store, CITY, TINY)
