@@ -12,7 +12,6 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.flows.server.interrupt import first_signal_raises
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
@@ -59,8 +58,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     threading.Thread(target=prepare, daemon=True).start()
-    with first_signal_raises():
-        solved = solve_day(store, planned, options.began)
+    solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
     notes = [*solved.summary.notes, *filter(None, [replaced])]
     text = [aligned(solve_figures(solved.summary)), *(f"note: {note}" for note in notes)]

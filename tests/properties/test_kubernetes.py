@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from mcvrp.flows.config.preset import preset_names
-from mcvrp.flows.server.deployments import POOL, prefect_yaml
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docker" / "kubernetes"
@@ -23,8 +22,7 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker" / "compose
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
 FILES = {path.name: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
 SHARED: dict[str, str] = FILES["environment.yaml"]["data"]
-SERVER, WORKER = FILES["prefect-server.yaml"], FILES["prefect-worker.yaml"]["worker"]
-JOB = FILES["deployments.yaml"]["spec"]["template"]["spec"]
+SERVER, SERVE = FILES["prefect-server.yaml"], FILES["serve.yaml"]["spec"]["template"]["spec"]
 RAY = FILES["ray.yaml"]["spec"]
 NODES = [RAY["headGroupSpec"], *RAY["workerGroupSpecs"]]
 
@@ -67,20 +65,19 @@ def test_variables_are_those_of_the_compose_file() -> None:
 
 def test_addresses_are_those_of_services() -> None:
     head = f"{FILES['ray.yaml']['metadata']['name']}-head-svc"
-    (address,) = (entry["value"] for entry in WORKER["extraEnvVars"] if entry["name"] == "RAY_ADDRESS")
+    (served,) = SERVE["containers"]
+    (address,) = (entry["value"] for entry in served["env"] if entry["name"] == "RAY_ADDRESS")
     assert address == f"{head}:6379"
-    assert WORKER["selfHostedServerApiConfig"]["apiUrl"] == SHARED["PREFECT_API_URL"]
     assert SHARED["PREFECT_API_URL"].startswith("http://prefect-server:4200/")
 
 
 def test_commands_exist() -> None:
-    (store,), (register,) = JOB["initContainers"], JOB["containers"]
-    for command in (store["command"], register["command"], WORKER["command"][2:]):
-        assert command[:2] == ["python", "-m"]
-        assert importlib.util.find_spec(command[2])
-    assert register["args"][0] == "--preset"
-    assert register["args"][1] in preset_names()
-    assert (WORKER["config"]["workPool"], WORKER["config"]["type"]) == (POOL, "process")
+    (store,), (served,) = SERVE["initContainers"], SERVE["containers"]
+    assert store["command"][:2] == ["python", "-m"]
+    assert importlib.util.find_spec(store["command"][2])
+    assert served["command"] == ["tini", "--", "mcvrp", "ui"]
+    assert served["args"][0] == "--preset"
+    assert served["args"][1] in preset_names()
 
 
 def test_no_secret_is_written_down() -> None:
@@ -92,9 +89,8 @@ def test_no_secret_is_written_down() -> None:
         if "secretKeyRef" in mapping:
             assert mapping["secretKeyRef"]["name"] == "mcvrp"
             used.add(mapping["secretKeyRef"]["key"])
-    for auth in (SERVER["server"]["basicAuth"], WORKER["selfHostedServerApiConfig"]["basicAuth"]):
-        assert auth == {"enabled": True, "existingSecret": "mcvrp"}
-        used.add("auth-string")
+    assert SERVER["server"]["basicAuth"] == {"enabled": True, "existingSecret": "mcvrp"}
+    used.add("auth-string")
     assert SERVER["secret"] == {"create": False, "name": "mcvrp"}
     used.add("connection-string")
     (made,) = re.findall(r"cat > secrets <<END\n(.*?)\n    END", PAGE, re.DOTALL)
@@ -103,32 +99,23 @@ def test_no_secret_is_written_down() -> None:
 
 
 def test_a_pod_has_no_privileges() -> None:
-    user, group = map(int, SERVICES["worker"]["user"].split(":"))
+    user, group = map(int, SERVICES["serve"]["user"].split(":"))
     none = {"drop": ["ALL"]}
-    for pod in [JOB, *(node["template"]["spec"] for node in NODES)]:
+    for pod in [SERVE, *(node["template"]["spec"] for node in NODES)]:
         who = pod["securityContext"]
         assert (who["runAsUser"], who["runAsGroup"], who["runAsNonRoot"]) == (user, group, True)
         assert pod["automountServiceAccountToken"] is False
         for part in [*pod.get("initContainers", ()), *pod["containers"]]:
             assert part["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": none}
-    for values in (SERVER["server"], WORKER):  # the others are set by the charts
-        assert values["command"][:2] == ["tini", "--"]  # it reaps processes
-        assert values["podSecurityContext"] == {"runAsUser": user, "fsGroup": group}
-        assert values["containerSecurityContext"] == {"runAsUser": user, "capabilities": none}
+    values = SERVER["server"]  # the others are set by the chart
+    assert values["command"][:2] == ["tini", "--"]  # it reaps processes
+    assert values["podSecurityContext"] == {"runAsUser": user, "fsGroup": group}
+    assert values["containerSecurityContext"] == {"runAsUser": user, "capabilities": none}
 
 
 def test_the_program_that_reaps_is_in_the_images() -> None:
     dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
     assert re.search(r"^FROM \$\{BASE\} AS base\n(#.*\n)*RUN .*\binstall\b.* tini ", dockerfile, re.MULTILINE)
-
-
-def test_the_page_has_the_schedule_of_nights() -> None:
-    entries = yaml.safe_load(prefect_yaml().read_text())["deployments"]
-    (night,) = (entry for entry in entries if entry["name"] == "nightly")
-    (schedule,) = night["schedules"]
-    assert f"`{schedule['cron']}` in {schedule['timezone']}" in PAGE
-    assert schedule["active"] is False
-    assert "prefect deployment schedule resume nightly/nightly ID" in PAGE
 
 
 def test_the_command_of_the_page_adds_a_registry_to_each_image(tmp_path: Path) -> None:
@@ -137,5 +124,5 @@ def test_the_command_of_the_page_adds_a_registry_to_each_image(tmp_path: Path) -
         shutil.copy(path, tmp_path)
     subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
     changed = images([yaml.safe_load(path.read_text()) for path in tmp_path.glob("*.yaml")])
-    assert len(changed) == len(images(list(FILES.values()))) == 7
+    assert len(changed) == len(images(list(FILES.values()))) == 6
     assert all(image.startswith("registry.example/mcvrp") for image in changed)

@@ -32,14 +32,10 @@ class Ui:
     errors: Path
 
     @property
-    def link(self) -> str:
-        """The address that it has printed, once it serves; "" before."""
-        printed = re.search(rf"^Prefect: ({self.page}/enter#\S+)", self.errors.read_text(), re.MULTILINE)
-        return printed[1] if printed else ""
-
-    @property
     def password(self) -> str:
-        return self.link.partition("#")[2]
+        """The password that it has printed, once it serves; "" before."""
+        printed = re.search(rf"^Prefect: {self.page}/ password (\S+)", self.errors.read_text(), re.MULTILINE)
+        return printed[1] if printed else ""
 
     def api(self, path: str, body: object | None = None, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -109,7 +105,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
 
     def serves() -> bool:
         assert process.poll() is None, errors.read_text()
-        return bool(ui.link)
+        return bool(ui.password)
 
     try:
         until("the page", _START_SECONDS, serves)
