@@ -17,10 +17,10 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mcvrp.flows.cli.interrupt import CONTINUE, INTERRUPTED, stopping
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal
-from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, stopping
 from mcvrp.model.errors import McvrpError, shown
 
 _QUIET = "--quiet"
@@ -43,6 +43,8 @@ def _run(arguments: Sequence[str], began: float) -> int:
             return McvrpError.exit_code
         options = parser().parse_args(arguments, argparse.Namespace(began=began))
         settings.prepare(verbose=verbose)
+        # A handler that cannot write prints nothing: Prefect's, once its server is gone.
+        logging.raiseExceptions = verbose
         from mcvrp.flows.cli.commands import execute
 
         outcome = execute(options)

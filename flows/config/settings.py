@@ -7,6 +7,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
+from secrets import token_hex
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.credentials import keys_in_use
@@ -86,12 +87,13 @@ def _temporary_folders() -> dict[str, str]:
     own.mkdir(mode=0o700, exist_ok=True)
     if own.is_symlink() or own.stat().st_uid != os.getuid():  # of another user, who could read it
         own = Path(tempfile.mkdtemp(prefix="mcvrp-home-"))
-    return {
+    folders = {
         "PREFECT_HOME": f"{own}/prefect",
         "MCVRP_CACHE": f"{own}/cache",
         "MPLCONFIGDIR": f"{own}/matplotlib",
-        "RAY_AUTH_TOKEN_PATH": f"{own}/ray-token",
     }
+    # Ray on this machine writes its token to ~/.ray unless it is given one.
+    return folders if ray_address() else folders | {"RAY_AUTH_TOKEN": token_hex(32)}
 
 
 def _extended(value: str, *more: str) -> str:

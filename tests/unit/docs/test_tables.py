@@ -17,11 +17,11 @@ import pytest
 from pydantic import BaseModel
 
 import mcvrp
+from mcvrp.flows.cli.interrupt import INTERRUPTED
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.cli.plan import make_plan, plan_text
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.server.interrupt import INTERRUPTED
 from mcvrp.flows.server.ui import deployed
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError

@@ -15,7 +15,7 @@ from tests.support.shared import until
 PROGRAM = """
 import subprocess, sys, time
 from mcvrp.flows.config.logs import terminal
-from mcvrp.flows.server.interrupt import stopping
+from mcvrp.flows.cli.interrupt import stopping
 
 sleeper = "import time; time.sleep(600)"
 child = "import signal, subprocess, sys, time\\n"
