@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_attention
 from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, inputs, stage, task
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import AttentionCard, attention_table

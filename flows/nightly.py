@@ -6,11 +6,12 @@ import datetime
 from typing import Annotated
 
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import night_figures, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, inputs, stage, task
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store

@@ -7,13 +7,14 @@ from typing import Annotated
 from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
+from mcvrp.flows.config.inputs import checked_before, is_checked, open_store
 from mcvrp.flows.config.parameters import StoreUri, shown
 from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import DAY, checked_before, is_checked, open_store, stage
+from mcvrp.flows.server.stage import DAY, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city

@@ -15,6 +15,7 @@ from typing import Any
 
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, writing
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.preflight import check_cores, require_pipeline
 from mcvrp.flows.config.preset import Preset
@@ -88,7 +89,6 @@ def run_stage(
         stage.load_check()(store, city, *specs)
     preset.record(store)
     from mcvrp.flows.server.server import prefect_server
-    from mcvrp.flows.server.stage import checked_before
 
     with prefect_server(wanted=recorded), checked_before(cities):
         result = stage.load_flow()(**parameters, store=store.uri)

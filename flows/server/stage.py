@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import Flow, Task
@@ -27,7 +25,6 @@ from mcvrp.flows.config.parameters import of_form, parameters_of, parsed
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import refusal_of
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.store.errors import StoreSilent
 from mcvrp.storage.store.store import Store
 
@@ -40,10 +37,6 @@ _TRY_AGAIN = "the run's logs have the traceback; started again, the run keeps wh
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# Cities by store and name, once the input of all stages has passed its preflight; None: each stage checks its
-# own. Arguments of a flow, which Prefect sends to its server, cannot contain a matrix of 10^8 costs.
-_CHECKED: ContextVar[dict[tuple[str, str], StoredCity] | None] = ContextVar("checked", default=None)
 
 
 class StageFlow(Flow[P, R]):
@@ -178,44 +171,3 @@ def _deployed() -> bool:
     """Return whether the running flow was started from a deployment; false for the stages that it calls."""
     context = FlowRunContext.get()
     return bool(context and context.flow_run and context.flow_run.deployment_id)
-
-
-@contextmanager
-def checked_before(
-    cities: dict[tuple[str, str], StoredCity] | None = None,
-) -> Iterator[dict[tuple[str, str], StoredCity]]:
-    """Have the stages that are called in this context neither check their input nor read ``cities`` again.
-
-    Yields the dictionary of cities, to which those that are made in the context may be added.
-    """
-    known = _CHECKED.get()
-    token = _CHECKED.set({} if known is None and cities is None else known if cities is None else cities)
-    try:
-        yield cast(dict[tuple[str, str], StoredCity], _CHECKED.get())
-    finally:
-        _CHECKED.reset(token)
-
-
-def is_checked() -> bool:
-    """Return whether the input of this stage has passed its preflight already (`checked_before`)."""
-    return _CHECKED.get() is not None
-
-
-def open_store(uri: str | None) -> Store:
-    """Return the store of a flow, which retries during outages; without ``uri`` that of the environment.
-
-    The store has to answer now, at once, unless the command or flow that began this one has checked that.
-    """
-    address = settings.store_uri(uri)
-    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
-
-
-def inputs(
-    check: Callable[..., None], uri: str | None, city: str, *specs: object
-) -> tuple[Store, StoredCity]:
-    """Return store and city of the running stage, after its preflight ``check`` unless that is done."""
-    store, cities = open_store(uri), _CHECKED.get()
-    read = (cities or {}).get((store.uri, city)) or stored_city(store, city)
-    if cities is None:
-        check(store, read, *specs)
-    return store, read

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mcvrp.flows.server.ui import deployed
 from mcvrp.tasks.support.processes import free_port
 from tests.support.command import Workplace
 from tests.support.shared import DIRECT, until
@@ -105,7 +106,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
 
     def serves() -> bool:
         assert process.poll() is None, errors.read_text()
-        return bool(ui.password)
+        return bool(ui.password) and len(ui.api("/deployments/filter", {})) == len(deployed())
 
     try:
         until("the page", _START_SECONDS, serves)

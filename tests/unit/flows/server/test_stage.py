@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +12,12 @@ from mcvrp.flows.config import preflight as checks
 from mcvrp.flows.config.parameters import of_form, parameters_of, parsed
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
-from mcvrp.flows.server.stage import checked_before, inputs, open_store, was_cut_off
+from mcvrp.flows.server.stage import was_cut_off
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.errors import StoreSilent
-from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.spec import CitySpec
 from mcvrp.tasks.label.spec import LabelSpec
-from tests.support.datasets import CITY
-from tests.support.silent_store import Outage
 
 PARAMETERS = parameters_of(label.fn)
 GIVEN: dict[str, Any] = {"city": "c", "label": {"dataset": "d", "smallest": 20, "largest": 50, "count": 3}}
@@ -89,40 +85,6 @@ def test_a_deployed_pipeline_is_checked_before_its_first_stage(
         checks.check_pipeline(store, greedy)
     checks.check_pipeline(store, smoke)
     assert not store.list("")
-
-
-def test_only_the_first_stage_requires_an_answer_at_once(store: Store, outage: Outage) -> None:
-    """Stages of a pipeline wait for a silent store; the flow that was started fails at once."""
-    store.put("a", b"1")
-    outage.begin(1)
-    with pytest.raises(StoreUnavailable):
-        open_store(store.uri)
-    outage.begin(1)
-    with checked_before():
-        assert open_store(store.uri).get("a") == b"1"
-    assert outage.requests == 4  # the read, a sign of life that fails, one that comes, and the read again
-
-
-def test_a_checked_stage_is_not_checked_again(tmp_path: Path) -> None:
-    """It neither checks nor reads a city again; one that did not exist before is read."""
-    store, checks = Store.open(tmp_path), []
-    save_city(store, "c", CITY)
-
-    def check(store: Store, city: StoredCity, spec: str) -> None:
-        checks.append((city.name, spec))
-
-    _, city = inputs(check, store.uri, "c", "labels")
-    assert city.city.city_id == CITY.city_id
-    assert checks == [("c", "labels")]
-    with checked_before({(store.uri, "c"): city}), checked_before() as cities:
-        assert inputs(pytest.fail, store.uri, "c", "labels")[1] is city
-        save_city(store, "new", CITY)
-        made = inputs(pytest.fail, store.uri, "new")[1]
-        assert made.name == "new"
-        cities[store.uri, "new"] = made
-        assert inputs(pytest.fail, store.uri, "new")[1] is made
-        with pytest.raises(McvrpError, match="no city 'd'"):
-            inputs(pytest.fail, store.uri, "d")
 
 
 def test_a_task_that_has_waited_in_vain_is_not_retried() -> None:
