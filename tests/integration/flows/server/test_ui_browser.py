@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -89,7 +90,8 @@ def page(browser: Browser, ui: Ui) -> Iterator[Page]:
         page.goto(f"{ui.page}/")
         page.locator("input[type=password]").fill("mcvrp:guess")
         page.get_by_role("button", name="Login").click()
-        shows(page, "Authentication failed")
+        refused = re.compile("Invalid credentials|Authentication failed")  # both of Prefect's UIs
+        expect(page.locator("body")).to_contain_text(refused, use_inner_text=True)
         page.locator("input[type=password]").fill(ui.password)
         page.get_by_role("button", name="Login").click()
         shows(page, "Dashboard")
