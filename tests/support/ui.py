@@ -95,7 +95,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
     options = ("--preset", "smoke", "--port", str(port), *arguments)
     with errors.open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mcvrp.flows.cli.main", "ui", *options],
+            [str(Path(sys.executable).with_name("mcvrp")), "ui", *options],
             cwd=place.folder,
             env=place.environment(**changes),
             stdout=subprocess.DEVNULL,
