@@ -101,9 +101,11 @@ def test_a_cancelled_run_keeps_what_is_finished_and_the_next_one_begins(ui: Ui) 
     ui.reaches(slow, "Running")
     waiting = ui.start("label", label=spec | {"dataset": "quick", "held_out": 0})
     ui.reaches(waiting, "AwaitingConcurrencySlot")
+    of_run = {"artifacts": {"flow_run_id": {"any_": [slow]}, "type": {"any_": ["progress"]}}}
+    # A process that is busy with imports does not answer Prefect within its second: the run is then crashed.
+    until("its progress", 120, lambda: ui.api("/artifacts/filter", of_run))
     ui.cancel(slow)
     assert ui.ended(slow)["state_type"] == "CANCELLED"
-    of_run = {"artifacts": {"flow_run_id": {"any_": [slow]}, "type": {"any_": ["progress"]}}}
     for bar in ui.api("/artifacts/filter", of_run):
         assert bar["description"].endswith("labels are kept, start again to resume")
     assert ui.ended(waiting)["state_type"] == "COMPLETED"
