@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import re
-import sys
 import time
 from collections.abc import Collection
 from itertools import count
@@ -15,8 +15,9 @@ from typing import Any
 
 from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, writing
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.parameters import checked
-from mcvrp.flows.config.preflight import check_cores, missing_packages, require_pipeline
+from mcvrp.flows.config.preflight import check_cores, require_pipeline
 from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.config.stages import STAGES, Stage
@@ -56,11 +57,12 @@ def of_stage(options: argparse.Namespace) -> Outcome:
     preset, spec = preset_of(options, stage.sections)
     if stage.name == "nightly":
         _require_city_of_night(options, preset, spec.city.name)
-    if phase is None:
-        return run_stage(stage, writing(options), stage.asks(spec), preset)
-    spec.train.phase(phase)  # the preset alone shows whether the phase exists
-    alone = STAGES["train-phase"]
-    return run_stage(alone, writing(options), {**alone.asks(spec), "phase": phase}, preset)
+    parameters = stage.asks(spec)
+    if phase is not None:
+        spec.train.phase(phase)  # the preset alone shows whether the phase exists
+        stage = STAGES["train-phase"]
+        parameters = {**stage.asks(spec), "phase": phase}
+    return run_stage(stage, writing(options), parameters, preset, recorded=not options.no_prefect)
 
 
 def preset_of(options: argparse.Namespace, sections: Collection[str] = ()) -> tuple[Preset, PipelineSpec]:
@@ -93,9 +95,9 @@ def _require_city_of_night(options: argparse.Namespace, preset: Preset, city: st
 
 
 def run_stage(
-    stage: Stage, store: Store, parameters: dict[str, Any], preset: Preset | None = None
+    stage: Stage, store: Store, parameters: dict[str, Any], preset: Preset, *, recorded: bool = True
 ) -> Outcome:
-    """Check the parameters of ``stage``, run its flow with a Prefect server, and return its result.
+    """Check the parameters of ``stage``, run its flow, with a Prefect server if ``recorded``.
 
     The store keeps ``preset``, from which the parameters are, as the default of later commands.
     """
@@ -108,29 +110,16 @@ def run_stage(
         name, *specs = parameters.values()
         city = cities[store.uri, name] = stored_city(store, name)
         stage.load_check()(store, city, *specs)
-    if preset:
-        preset.record(store)
-    from mcvrp.flows.server.records import Records
+    preset.record(store)
+    from mcvrp.flows.server.server import prefect_server
 
-    result = _on_record(stage.load_flow(), Records(cities=cities), **parameters, store=store.uri)
+    with prefect_server(wanted=recorded), checked_before(cities):
+        result = stage.load_flow()(**parameters, store=store.uri)
     figures = stage.figures_in(store, result, parameters)
     parts = markdown_text(stage.summary("tables", result)), aligned(figures)
     lacks = stage.summary("lacks", result)
     code = IncompleteError.exit_code if lacks else 0
     return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
-
-
-def _on_record(flow: Any, records: Any, **parameters: Any) -> Any:
-    """Run ``flow`` with a Prefect server, and verify afterwards that it has a record of every stage."""
-    from mcvrp.flows.server.server import prefect_server
-
-    with prefect_server(records) as server:
-        # No address: its password would end up in the mails of cron and the logs of CI.
-        if server.ours and sys.stderr.isatty() and settings.first_time("history"):
-            logger.info("Prefect records each run with log and figures: mcvrp ui shows them")
-        result = flow.recorded_in(records)(**parameters)
-        records.verify()
-    return result
 
 
 def _cvrplib(options: argparse.Namespace) -> Outcome:
@@ -160,19 +149,13 @@ def plan(options: argparse.Namespace) -> Outcome:
 
 def ui(options: argparse.Namespace) -> Outcome:
     """`mcvrp ui`: the Prefect server and UI, until a signal."""
-    from mcvrp.flows.server.automations import check_webhook
-    from mcvrp.flows.server.ui import serve
+    from mcvrp.flows.server.ui import serve_stages
 
     if not 1 <= options.port <= 65535:
         raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
-    if options.notify:
-        check_webhook(options.notify)
-    if options.preset or options.overrides:  # the last one of the store may be incomplete
-        preset_of(options)
-    try:
-        serve(options, writing(options).uri)
-    except KeyboardInterrupt:  # the regular end
-        return Outcome({"stopped": True}, "stopped: finished work is kept")
+    with contextlib.suppress(KeyboardInterrupt):  # the regular end
+        serve_stages(options, writing(options))
+    return Outcome({"stopped": True}, "stopped: finished work is kept")
 
 
 def create_city(options: argparse.Namespace) -> Outcome:
@@ -196,8 +179,6 @@ def import_or_extend(options: argparse.Namespace) -> Outcome:
 
 
 def _made(spec: CitySpec, store: Store, preset: Preset | None = None) -> Outcome:
-    if not missing_packages():
-        return run_stage(STAGES["city"], store, {"city": spec}, preset)
     from mcvrp.flows.figures import CitySummary, city_figures
 
     if preset:

@@ -17,10 +17,10 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
+from mcvrp.flows.cli.interrupt import CONTINUE, INTERRUPTED, stopping
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal
-from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, explained, stopping_in_time
 from mcvrp.model.errors import McvrpError, shown
 
 _QUIET = "--quiet"
@@ -36,7 +36,6 @@ def run(arguments: Sequence[str], began: float | None = None) -> int:
 
 def _run(arguments: Sequence[str], began: float) -> int:
     verbose = "--verbose" in arguments
-    explained.clear()
     try:
         _require_utf8(arguments)
         if not arguments:
@@ -44,6 +43,8 @@ def _run(arguments: Sequence[str], began: float) -> int:
             return McvrpError.exit_code
         options = parser().parse_args(arguments, argparse.Namespace(began=began))
         settings.prepare(verbose=verbose)
+        # A handler that cannot write prints nothing: Prefect's, once its server is gone.
+        logging.raiseExceptions = verbose
         from mcvrp.flows.cli.commands import execute
 
         outcome = execute(options)
@@ -70,8 +71,7 @@ def _run(arguments: Sequence[str], began: float) -> int:
             return 0
         # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
         if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
-            if not explained.is_set():
-                logger.warning(CONTINUE)
+            logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
 
@@ -105,7 +105,7 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
     gc.set_threshold(_GARBAGE)
-    with terminal(quiet=_QUIET in sys.argv), stopping_in_time():
+    with terminal(quiet=_QUIET in sys.argv), stopping():
         # Python has started before, in at least this time of a processor.
         code = run(sys.argv[1:], time.monotonic() - time.process_time())
     # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then

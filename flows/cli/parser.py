@@ -88,7 +88,8 @@ def parser() -> argparse.ArgumentParser:
     add = partial(_command, commands, parents=[_common()])
     for stage in STAGES.values():
         if stage.command and stage.name != "city":
-            add(stage.command, stage.text)
+            text = "run without a Prefect server, which would record the run"
+            add(stage.command, stage.text).add_argument("--no-prefect", action="store_true", help=text)
     commands.choices["train"].add_argument("--phase", help="train only this phase, such as II-A")
     commands.choices["benchmark"].add_argument(
         "instances",
@@ -117,9 +118,6 @@ def parser() -> argparse.ArgumentParser:
     _add_search(solve)
     ui = add("ui", "start the Prefect server and UI; Ctrl-C stops them", "commands:ui")
     ui.add_argument("--port", type=int, default=4200, help="port of the UI (default: 4200)")
-    text = "database of the server: postgresql://user:password@host/name (default: SQLite)"
-    _value(ui, "--database", "URL", text)
-    _value(ui, "--notify", "URL", "webhook that is called if a run fails")
     return top
 
 

@@ -13,7 +13,6 @@ from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.flows.server.interrupt import first_signal_raises
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_names
@@ -66,8 +65,7 @@ def solve(options: argparse.Namespace) -> Outcome:
     place = Place(Store.open(options.out or Path(ROUTES) / day_name(planned)))
     replaced = require_free(place, planned, options.overwrite)
     threading.Thread(target=prepare, daemon=True).start()
-    with first_signal_raises():
-        solved = solve_day(store, planned, options.began)
+    solved = solve_day(store, planned, options.began)
     files = write_day(place, solved)
     summary, lacks = solved.summary, STAGES["solve"].summary("lacks", solved.summary)
     notes = [*summary.notes, *filter(None, [replaced])]

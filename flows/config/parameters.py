@@ -14,8 +14,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from mcvrp.flows.config import settings
-from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, shown as quoted
+from mcvrp.model.errors import InvalidFields, brief, nearest, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import IN_STORE
@@ -61,56 +60,35 @@ ModelName = Annotated[
 ]
 StoreUri = Annotated[
     str | None,
-    shown("Store", "Empty: the worker's store; others must be listed in its MCVRP_STORES"),
+    shown("Store", "Empty: the store that the UI was started with"),
 ]
 
 
-def in_store(name: str, file: str) -> str:
-    """Return ``file``, the parameter ``name`` of a form, as the address of an object of the store.
-
-    McvrpError for any other file: every user of the Prefect UI could read whatever its workers can.
-    """
-    path = file.removeprefix(IN_STORE)
-    if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
-        raise McvrpError(
-            f"{name} = {file!r} is not a path in the store: upload the file there, for example as "
-            "uploads/monday.csv, and enter that path"
-        )
-    return IN_STORE + path
-
-
-def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values``, the parameters of a form, restricted to what users of the UI may access.
-
-    Files are objects of the store, and the store is the worker's own or one that the operator allows;
-    McvrpError for others.
-    """
-    restricted = {name: _with_files_in_store(name, value) for name, value in values.items()}
+def of_form(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values``, the parameters of a form, whose relative paths are files in the store."""
+    named = {name: _with_files_in_store(value) for name, value in values.items()}
     for name in ("orders", "start", "keep"):
-        if isinstance(file := restricted.get(name), str):
-            restricted[name] = in_store(name, file)
-    store = restricted.get("store")
-    if store not in (None, settings.store_uri(None), *settings.other_stores()):
-        raise McvrpError(
-            f"store = {store!r} is not the store of the worker: leave it empty, or start the worker with it "
-            "in MCVRP_STORES"
-        )
-    return restricted
+        if isinstance(file := named.get(name), str):
+            named[name] = _in_store(file)
+    return named
 
 
-def _with_files_in_store(name: str, value: Any) -> Any:
-    """Return ``value`` with `in_store` applied to the files of each `AddressFile` in it."""
+def _in_store(file: str) -> str:
+    elsewhere = "://" in file or PurePath(file).is_absolute()
+    return file if elsewhere or file.startswith(IN_STORE) else IN_STORE + file
+
+
+def _with_files_in_store(value: Any) -> Any:
+    """Return ``value`` with `_in_store` applied to the files of each `AddressFile` in it."""
     if isinstance(value, AddressFile):
         files = {field: file for field in ("file", "matrix", "history") if (file := getattr(value, field))}
-        return value.model_copy(
-            update={field: in_store(f"{name}.{field}", file) for field, file in files.items()}
-        )
+        return value.model_copy(update={field: _in_store(file) for field, file in files.items()})
     if not isinstance(value, BaseModel):
         return value
     changed = {
         field: new
         for field in type(value).model_fields
-        if (new := _with_files_in_store(f"{name}.{field}", old := getattr(value, field))) is not old
+        if (new := _with_files_in_store(old := getattr(value, field))) is not old
     }
     return value.model_copy(update=changed) if changed else value
 

@@ -18,10 +18,9 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from mcvrp.flows.server.interrupt import explained
-from mcvrp.flows.server.prefect_internals import was_cancelled
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
@@ -46,8 +45,9 @@ def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts
     # A list wraps on a narrow screen, on which Prefect cuts off a table.
     lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())
     markdown = "\n\n".join(part for part in (f"# {escaped(title)}", lines, *parts) if part) + "\n"
-    with _at_once():
-        create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
+    if FlowRunContext.get():
+        with _at_once():
+            create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
 
 
 @contextmanager
@@ -67,6 +67,8 @@ class _Bar:
 
     def show(self, share: float, description: str) -> None:
         percent, self.updated = min(100.0, 100 * share), time.monotonic()
+        if FlowRunContext.get() is None:
+            return
         with _at_once():
             if self._id is None:
                 created = create_progress_artifact(percent, key=self._key, description=description)
@@ -100,10 +102,9 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
         raise
     except BaseException:
         kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
-        verb = "Cancelled" if was_cancelled() else "Interrupted"
-        sentence = interrupted_text(verb, kept) if resumes else f"{verb}, nothing is kept, start again"
+        sentence = interrupted_text("Interrupted", kept)
+        sentence = sentence if resumes else "Interrupted, nothing is kept, start again"
         logger.warning(sentence)
-        explained.set()
         for label, report in reports.items():
             if report.share < 1:
                 bars[label].show(report.share, f"{report.label}: {sentence}")

@@ -14,15 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import yaml
 from pydantic import BaseModel
 
 import mcvrp
+from mcvrp.flows.cli.interrupt import INTERRUPTED
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.cli.plan import make_plan, plan_text
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.server.interrupt import INTERRUPTED
+from mcvrp.flows.server.ui import deployed
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
@@ -67,15 +67,11 @@ def _type_text(kind: Any) -> str:
     return {"double": "float64"}.get(str(kind), str(kind))
 
 
-def _deployments() -> list[str]:
-    return [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
-
-
 FIRST_COLUMNS: list[tuple[str, str, Callable[[], Iterable[object]]]] = [
     ("command", "command", lambda: [f"mcvrp {command}" for command, _ in _leaves()]),
     ("command", "preset", preset_names),
     ("command", "code", lambda: [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]),
-    ("ui", "deployment", _deployments),
+    ("ui", "deployment", deployed),
 ]
 
 
@@ -138,10 +134,10 @@ def test_the_options() -> None:
     common = _named(section(COMMAND, "## Options of all commands"))
     leaves = dict(_leaves())
     assert set.intersection(*map(_options, leaves.values())) == common
-    single = {
-        row[0].strip("`"): _named(row[1])
-        for row in rows(section(COMMAND, "## Options of single commands"), "command")
-    }
+    single: dict[str, set[str]] = {}
+    for row in rows(section(COMMAND, "## Options of single commands"), "command"):
+        for command in row[0].split(", "):
+            single.setdefault(command.strip("`"), set()).update(_named(row[1]))
     own = {command: _options(leaf) - common for command, leaf in leaves.items()}
     assert single == {command: options for command, options in own.items() if options}
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -18,6 +19,7 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.output import Outcome
 from mcvrp.flows.cli.parser import parser
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.stages import Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.support.progress import Progress
@@ -119,11 +121,6 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --time-windows 8-12", ["--time-windows", "time window", "omit it"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
         ("ui --port 0", ["--port", "1 to 65535"]),
-        ("ui --notify hooks.example.org", ["--notify", "https://"]),
-        ("ui --database mysql://host/name", ["--database", "postgresql://"]),
-        ("ui --notify http://[bad", ["--notify is no address", "https://"]),
-        ("ui --database postgresql://u:p[w@host/name", ["--database is not the address", "postgresql://"]),
-        ("ui --database postgresql://me:secret@127.0.0.1:9/p", ["the database on 127.0.0.1"]),
         ("rnu", ["mcvrp: there is no command 'rnu'; did you mean run?"]),
         ("preset nwe lyon", ["mcvrp: there is no command 'nwe'; did you mean new?"]),
         ("preset lyon", ["mcvrp: there is no command 'lyon'; choices: new; see mcvrp preset --help"]),
@@ -194,7 +191,6 @@ def test_a_plan_of_addresses_needs_no_store(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_repeated_extension_is_the_same_city(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcvrp.flows.cli.commands.missing_packages", lambda: ["prefect"])  # no server
     monkeypatch.chdir(tmp_path)
     for name, x in (("lyon", "0"), ("more", "0.5"), ("others", "0.6")):
         Path(f"{name}.csv").write_text(f"id,x,y,depot\n{name}1,{x},0,{int(x == '0')}\n{name}2,1,{x},0\n")
@@ -246,7 +242,8 @@ def test_missing_results_are_printed_last(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = LabelSummary("d", 3, 3, 1.0, 1.0, 1, lacks="dataset 'd' lacks 1 of 4 labels")
-    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", lambda flow, records, **_: done)
+    monkeypatch.setattr("mcvrp.flows.server.server.prefect_server", lambda **_: nullcontext())
+    monkeypatch.setattr(Stage, "load_flow", lambda stage: lambda **_: done)
     monkeypatch.setattr("mcvrp.flows.cli.commands.stored_city", lambda store, name: None)
     monkeypatch.setattr("mcvrp.flows.config.preflight.check_labels", lambda store, city, spec: None)
     assert cli.run(["label"]) == 1
@@ -293,13 +290,6 @@ def test_quiet_prints_errors_and_the_last_lines_of_the_result(
     printed = capsys.readouterr()
     assert printed.out.startswith("a table\n")
     assert all(text in printed.err for text in ("a step", "a worker was lost", "labels d", expected))
-
-
-def test_a_hint_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MCVRP_CACHE", str(tmp_path / "cache"))
-    assert [settings.first_time("history") for _ in range(3)] == [True, False, False]
-    monkeypatch.setenv("MCVRP_CACHE", "/proc/none")  # not writable
-    assert not settings.first_time("history")
 
 
 def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
@@ -352,11 +342,6 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     settings.prepare(verbose=False)
     assert os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] == "DEBUG"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
-    monkeypatch.setenv("MCVRP_KEEP_RUNS_DAYS", "-1")
-    with pytest.raises(
-        McvrpError, match="MCVRP_KEEP_RUNS_DAYS = '-1': give a whole number of days, 0 to keep"
-    ):
-        settings.retention()
     monkeypatch.setenv("MCVRP_CACHE", "here")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert settings.cache_dir() == Path.cwd() / "here"
