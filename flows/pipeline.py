@@ -69,4 +69,4 @@ def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, s
     }
     if pipeline.attention:
         paths["the attention models"] = layout.attention_dir(pipeline.attention.model)
-    return album(store, pictures), links(store, paths, folder)
+    return album(store, pictures), links(store, paths)

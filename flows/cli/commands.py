@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
 _BASE = {
-    *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
-    *("models", "store", "promote", "rollback"),
+    *("plan", "preset", "city", "solve", "inspect", "gc"),
+    *("models", "promote", "rollback"),
 }
 _CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
 

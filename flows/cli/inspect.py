@@ -1,31 +1,23 @@
-"""`mcvrp inspect` and `mcvrp lineage`: what is in the store, by name or path, and what it was made from."""
+"""`mcvrp inspect`: what is in the store, by name or path."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import os
-import uuid
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mcvrp.flows.cli.inspect_kinds import KINDS, Kind, dataset_of, describe_file, describe_folder
 from mcvrp.flows.cli.output import Outcome, plain, reading, table
-from mcvrp.flows.config.lineage_tree import tree_text
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.lineage import Lineage, artifacts_at
-from mcvrp.storage.provenance import OUTSIDE, Parent, is_outside
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.copying.copy import unfinished
 from mcvrp.tasks.support.text import listed
 
 _LISTED = 8  # names in a list; more are counted
 _CLOSE = 3  # suggested names
-_SPEC, _VERSION = "https://openlineage.io/spec", "DatasetVersionDatasetFacet"
 
 
 def inspect_or_draw(options: argparse.Namespace) -> Outcome:
@@ -53,7 +45,7 @@ def inspect(store: Store, path: str) -> Outcome:
     return describe_file(store, found) if _is_file(store, found) else _folder(store, found)
 
 
-def located(store: Store, path: str, command: str = "inspect") -> str | Outcome:
+def located(store: Store, path: str) -> str | Outcome:
     """Return the path in the store of what ``path`` names, see `inspect`; a list if several have the name."""
     path = store_path(store, path)
     if not path or _is_file(store, path):
@@ -72,7 +64,7 @@ def located(store: Store, path: str, command: str = "inspect") -> str | Outcome:
         return next(iter(folders))
     kinds = {kind: folder for folder, kind in folders.items()}
     text = f"{path!r} is the name of {len(folders)} artifacts:\n\n"
-    text += table(("kind", f"mcvrp {command}"), list(kinds.items()))
+    text += table(("kind", "mcvrp inspect"), list(kinds.items()))
     return Outcome({"name": path, "kinds": kinds}, text)
 
 
@@ -162,12 +154,12 @@ def fetch(store: Store, path: str, out: Path) -> Outcome:
     return Outcome(document, f"{target}: {len(data):,} bytes, a copy of {store.url(path)}")
 
 
-def write_local(target: Path, data: bytes, option: str = "--out") -> None:
+def write_local(target: Path, data: bytes) -> None:
     """Write a file on this machine; McvrpError if that fails."""
     try:
         target.write_bytes(data)
     except OSError as error:
-        raise McvrpError(f"cannot write {target} ({error.strerror}): give another {option}") from error
+        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
 
 
 def _folder(store: Store, path: str) -> Outcome:
@@ -197,9 +189,7 @@ def _overview(store: Store) -> Outcome:
     if not document:
         return Outcome({"store": store.uri, "folders": {}}, f"the store {store.uri} is empty")
     text = table(("folder", "files", "bytes", "contents"), rows, (1, 2))
-    origin = unfinished(store)
-    note = f", an unfinished copy of {origin}: run mcvrp store copy again" if origin else ""
-    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}{note}")
+    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}")
 
 
 def _sums(files: Sequence[StoredFile], depth: int) -> dict[str, dict[str, int]]:
@@ -224,65 +214,3 @@ def _suggestion(store: Store, path: str) -> str:
     if not paths:
         return "the store is empty, run mcvrp city create or import"
     return f"there is {listed(paths, _LISTED)}"
-
-
-def lineage(options: argparse.Namespace) -> Outcome:
-    """Print the trees of an artifact, or of all in a folder of several, such as models/NAME."""
-    graph = Lineage(reading(options))
-    path = located(graph.store, options.path, "lineage")
-    if isinstance(path, Outcome):
-        return path
-    artifacts = artifacts_at(graph.store, path) if path else []
-    if not artifacts:
-        raise McvrpError(f"{graph.store.url(path)} is no artifact: name one, as mcvrp inspect lists them")
-    above = {path: graph.ancestors(path) for path in artifacts}
-    used = {each for root, made_from in above.items() for each in made_from if each != root}
-    document, texts, paths = list[dict[str, Any]](), list[str](), dict[str, None]()
-    for root in (path for path in artifacts if path not in used):
-        made_from, made_of_it = above[root], graph.descendants(root)
-        document.append({"made_from": list(made_from.values()), "made_of_it": list(made_of_it.values())})
-        texts.append(tree_text(made_from))
-        if len(made_of_it) > 1:
-            texts.append(tree_text(made_of_it, f"made of {root}"))
-        paths |= dict.fromkeys([*made_from, *made_of_it])
-    if options.openlineage:
-        lines = [f"{json.dumps(event)}\n" for event in openlineage(graph, paths)]
-        write_local(Path(options.openlineage), "".join(lines).encode(), "--openlineage")
-        texts.append(f"{options.openlineage}: {len(lines):,} OpenLineage events")
-    return Outcome({"artifacts": plain(document)}, "\n\n".join(texts))
-
-
-def openlineage(graph: Lineage, paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Return a COMPLETE event for each of the artifacts ``paths`` whose makers are known."""
-    store, events = graph.store, []
-    for artifact in map(graph.artifact, paths):
-        if artifact.provenance is None or not artifact.provenance.makers:
-            continue
-        path, document = artifact.path, store.stat(artifact.document)
-        producer = f"urn:mcvrp:{artifact.provenance.makers[-1].release}"
-        run = uuid.uuid5(uuid.NAMESPACE_URL, f"{store.url(path)}#{artifact.hash}")
-        events.append(
-            {
-                "eventType": "COMPLETE",
-                "eventTime": datetime.fromtimestamp(document.modified if document else 0, UTC).isoformat(),
-                "run": {"runId": str(run)},
-                "job": {"namespace": "mcvrp", "name": path},
-                "inputs": [_dataset(store, each, producer) for each in artifact.provenance.parents],
-                "outputs": [_dataset(store, Parent(path, artifact.hash), producer)],
-                "producer": producer,
-                "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
-            }
-        )
-    return events
-
-
-def _dataset(store: Store, artifact: Parent, producer: str) -> dict[str, Any]:
-    """Return an artifact as a dataset of OpenLineage, by its names for buckets and files."""
-    scheme, _, rest = store.url(artifact.path).rpartition("://")
-    bucket, _, key = rest.partition("/")
-    namespace, name = (f"{scheme}://{bucket}", key) if scheme else ("file", rest)
-    if is_outside(artifact.path):
-        namespace, name = "file", artifact.path.removeprefix(OUTSIDE)
-    schema = f"{_SPEC}/facets/1-0-1/{_VERSION}.json#/$defs/{_VERSION}"
-    version = {"datasetVersion": artifact.hash, "_producer": producer, "_schemaURL": schema}
-    return {"namespace": namespace, "name": name, "facets": {"version": version} if artifact.hash else {}}

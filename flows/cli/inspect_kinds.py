@@ -19,6 +19,7 @@ from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.attention import attention_models, attention_table
+from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import trial_records
@@ -51,8 +52,8 @@ def _dataset(store: Store, dataset: str) -> Outcome:
         size = {key: f"{value:,}" for key, value in (document["manifest"] or {}).items() if key in TOTALS}
         text = f"dataset {dataset!r} has no card yet: mcvrp label writes it when it is done"
         if of_trial(store, dataset):
-            path = layout.label_dir(dataset)
-            text = f"dataset {dataset!r} belongs to a night or round: mcvrp lineage {path} shows its origin"
+            made = provenance_line(provenance_in(document["manifest"]), "")
+            text = f"dataset {dataset!r} belongs to a night or round. {made}"
         return Outcome(document, f"{text}\n{aligned(size)}".strip())
     return Outcome(document, f"{markdown(store, card)}\n\n{store.url(card)}, pictures in the same folder")
 

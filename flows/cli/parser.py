@@ -101,16 +101,11 @@ def parser() -> argparse.ArgumentParser:
     _add_city(commands)
     _add_preset(commands)
     _add_inspect(add("inspect", "describe artifacts of the store", "inspect:inspect_or_draw"))
-    text = "print what an artifact was made from, and what was made of it"
-    lineage = add("lineage", text, "inspect:lineage")
-    _value(lineage, "path", "ARTIFACT", "name of an artifact, MODEL@VERSION, or a path in the store")
-    _value(lineage, "--openlineage", "FILE", "write the lineage as OpenLineage events, one JSON per line")
     verify = add("verify", "verify every label of a dataset", "store:verify")
     verify.add_argument("dataset", nargs="?", help="name (default: the preset's)")
     gc = add("gc", "list unused artifacts; --delete removes them", "models:clean_store")
     gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
     _add_models(add("models", "list, show, export or import models", "models:list_models"))
-    _add_store(commands)
     _add_champion(
         add("promote", "make a version the champion of its model", "models:promote"),
         add("rollback", "restore the previous champion", "models:roll_back_champion"),
@@ -227,15 +222,6 @@ def _add_models(models: _Parser) -> None:
     _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):
         _value(command, "folder", "FOLDER", "folder of the exported model")
-
-
-def _add_store(commands: argparse._SubParsersAction[_Parser]) -> None:
-    text = "copy a store to another folder or bucket"
-    store = commands.add_parser("store", help=text, description=f"{text.capitalize()}.")
-    actions = store.add_subparsers(dest="action", required=True, metavar="copy")
-    copy = _command(actions, "copy", f"{text}, or resume the copy", "store:copy", parents=[_common()])
-    _value(copy, "source", "FROM", "folder or s3://bucket/prefix of the store")
-    _value(copy, "target", "TO", "empty folder or prefix, or an unfinished copy")
 
 
 def _add_champion(promote: _Parser, rollback: _Parser) -> None:

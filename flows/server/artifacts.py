@@ -21,10 +21,8 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from mcvrp.flows.config.lineage_tree import tree_text
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.lineage import Lineage, artifacts_at
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -36,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
-_ANCESTORS = 40  # on a page: a champion of many nights has one chain of all of them
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -139,18 +136,10 @@ def progress_key(subject: str, label: str = "") -> str:
     return "-".join([key, *words, "progress"])
 
 
-def links(store: Store, paths: Mapping[str, str], artifact: str = "") -> str:
-    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels, and a lineage.
-
-    It is that of the ``artifact``, by default the first of the paths, if it exists.
-    """
+def links(store: Store, paths: Mapping[str, str]) -> str:
+    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels."""
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
     listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
-    path = artifact or next(iter(paths.values()))
-    with contextlib.suppress(McvrpError):
-        for each in filter(store.exists, artifacts_at(store, path)[:1]):
-            tree = tree_text(Lineage(store).ancestors(each, _ANCESTORS)).replace("`", "'")
-            listed += ["", "**Made from** (`mcvrp lineage`)", "", "```text", tree, "```"]
     return "\n".join(listed)
 
 

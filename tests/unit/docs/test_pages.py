@@ -1,10 +1,9 @@
-"""Pages: their links and names exist, sizes and wording are as agreed, the store's tree is complete."""
+"""Pages: their links and names exist, sizes are as agreed, the store's tree is complete."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,7 +14,6 @@ from mcvrp.flows.cli.parser import parser
 from mcvrp.storage import layout
 from mcvrp.tasks.support.registry import PLUGINS
 from tests.support.store_page import lines, unknown
-from tests.unit.docs import phrases
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, anchors, code, commands, links, name
 
 _FLOORS = ("flows", "tasks", "storage", "model")
@@ -93,29 +91,6 @@ def test_lines_fit_a_terminal() -> None:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             wide = page.name == "BENCHMARKS.md" or line.lstrip().startswith(("|", "[", "<!--"))
             assert wide or len(line) <= 120, f"{page.name}:{number}"
-
-
-# Wording
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
-    [
-        ("docs/page.md", "It writes a row an instance.", ["a row an instance"]),
-        ("docs/page.md", "One row per instance; a run is told apart by its name.", []),
-        ("tasks/a.py", 'raise ValueError("the run\\n goes on")', ["goes on"]),
-        ("tasks/a.py", "x = 1  # nobody reads it", ["nobody"]),
-        ("tasks/a.py", 'def f():\n    """What f does."""', ["What …"]),
-        ("tasks/a.py", "nobody = things = 1", []),
-    ],
-)
-def test_phrases_are_found_in_text_alone(name: str, text: str, found: list[str], tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.parent.mkdir()
-    file.write_text(text + "\n")
-    for command in (["init", "-q"], ["add", "."]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    assert [hit.phrase for hit in phrases.hits(tmp_path)] == found
 
 
 # The tree in docs/store.md

@@ -19,6 +19,7 @@ from mcvrp.storage.driven import IntakeReceipt
 from mcvrp.storage.labels.label_files import write_table
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
+from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.label.card import figure_path, write_card
@@ -52,15 +53,15 @@ def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
 def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path) -> None:
     """It has neither spec nor card; another dataset without its spec has lost it."""
     store, night = Store.open(tmp_path), "night-0123456789ab"
-    write_mix(store, CITY, night, (), [sweep_label(20, i, label_spec()) for i in range(3)])
+    parents = [Parent("labels/laptop"), Parent("driven/lyon")]
+    write_mix(store, CITY, night, parents, [sweep_label(20, i, label_spec()) for i in range(3)])
     before = everything(store)
     text = inspect(store, night).text
-    assert "belongs to a night or round: mcvrp lineage labels/night-0123456789ab" in text
+    assert "belongs to a night or round" in text
+    assert "labels/laptop" in text
+    assert "driven/lyon" in text
     assert "mcvrp label " not in text
-    with pytest.raises(
-        McvrpError,
-        match="run mcvrp verify on the datasets that mcvrp lineage labels/night-0123456789ab shows",
-    ):
+    with pytest.raises(McvrpError, match="mcvrp inspect labels/night-0123456789ab"):
         verify_dataset(store, night)
     assert everything(store) == before
     write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())])
