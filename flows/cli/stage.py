@@ -1,0 +1,67 @@
+"""Stages of the pipeline as commands: they check, run the flow in this process, and return its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.output import aligned, markdown_text, plain, writing
+from mcvrp.flows.config import settings
+from mcvrp.flows.config.preflight import check_cores
+from mcvrp.flows.config.preset import Preset
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES, Stage
+from mcvrp.model.errors import IncompleteError
+from mcvrp.storage import layout
+from mcvrp.storage.cities import stored_city
+from mcvrp.storage.store.store import Store
+
+
+def preset_of(common: Common, sections: Collection[str] = ()) -> tuple[Preset, PipelineSpec]:
+    """Return the preset, by default the last one used on the store, and its spec of ``sections``, (): all."""
+    preset = Preset.chosen(common.preset, Store.at(settings.store_uri(common.store)))
+    return preset, preset.spec(common.overrides, sections)
+
+
+def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None = None) -> Outcome:
+    """Check the parameters of ``stage``, run its flow, with a Prefect server if ``recorded``.
+
+    The store keeps the preset, from which the parameters are, as the default of later commands.
+    """
+    preset, spec = preset_of(common, stage.sections)
+    parameters = stage.asks(spec)
+    if phase is not None:
+        spec.train.phase(phase)  # the preset alone shows whether the phase exists
+        stage, parameters = STAGES["train-phase"], {**parameters, "phase": phase}
+    # Only the specs of this stage: `label` needs no ranks. Before its city is read, which may not exist.
+    check_cores(**{name: parameters[name] for name in ("label", "train", "benchmark") if name in parameters})
+    store, cities = writing(common), {}
+    if stage.name == "pipeline":  # its city may not exist yet
+        stage.load_check()(store, *parameters.values())
+    elif stage.check:
+        name, *specs = parameters.values()
+        city = cities[store.uri, name] = stored_city(store, name)
+        stage.load_check()(store, city, *specs)
+    preset.record(store)
+    from mcvrp.flows.server.server import prefect_server
+    from mcvrp.flows.server.stage import checked_before
+
+    with prefect_server(wanted=recorded), checked_before(cities):
+        result = stage.load_flow()(**parameters, store=store.uri)
+    figures = stage.figures_in(store, result, parameters)
+    parts = markdown_text(stage.summary("tables", result)), aligned(figures)
+    lacks = stage.summary("lacks", result)
+    code = IncompleteError.exit_code if lacks else 0
+    return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
+
+
+def benchmark_files(common: Common, folder: str) -> Outcome:
+    """Run the benchmark on the CVRPLIB instances of ``folder``."""
+    from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
+
+    spec, store = preset_of(common, ["benchmark"])[1].benchmark, writing(common)
+    result = run_cvrplib(store, folder, spec)
+    rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
+    document = {"run": result.run, "answers": rows, "notes": result.notes}
+    written = store.url(layout.benchmark_dir(result.run))
+    return Outcome(document, f"{markdown_text(result.markdown())}\n{written}")
