@@ -113,7 +113,7 @@ def command(
 
         def call(ctx: typer.Context, **values: Any) -> Call | None:
             for option, value in values.items():
-                if isinstance(value, str) and not value.strip():
+                if isinstance(value, str) and value != own[option].default and not value.strip():
                     name = option if own[option].default is Parameter.empty else f"--{option}"
                     raise typer.BadParameter(f"{name}: the value is empty")
             before = vars(ctx.obj) if ctx.obj else {}  # options before the subcommand

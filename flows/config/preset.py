@@ -86,8 +86,10 @@ class Preset:
         for text in overrides:
             try:
                 _apply(data, text)
-            except (ValueError, LookupError, TypeError, AttributeError):
-                sentences.append(f"--set {shown(text)}: write key=value with a field of {self.name}")
+            except ValueError as error:
+                sentences.append(f"--set {shown(text)}: {error}")
+            except (LookupError, TypeError, AttributeError):
+                sentences.append(f"--set {shown(text)}: there is no such field in {self.name}")
         if sentences:
             raise InvalidFields(sentences)
         return data
@@ -133,9 +135,9 @@ def _locate(name: str) -> Path:
 
 def _apply(data: dict[str, Any], text: str) -> None:
     key, equals, value = (part.strip() for part in text.partition("="))
-    path = [int(part) if part.isdecimal() else part for part in key.split(".")]
-    if not equals or not all(key.split(".")):
-        raise ValueError("no key=value")
+    path = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
+    if not equals or "" in path:
+        raise ValueError("write key=value, such as label.count=500")
     parent: Any = data
     for part in path[:-1]:  # a section may be omitted
         parent = parent.setdefault(part, {}) if isinstance(parent, dict) else parent[part]
