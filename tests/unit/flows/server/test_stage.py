@@ -37,7 +37,7 @@ def test_what_a_form_sends_becomes_specs() -> None:
     assert arguments["label"].partitions == 31
     assert arguments["store"] is None
     assert parsed(PARAMETERS, arguments)["label"] is arguments["label"]
-    with pytest.raises(McvrpError, match="storr: .*did you mean store"):
+    with pytest.raises(McvrpError, match=r"storr: .*did you mean store"):
         parsed(PARAMETERS, {**GIVEN, "storr": "s3://b"})
 
 
