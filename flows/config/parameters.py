@@ -23,27 +23,6 @@ Model = TypeVar("Model", bound=BaseModel)
 FieldPath = tuple[str | int, ...]
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 
-# Expected values by the type of pydantic's error; {names} come from the error's context.
-_EXPECTED = {
-    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
-    **dict.fromkeys(("dict_type", "model_type"), "a table"),
-    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
-    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "a whole number"),
-    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    "finite_number": "a finite number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "literal_error": "{expected}",
-    "multiple_of": "a multiple of {multiple_of}",
-    "string_pattern_mismatch": "a name of letters, digits, '.', '_' and '-', 100 at most",  # of names
-    "string_too_short": "text that is not empty",
-    "string_type": "text",
-    "too_long": "no longer than {max_length}",
-    "too_short": "at least {min_length} long",
-}
-
 
 def shown(title: str, description: str) -> Any:
     """Return the title and description of a parameter in a form; Prefect reads them only from here."""
@@ -129,17 +108,12 @@ def field_errors(
     return [FieldError(path, _sentence(path, details, model, whole)) for path, details in by_field.items()]
 
 
-def checked(
-    model: type[Model],
-    data: Mapping[str, Any],
-    named: Callable[[FieldError], str] = lambda each: each.text,
-    whole: str = "the file",
-) -> Model:
-    """Return ``data`` as ``model``; InvalidFields with a sentence for each error, as ``named`` returns it."""
+def checked(model: type[Model], data: Mapping[str, Any], whole: str = "the file") -> Model:
+    """Return ``data``, which is called ``whole``, as ``model``; InvalidFields with a sentence per error."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidFields([named(each) for each in field_errors(error, model, data, whole)]) from None
+        raise InvalidFields([each.text for each in field_errors(error, model, data, whole)]) from None
 
 
 def dotted(path: FieldPath) -> str:
@@ -155,26 +129,18 @@ def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
 
 
 def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel], whole: str) -> str:
-    first = details[0]
-    kind = first["type"]
-    name = dotted(path) or whole
-    if kind == "extra_forbidden":
-        parent = _model_at(path[:-1], model)
-        fields = sorted(parent.model_fields) if parent else []
-        section = f"[{dotted(path[:-1])}]" if path[:-1] else whole
-        return f"there is no {name}; {nearest(str(path[-1]), fields, f'{section} has')}"
-    if kind == "missing":
-        return f"{name} is missing"
-    if kind in ("value_error", "assertion_error"):
+    """Return pydantic's messages on the field at ``path``: several if it is a union."""
+    first, name = details[0], dotted(path) or whole
+    if first["type"] in ("value_error", "assertion_error"):
         text = str(first.get("ctx", {}).get("error", first["msg"]))
-        if not path:
-            return text
-        # an error of a whole section names its fields itself
-        return f"{name}: {text}" if _model_at(path, model) is None else f"[{name}] {text}"
-    expected = [_EXPECTED[d["type"]].format(**d.get("ctx", {})) for d in details if d["type"] in _EXPECTED]
-    if not expected:
-        return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"{name} must be {' or '.join(dict.fromkeys(expected))}, not {quoted(first['input'], _VALUE)}"
+        return f"{name}: {text}" if path else text
+    if first["type"] == "extra_forbidden":
+        fields = sorted(getattr(_model_at(path[:-1], model), "model_fields", {}))
+        return f"{name}: there is no such field; {nearest(str(path[-1]), fields, 'there are')}"
+    if first["type"] == "missing":
+        return f"{name} is missing"
+    expected = " or ".join(dict.fromkeys(detail["msg"] for detail in details))
+    return f"{name}: {expected}, not {quoted(first['input'], _VALUE)}"
 
 
 def _field_path(loc: FieldPath, model: type[BaseModel]) -> FieldPath:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -55,15 +54,15 @@ _ENDED = {_RUN + state for state in ("Completed", "Failed", "TimedOut", "Crashed
 SILENT = timedelta(seconds=90)
 
 
-def serve_stages(options: Namespace, store: Store) -> None:
+def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, port: int) -> None:
     """Serve until Ctrl-C or SIGTERM; McvrpError if the server does not answer or refuses a deployment.
 
-    ``options`` are those of the command, ``store`` is the store that runs use by default.
+    Forms have the values of ``preset`` with ``overrides``; ``store`` is the store that runs use by default.
     """
-    spec = _chosen(options, store)
+    spec = _chosen(preset, overrides, store)
     os.environ["MCVRP_STORE"] = store.uri  # of the runs, which inherit the environment
     adopt_orphans(False)  # what runs leave would stay as zombies for as long as the UI
-    with _server(options.port) as page:
+    with _server(port) as page:
         try:
             end_silent_runs()
             served = [deployment(name, spec) for name in deployed()]
@@ -153,20 +152,20 @@ def first_values(name: str, preset: PipelineSpec) -> dict[str, Any]:
     }
 
 
-def _chosen(options: Namespace, store: Store) -> PipelineSpec | None:
-    """Return the spec of the preset of ``options``, or of the last one of ``store``, None if that is unfit.
+def _chosen(preset: str | None, overrides: Sequence[str], store: Store) -> PipelineSpec | None:
+    """Return the spec of ``preset``, or of the last one of ``store``, None if that is unfit.
 
     It is unfit if the store has several cities, since it may be of another one than the scheduled nights are.
     `mcvrp label` accepts a preset with two sections.
     """
     try:
-        if not options.preset and len(cities := city_names(store)) > 1:
+        if not preset and len(cities := city_names(store)) > 1:
             raise McvrpError(f"the store has several cities, {listed(cities)}: name a preset")
-        return Preset.chosen(options.preset, store).spec(options.overrides)
+        return Preset.chosen(preset, store).spec(overrides)
     except StoreError:
         raise
     except McvrpError as error:
-        if options.preset or options.overrides:
+        if preset or overrides:
             raise
         logger.warning(
             "%s: the deployments keep their parameters, at first those of %s", lines(error)[0], DEFAULT

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from mcvrp.flows.cli.parser import parser
+from mcvrp.flows.cli.main import parse
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docker" / "kubernetes"
@@ -41,7 +41,7 @@ def test_images_and_ray_are_those_of_the_stack_in_containers() -> None:
 def test_the_pod_that_serves_runs_a_command_that_exists() -> None:
     worker = VALUES["prefect-worker.yaml"]["worker"]
     assert worker["command"] == ["tini", "--", "mcvrp"]  # tini reaps processes
-    parser().parse_args(worker["args"])
+    parse(worker["args"])
 
 
 def test_no_secret_is_written_down() -> None:

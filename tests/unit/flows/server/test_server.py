@@ -119,7 +119,7 @@ def test_without_a_server_the_stage_runs_unrecorded(
 
 
 def test_an_unrecorded_stage_checks_its_parameters_too() -> None:
-    with pytest.raises(McvrpError, match="k must be a whole number, not 'x'"):
+    with pytest.raises(McvrpError, match=r"k: .*, not 'x'"):
         counts("x")  # type: ignore[arg-type]
 
 

@@ -103,9 +103,8 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     before = everything(store)
     assert train_attention(store, CITY, TINY).cards == (card,)
     assert everything(store) == before
-    shown = inspect(store, "attention/tiny")
-    assert f"{card.epochs[-1].greedy:.3f}" in shown.text
-    assert shown.document["models"][0]["weights_sha256"] == card.weights_sha256
+    (document,) = inspect(store, "attention/tiny").document["documents"].values()
+    assert document["weights_sha256"] == card.weights_sha256
 
 
 @pytest.mark.parametrize("changes", [{"sizes": (6,)}, {"sizes": (20,), "capacity": None}])

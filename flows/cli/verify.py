@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 
-from mcvrp.flows.cli.commands import preset_of
-from mcvrp.flows.cli.output import Outcome, plain, reading
+from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.output import plain, reading
+from mcvrp.flows.cli.stage import preset_of
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.labels.verification import VerificationReport
+from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.progress import duration
 
 
-def verify(options: argparse.Namespace) -> Outcome:
+def verify_labels(common: Common, dataset: str | None) -> Outcome:
     """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
-    from mcvrp.tasks.label.verify import verify_dataset  # slow import
-
-    store, dataset, workers = reading(options).outlasting(), options.dataset, None
-    if dataset is None or options.overrides:
-        spec = preset_of(options, ["label"])[1].label
+    store, workers = reading(common).outlasting(), None
+    if dataset is None or common.overrides:
+        spec = preset_of(common, ["label"])[1].label
         dataset, workers = dataset or spec.dataset, spec.workers
     began = time.monotonic()
     report = verify_dataset(store, dataset.removeprefix("labels/").strip("/"), workers=workers)
     seconds = time.monotonic() - began
     document = {"good": report.good, **plain(report), "seconds": seconds}
-    code = 0 if report.good else IncompleteError.exit_code
-    return Outcome(document, _text(report, seconds), code)
+    return Outcome(document, _text(report, seconds), 0 if report.good else IncompleteError.exit_code)
 
 
 def _text(report: VerificationReport, seconds: float) -> str:
