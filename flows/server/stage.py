@@ -71,8 +71,8 @@ def stage(
 
     Parameters are validated here instead of by Prefect, so that the state of a run has the same message as
     the command line. A `McvrpError` fails the run with its message alone; the traceback of any other error is
-    in the logs of the run. ``run_name`` is a template of the arguments, "label {label.dataset}", or a
-    function of them; ``timeout`` is in seconds.
+    in the logs of the run. What a result lacks is the message of its state, too. ``run_name`` is a template
+    of the arguments, "label {label.dataset}", or a function of them; ``timeout`` is in seconds.
     """
 
     def declare(body: Callable[P, R]) -> StageFlow[P, R]:
