@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+from prefect.exceptions import ObjectNotFound
 
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.server import ui
@@ -21,5 +22,5 @@ def test_a_deployment_keeps_its_parameters_without_a_preset(monkeypatch: pytest.
     monkeypatch.setattr(ui, "get_client", lambda sync_client: client)
     assert ui.deployment("nightly", None).parameters["city"] == "smoke"
     assert ui.deployment("nightly", laptop).parameters["city"] == "laptop"
-    read.side_effect = ui.ObjectNotFound(Exception())
+    read.side_effect = ObjectNotFound(Exception())
     assert ui.deployment("nightly", None).parameters["city"] == "laptop"
