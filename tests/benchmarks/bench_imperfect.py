@@ -42,7 +42,7 @@ from tests.benchmarks.common import (
 )
 from tests.benchmarks.label_sources import SOURCES, labels_of, nearest_neighbour, two_opt, write_dataset
 
-CITY, SIZES = "laptop", range(20, 25)
+CITY, TOWN, SIZES = "laptop", City.uniform(100, seed=1), range(20, 25)  # the demo's
 SEED, MEASURED, DAYS = 11, (20, 22, 24), 200  # the instances of the demo's report, per size
 ALL_DAYS, VALID_DAYS = 30_000, 200
 SHORT = ("savings, noise 0.3", "sweep", "driven, 10% longer")  # sources of the short form
@@ -327,7 +327,7 @@ def main() -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     store = Store.open(args.folder)
     if not has_city(store, CITY):
-        save_city(store, CITY, City.uniform(100, seed=1))
+        save_city(store, CITY, TOWN)
     results, sources = Results(args.folder), tuple(SOURCES) if args.all else SHORT
     seeds = range(1, args.seeds + 1)
     results.compute([("controls", ""), *(("labels", source) for source in sources)])
