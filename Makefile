@@ -118,9 +118,15 @@ bench-promotions: $(STAMP)
 bench-network: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_network $(STORE)
 
-# CVRPLIB instances with their .sol, in the folder X.
-bench-solve: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_solve X
+# Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
+# resumed from peers.jsonl.
+bench-peers: $(STAMP) .venv-peers
+	$(BIN)/python -m tests.benchmarks.bench_peers X peers.jsonl
+
+.venv-peers: tests/benchmarks/peers.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -r $< || { rm -rf $@; exit 2; }
+	@touch $@
 
 # Growth of Prefect's database; 15 minutes.
 bench-records: $(STAMP)
@@ -210,4 +216,4 @@ docker/.env:
 	@echo "Made docker/.env with new secrets, for your eyes only."
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-peers build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -12,6 +12,7 @@ from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
 from mcvrp.tasks.retrain.card import comparison, drifts, learned, round_table
 from mcvrp.tasks.support.progress import duration
+from mcvrp.tasks.support.text import listed
 
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mcvrp.tasks.report.write import BenchmarkSummary
     from mcvrp.tasks.retrain.improve import Round
     from mcvrp.tasks.retrain.nightly import NightSummary
+    from mcvrp.tasks.solve.day import SolveSummary
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
 
 Figures = Mapping[str, str]
@@ -177,14 +179,19 @@ def benchmark_tables(benchmark: BenchmarkResult) -> str:
 def night_figures(night: NightSummary) -> Figures:
     taken, measured = night.taken, night.measured
     figures = {
+        "city": night.city,
         "route files": f"{len(taken.receipts)} new, {taken.known} known",
         "new days": str(len(taken.days)),
-        "rows in quarantine": f"{sum(receipt.rejected for receipt in taken.receipts):,}",
+        "rows in quarantine": f"{sum(each.receipt.quarantined for each in taken.quarantined):,}",
     }
-    if taken.waiting:
-        figures["not ingested"] = "; ".join(map(str, taken.waiting))
-    if refused := [receipt for receipt in taken.receipts if receipt.refused]:
-        figures["refused files"] = f"{len(refused):,}"  # `night_lacks` has the reasons
+    if waiting := [str(each) for each in taken.left_out if each.waits]:
+        figures["not ingested yet"] = "; ".join(waiting)
+    if refused := [each.path for each in taken.left_out if not each.waits]:
+        figures["refused files"] = ", ".join(refused)  # `night_lacks` has the reasons
+    if night.waiting:
+        figures["not learned from"] = (
+            f"{listed(night.waiting)}: rows of it are in quarantine (nightly.partial)"
+        )
     if measured:
         figures["learned from"] = learned(measured)
     if measured and measured.drift:
@@ -231,6 +238,11 @@ def improve_figures(rounds: Sequence[Round]) -> Figures:
 def improve_tables(rounds: Sequence[Round]) -> str:
     """Return a Markdown table with one row per round: improved labels and the challenger."""
     return round_table([(each.record, each.measured) for each in rounds])
+
+
+def solve_lacks(day: SolveSummary) -> str:
+    """Return which members of the search failed and why, "" if none did."""
+    return "\n".join(day.failures)
 
 
 def pipeline_figures(pipeline: PipelineSummary) -> Figures:

@@ -10,11 +10,12 @@ from prefect import task
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial
-from mcvrp.flows.figures import night_figures, night_tables
+from mcvrp.flows.figures import night_figures, night_lacks, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
+from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
@@ -39,5 +40,6 @@ def nightly(
     body = links(opened, {"what was driven": layout.driven_dir(city)})
     if done.record and done.new:
         body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
-    show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), body)
+    lacks = "\n".join(f"- {escaped(line)}" for line in night_lacks(done).splitlines())
+    show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), lacks, body)
     return done

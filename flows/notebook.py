@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.spec import StrictSpec
+
+logger = logging.getLogger(__name__)
 
 _HEIGHT = 560  # pixels of the map
 
@@ -140,7 +143,8 @@ def solve(
         As the options of the command: ``time_limit=5``, ``fleet=6``, ``columns={"id": "Code client"}``, …
         (docs/solve.md).
 
-    Raises McvrpError for invalid input, and if no routes within the limits are found.
+    Raises McvrpError for invalid input, and if no routes within the limits are found. If a model or a solver
+    fails, the routes of the others are returned, and a warning is logged: see ``summary.failures``.
     """
     began, spec = time.monotonic(), checked(SolveSpec, options, whole="solve")
     dated = checked(_Day, {"capacity": capacity, "date": date})
@@ -169,4 +173,7 @@ def solve(
         date=dated.date,
         keep=None if keep is None else str(keep),
     )
-    return RoutedDay(solve_day(store, planned, began))
+    solved = solve_day(store, planned, began)
+    for failure in solved.summary.failures:
+        logger.warning(failure)
+    return RoutedDay(solved)

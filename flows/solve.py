@@ -66,7 +66,11 @@ Keep = Annotated[
 ]
 Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]
 Date = Annotated[
-    datetime.date | None, shown("Date", "Date of the day: routes.csv is then a file for incoming/")
+    datetime.date | None,
+    shown(
+        "Date",
+        "Date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/",
+    ),
 ]
 _DEFAULT = SolveSpec()
 _MOST_NAME = 80  # characters of orders in the name of a run

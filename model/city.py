@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,11 @@ _NO_ROAD = 1e3  # multiple of a leg
 # Share of the frame's side by which later addresses may be outside the frame: training with rotation turns
 # the corners of a square out of it by (sqrt(2) - 1) / 2, so the network has seen such coordinates.
 MARGIN = 0.21
+
+
+def nfc(text: object) -> str:
+    """Return ``text`` in Unicode's composed form: "é" is one character, or two that look the same."""
+    return unicodedata.normalize("NFC", str(text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +111,8 @@ class City:
             )
         if self.matrix is not None:
             object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
-        for name in ("address_ids", "address_names"):
-            texts = tuple(map(str, getattr(self, name)))
+        for name, written in (("address_ids", nfc), ("address_names", str)):
+            texts = tuple(map(written, getattr(self, name)))
             object.__setattr__(self, name, texts)
             if texts and len(texts) != len(xy):
                 raise McvrpError(f"a city of {len(xy)} nodes has {len(texts)} {name}: give one per node")
@@ -198,7 +204,7 @@ class City:
 
     def nodes(self, address_ids: Iterable[object]) -> NDArray[np.int64]:
         """Return the node of each of ``address_ids``; McvrpError naming the first that is not in the city."""
-        ids = list(map(str, address_ids))
+        ids = list(map(nfc, address_ids))
         for address in ids:
             if address not in self._node_of:
                 near = alternatives(address, list(self._node_of))

@@ -82,7 +82,7 @@ def decode(
     instances: Sequence[Instance],
     *,
     strategy: Strategy,
-    samples: int = 1,
+    samples: int | None = None,
     first: int = 0,
     rotations: int = 1,
     seed: int = 0,
@@ -93,7 +93,8 @@ def decode(
 ) -> list[Decoded]:
     """Return ``samples`` decoded solutions of each instance, feasible by construction.
 
-    Of a beam, the most probable ones in descending order, padded with the most probable one.
+    By default all paths of a beam, otherwise one. Those of a beam are the most probable ones in descending
+    order, padded with the most probable one.
 
     Parameters
     ----------
@@ -129,6 +130,7 @@ def decode(
             f"the model was trained on city {own}, not on {city.city_id}: decode with its city, or set "
             "any_city=True"
         )
+    samples = strategy.width if samples is None else samples
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
         return []

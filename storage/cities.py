@@ -32,6 +32,7 @@ _ROWS = 64  # of a matrix, decoded at once
 _CARRIED = "address."  # before the title of a further column of the file of addresses
 
 Source = Literal["synthetic", "imported"]
+DateOrder = Literal["day-first", "month-first"]  # of dates such as 02/11/2026
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,8 @@ class Addresses:
     """Addresses of the nodes of a city, the depot first.
 
     ``further`` are the other columns of their file as text, by title: names, streets, phone numbers.
-    ``columns`` are the names that columns have in the files of this city, by field ("id": "Code client").
+    ``columns`` are the names that columns have in the files of this city, by field ("id": "Code client"),
+    ``dates`` the order of day and month in their dates, None if it is unknown.
 
     Raises McvrpError if an id is duplicate, or the shape of ``lonlat`` is wrong.
     """
@@ -49,6 +51,7 @@ class Addresses:
     projection: str | None = None  # PROJ string, from degrees to the city's coordinates
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each of m + 1 texts
     columns: Mapping[str, str] = field(default_factory=dict)
+    dates: DateOrder | None = None
 
     def __post_init__(self) -> None:
         if len(self.node_of) < len(self.ids):
@@ -89,7 +92,7 @@ class Addresses:
         more = {spelled.get(title.casefold(), title): texts for title, texts in (further or {}).items()}
         titles = dict.fromkeys([*self.further, *more])
         texts = {title: (*self.further.get(title, old), *more.get(title, new)) for title in titles}
-        return Addresses((*self.ids, *ids), both, self.projection, texts, self.columns)
+        return Addresses((*self.ids, *ids), both, self.projection, texts, self.columns, self.dates)
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ class CityCard:
     parent: str | None = None
     extends: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    dates: DateOrder | None = None
     provenance: Provenance | None = None
     schema_version: int = CITY.version
 
@@ -162,6 +166,7 @@ def save_city(
         projection=addresses.projection if addresses else None,
         parent=city.ancestors[-1] if city.extends else None,
         columns=addresses.columns if addresses else {},
+        dates=addresses.dates if addresses else None,
         provenance=provenance,
     )
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
@@ -177,6 +182,11 @@ def save_nodes(store: Store, path: str, city: City) -> None:
 
 def has_city(store: Store, name: str) -> bool:
     return store.exists(layout.city_card(name))
+
+
+def city_names(store: Store) -> list[str]:
+    """Return the names of all cities in the store, sorted."""
+    return [name for name in store.folders("cities") if has_city(store, name)]
 
 
 def load_city(store: Store, name: str) -> City:
@@ -228,7 +238,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     addresses = Addresses.numbered(city.customers)
     if ids:
-        addresses = Addresses(ids, lonlat, card.projection, further, card.columns)
+        addresses = Addresses(ids, lonlat, card.projection, further, card.columns, card.dates)
     return StoredCity(name, city, addresses, card.source, card.provenance)
 
 

@@ -1,7 +1,7 @@
 """Driven days of a city, one file with one label per day, and receipts of the ingested files of routes.
 
 The spec hash in the footer of a day is the checksum of its file of routes, or of several, joined by "+", if
-later files added routes. A receipt is written last: a file without one is ingested again.
+routes were added later. A receipt is written last: a file without one is ingested again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from mcvrp.storage.labels.label_files import (
     label_file,
     parse_footer,
     parse_table,
-    read_footer,
 )
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import render
@@ -41,15 +40,24 @@ _SHOWN = 50  # latest files in the card; others are counted
 
 @dataclass(frozen=True)
 class IntakeReceipt:
-    """Receipt of one file of routes."""
+    """Receipt of one content of a file of routes, at ``name`` below the folder for such files.
+
+    ``open`` has the customers of each route whose rows are in quarantine, by day.
+    """
 
     name: str
     sha256: str
     rows: int = 0
-    rejected: int = 0  # of the rows, now in quarantine
-    days: tuple[str, ...] = ()  # that it contributed, as "2026-01-31"
-    refused: str | None = None  # error message if it could not be read
-    reasons: Mapping[str, int] = field(default_factory=dict)  # of rejected rows, the most common ones
+    days: tuple[str, ...] = ()  # of its valid rows, as "2026-01-31"
+    open: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    corrected: int = 0  # rows that were in quarantine
+    removed: tuple[str, ...] = ()  # days on which its rows do not count
+    number: int = 0  # among the ingested contents of the city, from 1
+
+    @property
+    def quarantined(self) -> int:
+        """Number of its rows in quarantine."""
+        return sum(len(customers) for routes in self.open.values() for customers in routes)
 
     @property
     def key(self) -> str:
@@ -113,13 +121,11 @@ def write_receipt(store: Store, city: str, receipt: IntakeReceipt) -> None:
 def write_day(
     store: Store, name: str, city: City, date: datetime.date, day: tuple[Instance, Solution], sha256: str
 ) -> bool:
-    """Write a day (orders, canonical routes) of the city ``name`` unless it exists.
+    """Write a day (orders, canonical routes) of the city ``name``, and return whether it was not there.
 
-    Returns whether the stored day comes from the file of routes with the checksum ``sha256``.
+    ``sha256`` is the checksum of its file of routes.
     """
-    path = layout.driven_day(name, date.isoformat())
-    # an existing day may be our own, of an ingestion that was interrupted
-    return store.put_new(path, _day_file(city, day, sha256)) or read_footer(store, path).spec_hash == sha256
+    return store.put_new(layout.driven_day(name, date.isoformat()), _day_file(city, day, sha256))
 
 
 def extend_day(
@@ -208,6 +214,6 @@ def _with_hint(store: Store, name: str) -> Iterator[None]:
 
 def driven_readme(city: str, files: Iterable[IntakeReceipt]) -> str:
     """Return the README as Markdown, from the receipts of all ingested ``files``."""
-    files = sorted(files, key=lambda receipt: (receipt.days[:1], receipt.name))
+    files = sorted(files, key=lambda receipt: (receipt.days[:1], receipt.name, receipt.number))
     days = sorted({day for receipt in files for day in receipt.days})
     return render("mcvrp.storage", "driven.md.j2", city=city, files=files, days=days, shown=_SHOWN)

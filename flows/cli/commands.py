@@ -22,19 +22,22 @@ from mcvrp.flows.config.spec import PipelineSpec, require_sizes
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.cities import has_city, stored_city
+from mcvrp.storage.cities import city_names, has_city, stored_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import make_city, plan_city
 from mcvrp.tasks.city.spec import CitySpec
+from mcvrp.tasks.support.text import listed
 
 logger = logging.getLogger(__name__)
 
 # Commands that need only the base of the installation.
 _BASE = {
     *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
-    *("models", "store", "promote", "rollback"),
+    *("models", "driven", "store", "promote", "rollback"),
 }
-_CITY_FIELDS = ("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded")
+_CITY_FIELDS = (
+    *("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far", "dates"),
+)
 
 
 def execute(options: argparse.Namespace) -> Outcome:
@@ -51,6 +54,8 @@ def of_stage(options: argparse.Namespace) -> Outcome:
     phase = getattr(options, "phase", None)
     stage = next(stage for stage in STAGES.values() if stage.command == options.command)
     preset, spec = preset_of(options, stage.sections)
+    if stage.name == "nightly":
+        _require_city_of_night(options, preset, spec.city.name)
     if phase is None:
         return run_stage(stage, writing(options), stage.asks(spec), preset)
     spec.train.phase(phase)  # the preset alone shows whether the phase exists
@@ -58,15 +63,33 @@ def of_stage(options: argparse.Namespace) -> Outcome:
     return run_stage(alone, writing(options), {**alone.asks(spec), "phase": phase}, preset)
 
 
-def preset_of(
-    options: argparse.Namespace, sections: Collection[str] = (), *, stored: bool = True
-) -> tuple[Preset, PipelineSpec]:
-    """Return the preset of ``options`` and the spec of its ``sections``, (): all.
+def preset_of(options: argparse.Namespace, sections: Collection[str] = ()) -> tuple[Preset, PipelineSpec]:
+    """Return the preset of ``options``, by default the last one used on the store, and its spec.
 
-    Without --preset it is the last one used on the store, unless that is not to be read (``stored``).
+    The spec has the ``sections``, (): all.
     """
-    preset = Preset.chosen(options.preset, Store.at(settings.store_uri(options.store)) if stored else None)
+    preset = Preset.chosen(options.preset, Store.at(settings.store_uri(options.store)))
     return preset, preset.spec(options.overrides, sections)
+
+
+def _require_city_of_night(options: argparse.Namespace, preset: Preset, city: str) -> None:
+    """Raise McvrpError unless ``city``, that of ``preset``, is the only one of the store, or was meant.
+
+    The last preset used on the store may be of another city than that of the files in `incoming/`.
+    """
+    if options.city not in (None, city):
+        raise McvrpError(
+            f"--city {options.city}: preset {preset.name} is of city {city!r}: give that of the city, too "
+            "(--preset)"
+        )
+    if options.preset or options.city:
+        return
+    cities = city_names(Store.at(settings.store_uri(options.store)))
+    if len(cities) > 1:
+        raise McvrpError(
+            f"the store has several cities, {listed(cities)}: name that of the night by --preset, or by "
+            f"--city {city} if the last preset used on this store, {preset.name}, is meant"
+        )
 
 
 def run_stage(

@@ -96,6 +96,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="CVRPLIB instances (.vrp) and best known solutions (.sol), instead of held-out instances",
     )
+    text = "name of the city, which has to be that of the preset (default: --preset, or the only city)"
+    _value(commands.choices["nightly"], "--city", "NAME", text)
     add("plan", "estimate the cost of a run", "commands:plan")
     _add_city(commands)
     _add_preset(commands)
@@ -109,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     gc = add("gc", "list unused artifacts; --delete removes them", "models:clean_store")
     gc.add_argument("--delete", action="store_true", help="remove the listed artifacts (default: list only)")
     _add_models(add("models", "list, show, export or import models", "models:list_models"))
+    _add_driven(commands)
     _add_store(commands)
     _add_champion(
         add("promote", "make a version the champion of its model", "models:promote"),
@@ -182,6 +185,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "past orders (columns demand, capacity or both) from which the ranges are derived"
     _value(read, "--history", "FILE", text)
     read.add_argument("--unrounded", action="store_const", const=True, help=_UNROUNDED)
+    text = "accept addresses that are over 5 times as far from the center as 75 %% of all addresses"
+    read.add_argument("--far", action="store_const", const=True, help=text)
     text = "add addresses to a city; its labels and models stay valid"
     more = add("extend", text, "commands:import_or_extend")
     _value(more, "city", None, "name of the city")
@@ -191,6 +196,8 @@ def _add_city(commands: argparse._SubParsersAction[_Parser]) -> None:
         _value(command, "--matrix", "FILE", "travel costs: .npy, or a table with from, to, cost")
         _value(command, "--spare", "K", "output classes reserved for future addresses", type=int)
         _add_columns(command, "names of columns in the files of this city")
+        text = "order of day and month in dates such as 02/11/2026 in the files of this city"
+        _value(command, "--dates", "day-first|month-first", text)
 
 
 def _add_preset(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -229,6 +236,16 @@ def _add_models(models: _Parser) -> None:
     _value(read, "--name", None, "name of the imported model (default: its original name)")
     for command in (export, read):
         _value(command, "folder", "FOLDER", "folder of the exported model")
+
+
+def _add_driven(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "remove a driven day that was read from a wrong file"
+    driven = commands.add_parser("driven", help=text, description=f"{text.capitalize()}.")
+    actions = driven.add_subparsers(dest="action", required=True, metavar="remove")
+    text = "remove a day and the labels made from it; the next night reads its corrected file"
+    remove = _command(actions, "remove", text, "driven:remove", parents=[_common()])
+    _value(remove, "day", "DAY", "date of the day, such as 2026-01-31", type=_date)
+    _value(remove, "--city", "NAME", "name of the city (default: the preset's)")
 
 
 def _add_store(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -313,8 +330,13 @@ def _add_day(solve: _Parser) -> None:
     add("orders", "ORDERS", f"{text}a file, an s3:// URI, or store:PATH for a file in the store")
     text = "capacity of a vehicle (default: the column 'capacity', or the city's only capacity)"
     add("--capacity", "C", text, type=int)
-    add("--city", "NAME", "name of the city (default: the preset's)")
-    add("--date", "DATE", "date of the day: routes.csv then is a file for incoming/", type=_date)
+    add(
+        "--city",
+        "NAME",
+        "name of the city (default: that of --preset, or the only one with all customers)",
+    )
+    text = "date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/"
+    add("--date", "DATE", text, type=_date)
     _add_columns(solve, "names of columns in the files of this day")
     add("--fleet", "K", "maximum number of vehicles (default: unlimited)", type=int)
     add(
@@ -345,8 +367,8 @@ def _add_day(solve: _Parser) -> None:
 
 def _add_search(solve: _Parser) -> None:
     add = partial(_value, solve)
-    text = "name of the model (default: the preset's train.model), or a folder of mcvrp models export, "
-    add("--model", "NAME|FOLDER", f"{text}whose city is then the default")
+    text = "name of the model (default: the preset's, or the city's only one), or a folder of mcvrp models "
+    add("--model", "NAME|FOLDER", f"{text}export, whose city is then the default")
     text = "version of the model (default: the champion, otherwise the latest)"
     add("--version", "N|champion|latest", text)
     text = "search by the model and a solver on each core (auto, default), or by one of them alone"

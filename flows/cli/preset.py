@@ -17,7 +17,7 @@ from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.parameters import submodel
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
-from mcvrp.model.errors import McvrpError, reason, shown
+from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -26,9 +26,10 @@ from mcvrp.storage.driven import customers_per_day
 from mcvrp.storage.store.parsing import parse_toml
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import middle
-from mcvrp.tasks.driven.rules import dates
+from mcvrp.tasks.driven.rules import refuse_dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.solve.orders import days_of
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import listed
@@ -41,7 +42,7 @@ _ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
 _OF_ANOTHER_CITY = {
     "benchmark": ["attention"],
     "attention": ["model"],
-    "nightly": ["model", "old", "sizes"],
+    "nightly": ["model", "old", "sizes", "dates"],
     "improve": ["model", "old", "sizes"],
 }
 
@@ -113,12 +114,11 @@ def _counts(store: Store, file: str, addresses: Addresses) -> list[int]:
             f"{table.name} needs the columns date and customer (columns: {columns}): add them, or "
             "give --sizes"
         )
-    cells = pd.DataFrame({"text": table.text(date), "customer": table.text(customer)}, table.rows)
+    cells = pd.DataFrame({"text": table.text(date), "customer": table.ids(customer)}, table.rows)
     orders = cells[(cells != "").all(axis="columns")]
-    # of the time of an order only its day counts
-    day, faults = dates(orders["text"].str.split("[ T]", n=1, regex=True).str[0]), Faults(table.name)
-    for row in orders.index[day.isna()]:
-        faults.at(row, f"{date} is {shown(orders.at[row, 'text'])}, not a date like 2026-01-31")
+    text = orders["text"].astype("string")
+    day, faults = days_of(text, addresses.dates), Faults(table.name)
+    refuse_dates(text, day, addresses.dates, faults)
     faults.check()
     return orders.assign(day=day).drop_duplicates(["day", "customer"]).groupby("day").size().tolist()
 

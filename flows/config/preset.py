@@ -89,10 +89,13 @@ class Preset:
             raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
 
     @classmethod
-    def chosen(cls, name: str | None, store: Store | None) -> Preset:
-        """Return the preset ``name``; None: the last one used on ``store``, otherwise the demo's."""
+    def chosen(cls, name: str | None, store: Store | None, city: str | None = None) -> Preset:
+        """Return the preset ``name``; None: the last one used on ``store``, otherwise the demo's.
+
+        With ``city`` the last one counts only if it is of that city.
+        """
         last = cls.last_used(store) if name is None and store else None
-        if last is None:
+        if last is None or city not in (None, last.spec(sections=["city"]).city.name):
             return cls.read(name or DEFAULT)
         logger.info("preset: %s, the last one used on this store; --preset selects another", last.name)
         return last

@@ -126,7 +126,7 @@ _TABLE = (
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
         lambda preset: {"city": preset.city.name, "model": preset.train.model, "solve": preset.solve},
-        sections=("city", "train", "solve"),
+        lacks="solve_lacks", sections=("city", "train", "solve"),
     ),
 )  # fmt: skip
 STAGES = {stage.name: stage for stage in _TABLE}

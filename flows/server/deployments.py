@@ -26,8 +26,10 @@ from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.cities import city_names
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.text import listed
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -212,9 +214,12 @@ def _stored(client: SyncPrefectClient) -> dict[str, UUID]:
 def _chosen(preset: str | None, overrides: Sequence[str], store: Store | None) -> PipelineSpec | None:
     """Return the spec of ``preset``, or of the last one of ``store``; None if that is unfit, with a warning.
 
+    It is unfit if the store has several cities, since it may be of another one than the scheduled nights are.
     `mcvrp label` accepts a preset with two sections, which must not stop a worker that is started again.
     """
     try:
+        if store and not preset and len(cities := city_names(store)) > 1:
+            raise McvrpError(f"the store has several cities, {listed(cities)}: name a preset")
         return Preset.chosen(preset, store).spec(overrides)
     except StoreError:
         raise

@@ -22,7 +22,7 @@ from prefect.settings import (
     PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED,
     temporary_settings,
 )
-from prefect.states import Failed
+from prefect.states import Completed, Failed
 from pydantic import BaseModel
 
 from mcvrp.flows.config import settings
@@ -160,7 +160,7 @@ def stage(
 def _checked(name: str, body: Callable[P, R], model: type[BaseModel]) -> Callable[P, R]:
     """Return ``body`` with its parameters validated by ``model``, and errors returned as failed states.
 
-    The last lines in the log of a run are its result.
+    The last lines in the log of a run are its result; what it lacks is the message of its state, too.
     """
 
     @functools.wraps(body)
@@ -171,8 +171,8 @@ def _checked(name: str, body: Callable[P, R], model: type[BaseModel]) -> Callabl
             # Without the tag of the run: a task with tags asks the server for a slot each time.
             with TagsContext(current_tags=set()):
                 result = cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
-            _log_result(name, result, values)
-            return result
+            lacks = _log_result(name, result, values)
+            return cast(R, Completed(message=lacks, data=result)) if lacks else result
         except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
             return cast(R, Failed(message="\n".join(lines(error)), data=error))
         except Exception as error:
@@ -181,20 +181,21 @@ def _checked(name: str, body: Callable[P, R], model: type[BaseModel]) -> Callabl
     return checked
 
 
-def _log_result(name: str, result: object, parameters: dict[str, Any]) -> None:
+def _log_result(name: str, result: object, parameters: dict[str, Any]) -> str:
     """Log the figures of ``result``, where it is, and as a warning what it lacks, with the run alone.
 
-    The command prints the same on its terminal.
+    Returns what it lacks. The command prints the same on its terminal.
     """
     if (stage := STAGES.get(name)) is None:  # of a test
-        return
-    store = Store.at(settings.store_uri(parameters.get("store")))
+        return ""
+    store, lacks = Store.at(settings.store_uri(parameters.get("store"))), str(stage.summary("lacks", result))
     with contextlib.suppress(MissingContextError):  # a test calls the bare function
         log = get_run_logger()
         if figures := stage.figures_in(store, result, parameters):
             log.info("\n".join(["result:", *(f"{title}: {value}" for title, value in figures.items())]))
-        if lacks := stage.summary("lacks", result):
+        if lacks:
             log.warning(lacks)
+    return lacks
 
 
 def _unexpected(error: Exception) -> str:

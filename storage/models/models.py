@@ -26,7 +26,6 @@ from mcvrp.storage.versions import MODEL
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
 
-_TRAIN_AGAIN = "delete the version and export it again with mcvrp train"
 _EXPORT_AGAIN = "export the model again with mcvrp models export"
 
 
@@ -240,7 +239,8 @@ def load_model(
     `model_card`. McvrpError if there is no such model, its weights are corrupt, or do not fit its network.
     """
     if isinstance(location, Store):
-        store, hint, card = location, _TRAIN_AGAIN, model_card(location, name, version)
+        store, card = location, model_card(location, name, version)
+        hint = _train_again(store, card)
         path, weights = layout.model_card(name, card.version), model_weights(location, card)
     else:
         store, hint, path = open_folder(location), _EXPORT_AGAIN, layout.folder_card
@@ -253,4 +253,8 @@ def load_model(
 
 def model_weights(store: Store, card: ModelCard) -> Arrays:
     """Return the weights of a version in the store by parameter name; McvrpError if they are corrupt."""
-    return read_weights(store, card.folder, card.weights_sha256, _TRAIN_AGAIN)
+    return read_weights(store, card.folder, card.weights_sha256, _train_again(store, card))
+
+
+def _train_again(store: Store, card: ModelCard) -> str:
+    return f"remove the version ({store.removal(card.folder)}), and export it again with mcvrp train"

@@ -28,10 +28,12 @@ _SHOWN = 160  # characters of the difference in an error message
 def read_weights(store: Store, folder: str, sha256: str, hint: str) -> Arrays:
     """Return the weights in ``folder`` by parameter name, as writable arrays.
 
-    McvrpError, with the remedy ``hint``, if the checksum is not ``sha256`` or it is not a safetensors file.
+    McvrpError, with the remedy ``hint``, if there are none, the checksum is not ``sha256``, or it is not a
+    safetensors file.
     """
     path = posixpath.join(folder, MODEL_WEIGHTS)
-    data = store.get(path)
+    if (data := store.find(path)) is None:
+        raise McvrpError(f"there is no {store.url(path)}: {hint}")
     checksum = hashlib.sha256(data).hexdigest()
     if checksum != sha256:
         raise McvrpError(

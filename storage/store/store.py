@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
@@ -236,6 +237,11 @@ class Store:
     def url(self, path: str = "") -> str:
         """Return the full address of ``path``, for messages."""
         return f"{self.uri}/{path}" if path else self.uri
+
+    def removal(self, path: str) -> str:
+        """Return the shell command that removes the folder at ``path``, for messages."""
+        command = "aws s3 rm --recursive" if "://" in self.uri else "rm -r"
+        return f"{command} {shlex.quote(self.url(path))}"
 
     def _ask(self, verb: str, path: str, work: Callable[[Files], T], *, required: bool = False) -> T:
         """Return the result of ``work``, repeated while the store does not answer and is outlasted.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mcvrp.model.city import nfc
 from mcvrp.model.errors import shown
 from mcvrp.tasks.files.file_bytes import LARGEST, Faults
 from mcvrp.tasks.files.tabular import Tabular
@@ -30,6 +31,8 @@ _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
 _NEAR = 0.5  # of the maximum width: within it after an exchange, lat and lon count as swapped
 WIDEST = 300.0  # maximum width of a city in kilometres
+_FAR, _USUAL = 5.0, 0.75  # an address is far if it is so many times as far away as this share of all,
+_LEAST_FAR = 10.0  # and so many kilometres, if they are known
 _CENTRE_DIGITS = 4  # decimals of the centre in degrees, about 10 m
 _MILLIMETRES = 3  # decimals of a metre: beyond them versions of PROJ differ, and with them the city's id
 _EARTH = 6371.0  # radius in kilometres
@@ -56,19 +59,22 @@ def address_table(
     needs_depot: bool = True,
     columns: Mapping[str, str] | None = None,
     needed: Collection[str] = (),
+    known: Collection[str] = (),
+    far: bool = False,
 ) -> AddressTable:
     """Return the addresses in ``table``; ``depot`` is its id, None if a column ``depot`` marks it.
 
-    ``columns`` and ``needed`` are those of `Tabular.calling`.
+    ``columns`` and ``needed`` are those of `Tabular.calling`, ``known`` the ids of a city to extend.
 
     McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
-    far from all others, a second depot, or with ``needs_depot`` a missing one.
+    far from all others, unless it may be ``far`` within a city's width, a second depot, or with
+    ``needs_depot`` a missing one.
     """
     table = table.calling(columns or {}, [name for name in needed if name in _FIELDS])
     faults = Faults(table.name)
-    ids = _ids(table, faults)
-    places, degrees = _places(table, faults)
-    marked = _depots(table, ids, depot, faults, needs_depot)
+    ids = _ids(table, faults, known)
+    places, degrees = _places(table, faults, far)
+    marked = _depots(table, ids, None if depot is None else nfc(depot), faults, needs_depot)
     faults.check()
     used = (table.column(*names) for names in (_IDS, _LAT, _LON, ("x",), ("y",), (_DEPOT,)))
     return AddressTable(
@@ -76,13 +82,14 @@ def address_table(
     )
 
 
-def _ids(table: Tabular, faults: Faults) -> list[str]:
+def _ids(table: Tabular, faults: Faults, known: Collection[str]) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
         columns = listed(table.frame.columns)
         faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
-    ids = table.text(column).tolist()
+    ids = table.ids(column).tolist()
+    table.refuse_unpadded(column, [*ids, *known], faults)
     first: dict[str, int] = {}
     for name, row in zip(ids, table.rows.tolist(), strict=True):
         if not name:
@@ -96,16 +103,20 @@ def _ids(table: Tabular, faults: Faults) -> list[str]:
     return ids
 
 
-def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
+def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float64], bool]:
     lat, lon, x, y = (table.column(*names) for names in (_LAT, _LON, ("x",), ("y",)))
     if lat and lon and (x or y):
         faults.add("there are both lat, lon and x, y: keep one pair of columns")
     elif lat and lon:
-        return _degrees(table, lat, lon, faults), True
+        return _degrees(table, lat, lon, faults, far), True
     elif x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])
         for k in np.flatnonzero((np.abs(xy) > LARGEST).any(axis=1)):
             faults.at(table.rows[k], f"({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {LARGEST:g}")
+        finite = np.isfinite(xy).all(axis=1)
+        if finite.any() and not far:
+            distance = np.hypot(*(xy - np.median(xy[finite], axis=0)).T)
+            _refuse_far(table, xy, np.where(finite, distance, np.nan), faults)
         return xy, False
     else:
         columns = listed(table.frame.columns, most=8)
@@ -113,7 +124,7 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
     return np.zeros((len(table), 2)), False
 
 
-def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.float64]:
+def _degrees(table: Tabular, lat: str, lon: str, faults: Faults, far: bool) -> NDArray[np.float64]:
     places = np.column_stack([table.numbers(lon, faults), table.numbers(lat, faults)])
     finite = np.isfinite(places).all(axis=1)
     beyond = np.greater(np.abs(places), np.array([180, 90]))
@@ -128,14 +139,14 @@ def _degrees(table: Tabular, lat: str, lon: str, faults: Faults) -> NDArray[np.f
         faults.at(table.rows[k], f"{name} {value:g} is outside of -{bound} to {bound}{swapped}")
     valid = finite & ~beyond.any(axis=1)
     if valid.any():
-        _check_distances(table, places, valid, faults)
+        _check_distances(table, places, valid, faults, far)
     return places
 
 
 def _check_distances(
-    table: Tabular, places: NDArray[np.float64], valid: NDArray[np.bool_], faults: Faults
+    table: Tabular, places: NDArray[np.float64], valid: NDArray[np.bool_], faults: Faults, far: bool
 ) -> None:
-    """Report ``valid`` rows that are further from the median of all than a city is wide."""
+    """Report ``valid`` rows that are further from the median of all than a city is wide, or too ``far``."""
     middle = median_place(places[valid])
     distance = kilometres(places, middle)
     swapped = np.where(np.abs(places[:, ::-1]) <= np.array([180, 90]), places[:, ::-1], 0)
@@ -150,6 +161,34 @@ def _check_distances(
             why = f"a city is at most {WIDEST:g} km wide"
         where = f"({lat:g}, {lon:g}) is {distance[k]:,.0f} km from the center of the addresses"
         faults.at(table.rows[k], f"{where}: {why}")
+    if not far:
+        inside = np.where(valid & (distance <= WIDEST), distance, np.nan)
+        _refuse_far(table, places[:, ::-1], inside, faults, _LEAST_FAR, " km")
+
+
+def _refuse_far(
+    table: Tabular,
+    places: NDArray[np.float64],
+    distance: NDArray[np.float64],
+    faults: Faults,
+    least: float = 0.0,
+    unit: str = "",
+) -> None:
+    """Report rows whose ``distance`` from the median of all is over `_FAR` times that of most (`_USUAL`).
+
+    A few mistyped coordinates change neither of the two. NaN is an invalid place; up to ``least`` is near.
+    """
+    valid = np.isfinite(distance)
+    usual = float(np.quantile(distance[valid], _USUAL, method="inverted_cdf")) if valid.any() else 0.0
+    rows = np.flatnonzero(distance > max(least, _FAR * usual)) if usual else np.array([], dtype=np.int64)
+    for k in rows:
+        place = f"({places[k, 0]:g}, {places[k, 1]:g})"
+        faults.at(table.rows[k], f"{place} is {distance[k]:,.4g}{unit} away")
+    if len(rows):
+        faults.add(
+            f"some addresses are over {_FAR:g} times as far from the center of all as {100 * _USUAL:g} % of "
+            f"them ({usual:,.4g}{unit}): correct them, or accept them with --far"
+        )
 
 
 def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:

@@ -59,6 +59,8 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
             facts["columns"] = ", ".join(map(code, addresses.further))
         if addresses.columns:
             facts["called"] = ", ".join(f"{name}: {code(title)}" for name, title in addresses.columns.items())
+        if addresses.dates:
+            facts["dates"] = addresses.dates
         if addresses.projection:
             facts["projection"] = f"`{addresses.projection}`"
     facts["demand"] = "the paper's, 1 to 9" if city.demand is None else "{} to {}".format(*city.demand)

@@ -20,7 +20,7 @@ from mcvrp.tasks.city.spec import AddressFile, PlannedCity, misfit
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
-from mcvrp.tasks.support.text import METRES
+from mcvrp.tasks.support.text import METRES, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 _QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
@@ -42,7 +42,7 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
     table = read_tabular(*file_bytes(store, spec.file))
-    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns)
+    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns, far=spec.far)
     if len(read.ids) < 2:
         raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
@@ -64,8 +64,9 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
         )
     further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
     lonlat = places if read.degrees else None
-    addresses = Addresses(ids, lonlat, projection, further, spec.columns)
-    return PlannedCity(city, addresses, (*read.notes, *_notes(city), *range_notes))
+    addresses = Addresses(ids, lonlat, projection, further, spec.columns, spec.dates)
+    notes = (*read.notes, *_notes(city), *range_notes, *times_of_day(further))
+    return PlannedCity(city, addresses, notes)
 
 
 def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedCity:
@@ -84,7 +85,8 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
     if not len(new):
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
     further = {title: tuple(texts[k] for k in new) for title, texts in read.further.items()}
-    addresses = replace(old, columns={**old.columns, **spec.columns}).extended(
+    named = replace(old, columns={**old.columns, **spec.columns}, dates=spec.dates or old.dates)
+    addresses = named.extended(
         [read.ids[k] for k in new], read.places[new] if read.degrees else None, further
     )
     spare = city.spare - len(new) if spec.spare is None else spec.spare
@@ -104,7 +106,7 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
         demand=city.demand,
         capacity=city.capacity,
     )
-    notes = [*read.notes, f"{len(new):,} new addresses"]
+    notes = [*read.notes, f"{len(new):,} new addresses", *times_of_day(further)]
     if len(new) < len(read.ids):
         notes.append(f"{len(read.ids) - len(new):,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
@@ -121,7 +123,9 @@ def _read_extension(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
     table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.columns}
-    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns)
+    ids = parent.addresses.ids
+    # new addresses have a limit of their own, that of the city's frame
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, known=ids, far=True)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(
@@ -132,9 +136,11 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns"):
+    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns", "dates"):
         if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
+    if spec.far:
+        raise McvrpError(f"{spec.file} is an instance of CVRPLIB, which may have any places: leave far out")
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers
     city = replace(vrp.city, spare=spec.spare_of(customers))

@@ -83,8 +83,14 @@ def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:
     old, new = stored.addresses, planned.addresses
     if new is None:
         return replace(planned, exists=True)
-    new = replace(new, further=new.further or old.further, columns=new.columns or old.columns)
-    differs = (dict(new.further), dict(new.columns)) != (dict(old.further), dict(old.columns))
+    new = replace(
+        new,
+        further=new.further or old.further,
+        columns=new.columns or old.columns,
+        dates=new.dates or old.dates,
+    )
+    kept, now = ((dict(each.further), dict(each.columns), each.dates) for each in (old, new))
+    differs = kept != now
     notes = (*planned.notes, "further columns of its addresses were updated") if differs else planned.notes
     return replace(planned, addresses=new, notes=notes, exists=True, renewed=differs)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, DateOrder
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, StrictSpec
-
-if TYPE_CHECKING:
-    from mcvrp.storage.cities import Addresses
+from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, StrictSpec, unset
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
 
@@ -53,6 +51,14 @@ class AddressFile(StrictSpec):
     unrounded: bool = Field(False, description="Do not round the EUC_2D costs of a .vrp to integers")
     extends: str | None = Field(None, pattern=NAME_PATTERN, description="City that these addresses extend")
     columns: ColumnNames = Field(default_factory=dict)
+    far: bool = Field(
+        False,
+        exclude_if=unset,
+        description="Accept addresses that are over 5 times as far from the center as 75 % of all addresses",
+    )
+    dates: DateOrder | None = Field(
+        None, exclude_if=unset, description="Order of day and month in dates such as 02/11/2026 in the files"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -65,6 +71,8 @@ class AddressFile(StrictSpec):
         fields = ("depot", "unit", "demand", "capacity", "history")
         if self.extends and (inherited := [field for field in fields if getattr(self, field)]):
             raise ValueError(f"{inherited[0]} is inherited from city {self.extends!r}: leave it out")
+        if self.extends and self.far:
+            raise ValueError("far is for a new city, the limit of an extension is fixed: leave it out")
         return self
 
     def spare_of(self, customers: int) -> int:

@@ -1,29 +1,33 @@
-"""Validation of driven routes, vectorized over columns, with a reason for each rejected row.
+"""Validation of driven routes, vectorized over columns, with all reasons for each rejected row.
 
-A faulty row is rejected with its whole route, as the other stops are not what was driven; a duplicate alone.
+A row without a valid date or route refuses its file: it may belong to any day. Any other faulty row is
+rejected with its whole route, as the other stops are not what was driven.
 """
 
 from __future__ import annotations
 
 import datetime
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
+from mcvrp.storage.cities import DateOrder
+from mcvrp.tasks.driven.stable_files import NotYet
 from mcvrp.tasks.files.csv_cells import whole
+from mcvrp.tasks.files.file_bytes import Faults
 
 COLUMNS = ("date", "route", "stop", "customer", "demand", "capacity")
-FIRST_DATE = datetime.date(2000, 1, 1)  # earlier dates are typing errors
+_OF_ROW = COLUMNS[2:]
+_FIRST_DATE = pd.Timestamp(2000, 1, 1)  # earlier dates are typing errors
+_AHEAD = datetime.timedelta(days=7)  # a plan of these days waits for them; dates beyond are errors
 _LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # by the schema of labels
 _DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _LOCAL_DATE = r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}"  # in one order of day and month per file
-_MOST_REASONS = 5  # listed per file
 _ROUTE = ["day", "route"]
 
 
@@ -38,116 +42,181 @@ class CheckedDay:
 
 @dataclass(frozen=True)
 class KnownDay:
-    """Orders and routes of a day in the store, and the names of the files that they were read from."""
+    """Orders and routes of a day in the store, the names of its files, the remedy if another one differs."""
 
     files: str
     orders: Instance
     solution: Solution
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class RejectedRoute:
+    """Rows of a route that was rejected: their numbers and customers, and a sentence for each faulty one.
+
+    It ``contradicts`` the stored day if that has other routes of these customers.
+    """
+
+    day: str
+    rows: tuple[int, ...]
+    customers: tuple[str, ...]
+    faults: tuple[str, ...]
+    contradicts: bool = False
 
 
 @dataclass(frozen=True)
 class CheckedRoutes:
-    """Each row is in a day or ``rejected``, as it was between the columns ``row`` (number) and ``reason``.
+    """Each row is in a day, in ``rejected`` (and in one of ``routes``), or known.
 
-    ``known`` is the number of rows that were in a stored day before.
+    ``rejected`` has the rows as they were between the columns ``row`` (number) and ``reason``. ``known`` is
+    the number of rows that a stored day has already, or that repeat an earlier row. ``dates`` are the days
+    with a valid route, new or known.
     """
 
     days: tuple[CheckedDay, ...]
     rejected: pd.DataFrame
-    known: int = 0
+    routes: tuple[RejectedRoute, ...]
+    known: int
+    dates: tuple[str, ...]
 
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Number of rejected rows by reason without its figures and names, the most common ones first."""
-        quoted = (re.sub(r"'[^']*'", "…", reason) for reason in self.rejected["reason"])
-        kinds = Counter(re.sub(r"(?<![\w-])\d[\d,]*(?![\w-])", "…", reason) for reason in quoted)
-        return dict(kinds.most_common(_MOST_REASONS))
+
+def days_of(
+    name: str, table: pd.DataFrame, *, today: datetime.date, order: DateOrder | None = None
+) -> pd.Series[pd.Timestamp]:
+    """Return the day of each row of ``table``, the content of the file ``name`` as in `check_routes`.
+
+    ``order`` is that of dates such as 02/11/2026. McvrpError naming the rows without a valid date or a route;
+    NotYet if there are days after ``today``, but none after the next week.
+    """
+    text, faults = _text(table["date"]), Faults(name)
+    days, last = dates(text, order), pd.Timestamp(today)
+    refuse_dates(text, days, order, faults)
+    for why, wrong in (("in the future", days > last + _AHEAD), ("before the year 2000", days < _FIRST_DATE)):
+        for row in text.index[wrong]:
+            faults.at(row, f"date {shown(text[row])} is {why}")
+    for row in text.index[_text(table["route"]).isna()]:
+        faults.at(row, "route is missing")
+    faults.check()
+    if days.max() > last:
+        raise NotYet(f"it has routes of {days.max():%Y-%m-%d}: run again from that day")
+    return days
+
+
+def refuse_dates(
+    text: pd.Series[str], days: pd.Series[pd.Timestamp], order: DateOrder | None, faults: Faults
+) -> None:
+    """Add the cells of ``text`` that are no dates to ``faults``; `dates` has read ``days`` by ``order``."""
+    day_first, month_first = dates(text, "day-first"), dates(text, "month-first")
+    unclear = days.isna() & (day_first.notna() | month_first.notna()) & (order is None)
+    for row in text.index[unclear][:1]:
+        faults.add(
+            f"date {shown(text[row])} in row {row} may have day or month first: set nightly.dates = "
+            "day-first or month-first, or --dates of the city, or write dates like 2026-01-31"
+        )
+    for row in text.index[days.isna() & ~unclear]:
+        cell = text[row]
+        faults.at(
+            row, "date is missing" if pd.isna(cell) else f"date {shown(cell)} is not a date like 2026-01-31"
+        )
 
 
 def check_routes(
     table: pd.DataFrame,
+    days: pd.Series[pd.Timestamp],
     city: City,
     nodes: Mapping[str, int],
     *,
-    today: datetime.date,
     stored: Callable[[datetime.date], KnownDay | None] = lambda date: None,
 ) -> CheckedRoutes:
     """Return the valid days of ``table``, and its invalid rows with reasons.
 
-    The table has one row per stop with `COLUMNS` as text, and any others; its index has the row numbers.
-    ``nodes`` has the node of each customer id. Dates after ``today`` are rejected. A day that is
-    ``stored`` takes further routes, of customers without an order that day: what is returned is to be added.
+    The table has one row per stop with `COLUMNS` as text, and any others; its index has the row numbers, by
+    which `days_of` has given ``days``. ``nodes`` has the node of each customer id. A day that is ``stored``
+    takes further routes, of customers without an order that day: what is returned is to be added. Of a file
+    that contradicts it, nothing is added to that day.
     """
-    rows = _Rows.of(table, nodes)
-    _check_cells(rows, today)
-    repeats = _check_repeats(rows)
+    rows = _Rows.of(table, days, nodes)
+    _check_cells(rows)
+    rows.known = rows.valid_rows.duplicated().reindex(days.index, fill_value=False)
+    _check_whole_routes(rows)
+    _reject_rest(rows)
     for date in rows.valid_rows["day"].drop_duplicates().dt.date:
         if day := stored(date):
             _check_stored(rows, date, day, symmetric=city.symmetric)
-    _check_whole_routes(rows, faulty=rows.reasons.notna() & ~repeats)
-    good = rows.valid_rows
-    days = tuple(_day(city, stops) for _, stops in good.groupby("day", sort=True))
-    bad = rows.reasons.notna()
+    _reject_rest(rows)
+    bad = rows.reasons != ""
     # these columns are there in a quarantine file that was corrected
     rejected = table[bad].drop(columns=["row", "reason"], errors="ignore")
     rejected.insert(0, "row", rejected.index)
     rejected["reason"] = rows.reasons[bad]
-    return CheckedRoutes(days, rejected.reset_index(drop=True), int(rows.known.sum()))
+    return CheckedRoutes(
+        tuple(_day(city, stops) for _, stops in rows.valid_rows.groupby("day", sort=True)),
+        rejected.reset_index(drop=True),
+        tuple(_rejected_routes(rows)),
+        int((rows.known & ~bad).sum()),
+        tuple(sorted(rows.values["day"][~bad].dt.strftime("%Y-%m-%d").unique())),
+    )
+
+
+def _text(cells: pd.Series[str]) -> pd.Series[str]:
+    text = cells.astype("string").str.strip()
+    return text.where(text != "")
 
 
 @dataclass
 class _Rows:
-    """Rows as text and as parsed values (missing if invalid), and the reason for which each was rejected.
+    """Rows as text and as parsed values (missing if invalid), and the reasons for which each was rejected.
 
-    ``known`` rows are in a stored day.
+    ``faulty`` rows are rejected for their own sake, others with their route or day. ``known`` rows are in a
+    stored day, or repeat an earlier row; others ``contradict`` a stored day.
     """
 
     text: pd.DataFrame
     values: pd.DataFrame
     reasons: pd.Series[str]
-    known: pd.Series[bool]
+    faulty: pd.Series[bool] = field(init=False)
+    known: pd.Series[bool] = field(init=False)
+    contradict: pd.Series[bool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.faulty, self.known, self.contradict = (
+            pd.Series(False, index=self.reasons.index) for _ in range(3)
+        )
 
     @classmethod
-    def of(cls, table: pd.DataFrame, nodes: Mapping[str, int]) -> _Rows:
-        text = pd.DataFrame({name: table[name].astype("string").str.strip() for name in COLUMNS})
-        text = text.replace("", pd.NA)
-        values = pd.DataFrame(
-            {
-                "day": dates(text["date"]),
-                "route": text["route"],
-                "node": text["customer"].map(nodes).astype("Int64"),
-            }
-        )
+    def of(cls, table: pd.DataFrame, days: pd.Series[pd.Timestamp], nodes: Mapping[str, int]) -> _Rows:
+        text = pd.DataFrame({name: _text(table[name]) for name in COLUMNS})
+        node = text["customer"].map(nodes).astype("Int64")
+        values = pd.DataFrame({"day": days, "route": text["route"], "node": node})
         for name, largest in _LARGEST.items():
             numbers = (whole(cell) for cell in text[name].fillna(""))
             fitting = [number if number and 1 <= number <= largest else None for number in numbers]
             values[name] = pd.array(fitting, dtype="Int64")
-        known = pd.Series(False, index=table.index)
-        return cls(text, values, pd.Series(pd.NA, index=table.index, dtype="string"), known)
+        return cls(text, values, pd.Series("", index=table.index, dtype="string"))
 
     def reject(self, where: pd.Series[bool], reason: str | pd.Series[str]) -> None:
-        """Reject the rows ``where``, unless they are rejected already."""
-        where = where.fillna(False).astype(bool) & self.reasons.isna()
-        self.reasons = self.reasons.mask(where, reason)
+        """Reject the rows ``where``, also for this reason."""
+        rows = where.index[where.fillna(False).astype(bool)]
+        if len(rows):
+            before = self.reasons[rows]
+            text = reason if isinstance(reason, str) else reason[rows]
+            self.reasons.loc[rows] = before.where(before == "", before + "; ") + text
+            self.faulty.loc[rows] = True
+
+    def reject_first(self, where: pd.Series[bool], reason: pd.Series[str]) -> None:
+        """Reject the first of the rows ``where`` of each route; `_reject_rest` does its other rows."""
+        rows = where.index[where.fillna(False).astype(bool)]
+        first = self.values.loc[rows].drop_duplicates(_ROUTE).index
+        self.reject(pd.Series(True, index=first), reason)
 
     @property
     def valid_rows(self) -> pd.DataFrame:
         """Values of the rows that are new and not rejected so far."""
-        return self.values[self.reasons.isna() & ~self.known]
-
-    def reject_groups(self, by: list[str], broken: pd.Series[bool], reasons: pd.Series[str]) -> None:
-        """Reject all rows of groups ``by`` with a ``broken`` row, for the reason of the first such row."""
-        hit = self.values.loc[broken.index[broken.fillna(False).astype(bool)], by].copy()
-        if hit.empty:
-            return
-        hit["why"] = reasons.reindex(hit.index)
-        why = self.values[by].merge(hit.drop_duplicates(by), on=by, how="left")["why"]
-        why.index = self.values.index
-        self.reject(why.notna(), why)
+        return self.values[(self.reasons == "") & ~self.known]
 
 
-def dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
-    """Return the dates, NaT if invalid; 21/02/2026 if all such dates of the file agree on day and month."""
+def dates(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
+    """Return the dates, NaT if invalid; 21/02/2026 by ``order``, or if all of the file agree on one."""
     # pandas accepts digits of all scripts
     written, local = (text.str.fullmatch(form).fillna(False).astype(bool) for form in (_DATE, _LOCAL_DATE))
     dates = pd.to_datetime(text.where(written), format="%Y-%m-%d", errors="coerce")
@@ -161,31 +230,62 @@ def dates(text: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     others = (local & ~dotted)[local]
     possible = (day_first.notna() | month_first.notna()) & others
     orders = [order for order in (day_first, month_first) if order[possible].notna().all()]
+    if order:
+        orders = [day_first if order == "day-first" else month_first]
     if orders and (len(orders) == 1 or orders[0][others].equals(orders[1][others])):
         dates = dates.where(dotted | ~local, orders[0].reindex(dates.index))
     return dates
 
 
-def _check_cells(rows: _Rows, today: datetime.date) -> None:
+def _check_cells(rows: _Rows) -> None:
     text, values = rows.text, rows.values
-    for name in COLUMNS:
+    for name in _OF_ROW:
         rows.reject(text[name].isna(), f"{name} is missing")
-    cell = {name: name + " '" + text[name].str.slice(0, 40) + "'" for name in COLUMNS}
-    day, first = values["day"], pd.Timestamp(FIRST_DATE)
-    local = rows.text["date"].str.fullmatch(_LOCAL_DATE)
-    unclear = " may have day or month first: write it like 2026-01-31"
-    rows.reject(day.isna() & local, cell["date"] + unclear)
-    rows.reject(day.isna(), cell["date"] + " is not a date like 2026-01-31")
-    rows.reject(day > pd.Timestamp(today), cell["date"] + " is in the future")
-    rows.reject(day < first, cell["date"] + " is before the year 2000")
+    cell = {name: name + " '" + text[name].str.slice(0, 40) + "'" for name in _OF_ROW}
     for name, largest in _LARGEST.items():
-        rows.reject(values[name].isna(), cell[name] + f" is not a whole number from 1 to {largest:,}")
-    rows.reject(values["node"].isna(), cell["customer"] + " is not in the city")
+        wrong = values[name].isna() & text[name].notna()
+        rows.reject(wrong, cell[name] + f" is not a whole number from 1 to {largest:,}")
+    unknown = values["node"].isna() & text["customer"].notna()
+    rows.reject(unknown, cell["customer"] + " is not in the city")
     rows.reject(values["node"] == DEPOT, cell["customer"] + " is the depot: list only customers")
 
 
+def _check_whole_routes(rows: _Rows) -> None:
+    """Reject routes with a missing stop, another capacity, too much load, a customer served twice.
+
+    Each is checked whatever else is wrong, as far as the cells that it needs are valid.
+    """
+    values = rows.values[~rows.known]
+    text, routes = values.astype("string"), values.groupby(_ROUTE, sort=False)
+    valid = {
+        name: values[name].notna().groupby([values[key] for key in _ROUTE]).transform("all")
+        for name in _LARGEST
+    }
+
+    twice = values["stop"].notna() & values.duplicated([*_ROUTE, "stop"], keep=False)
+    rows.reject(twice, "its route has stop " + text["stop"] + " twice")
+    count, last = routes["stop"].transform("size"), routes["stop"].transform("max")
+    gap = "its route has " + count.astype("string") + " stops, numbered up to " + last.astype("string")
+    rows.reject_first(valid["stop"] & (last > count), gap)
+
+    one_each = rows.valid_rows.drop_duplicates(_ROUTE)
+    most = one_each.groupby("day")["capacity"].agg(lambda day: day.mode().iloc[-1])
+    usual = values["day"].map(most).astype("Int64")
+    other = (
+        "its capacity is " + text["capacity"] + ", that of most routes of the day " + usual.astype("string")
+    )
+    rows.reject_first(values["capacity"] != usual, other)
+
+    load = routes["demand"].transform("sum")
+    full = "its route delivers " + load.astype("string") + ", its capacity is " + text["capacity"]
+    rows.reject_first(valid["demand"] & (load > values["capacity"]), full)
+
+    served = values["node"].notna() & values.duplicated(["day", "node"], keep=False)
+    rows.reject(served, "customer '" + rows.text["customer"] + "' is served twice that day")
+
+
 def _check_stored(rows: _Rows, date: datetime.date, day: KnownDay, *, symmetric: bool) -> None:
-    """Find the routes that the stored ``day`` has, and reject those that contradict it."""
+    """Find the routes that the stored ``day`` has; reject the others of ``date`` if one contradicts it."""
     before, of_day = day.orders, rows.valid_rows
     of_day = of_day[of_day["day"] == pd.Timestamp(date)]
     routes = set(day.solution.routes)
@@ -197,53 +297,42 @@ def _check_stored(rows: _Rows, date: datetime.date, day: KnownDay, *, symmetric:
     equal = (served == of_day["demand"]) & (of_day["capacity"] == before.capacity)
     known = equal.fillna(False).astype(bool).groupby(of_day["route"]).transform("all") & driven.astype(bool)
     rows.known.loc[of_day.index] |= known
-    others = f"', which the day has already, from {day.files}"
-    customer = "its route serves customer '" + rows.text["customer"] + others
-    rows.reject_groups(_ROUTE, served.notna() & ~known, customer)
-    capacity = of_day["capacity"].astype("string")
-    other = "its capacity is " + capacity + f", that of the day {before.capacity}"
-    rows.reject_groups(_ROUTE, (of_day["capacity"] != before.capacity) & ~known, other)
+    twice, other = served.notna() & ~known, (of_day["capacity"] != before.capacity) & ~known
+    if twice.any() or other.any():
+        source = f"{date}, which was read from {day.files}{day.remedy}"
+        rows.reject(twice, "customer '" + rows.text["customer"] + f"' is on another route of {source}")
+        capacity = of_day["capacity"].astype("string")
+        rows.reject_first(other, "its capacity is " + capacity + f", not {before.capacity} as on {source}")
+        rows.contradict.loc[known.index] |= ~known
 
 
-def _check_repeats(rows: _Rows) -> pd.Series[bool]:
-    """Reject duplicates of earlier rows, and return which those are."""
-    valid_rows = rows.valid_rows
-    first = valid_rows.groupby([*valid_rows.columns], sort=False)["day"].transform(lambda same: same.index[0])
-    repeats = pd.Series(first.to_numpy() != valid_rows.index, index=valid_rows.index)
-    repeats = repeats.reindex(rows.reasons.index, fill_value=False).astype(bool)
-    rows.reject(repeats, "duplicate of row " + first.reindex(rows.reasons.index).astype("string"))
-    return repeats
+def _reject_rest(rows: _Rows) -> None:
+    """Reject the other rows of routes with a faulty row, and other routes of a day that is contradicted."""
+    number = pd.Series(rows.values.index.astype("string"), index=rows.values.index)
+    first = rows.values[rows.faulty].assign(first=number).drop_duplicates(_ROUTE)[[*_ROUTE, "first"]]
+    error = rows.values[_ROUTE].merge(first, on=_ROUTE, how="left")["first"].set_axis(number.index)
+    why = ("its route has an error in row " + error).fillna("other routes of the file contradict its day")
+    rest = (rows.reasons == "") & (error.notna() | rows.contradict)
+    rows.reasons = rows.reasons.mask(rest, why)
 
 
-def _check_whole_routes(rows: _Rows, faulty: pd.Series[bool]) -> None:
-    """Reject routes with a ``faulty`` row, a missing stop, too much load, a customer served twice."""
-    numbers = pd.Series(rows.values.index.astype("string"), index=rows.values.index)
-    rows.reject_groups(_ROUTE, faulty, "its route has an error in row " + numbers)
+def _rejected_routes(rows: _Rows) -> Iterator[RejectedRoute]:
+    customers = rows.text["customer"].fillna("")
+    for (day, _), route in rows.values[rows.reasons != ""].groupby(_ROUTE, sort=False):
+        faulty = (row for row in route.index if rows.faulty[row])
+        yield RejectedRoute(
+            f"{day:%Y-%m-%d}",
+            tuple(map(int, route.index)),
+            tuple(customers[route.index]),
+            tuple(_fault(row, customers[row], rows.reasons[row]) for row in faulty),
+            bool(rows.contradict[route.index].any()),
+        )
 
-    valid_rows = rows.valid_rows
-    route = valid_rows.groupby(_ROUTE, sort=False)
-    count, last = route["stop"].transform("size"), route["stop"].transform("max")
-    twice = valid_rows.duplicated([*_ROUTE, "stop"], keep=False)
-    stop = valid_rows["stop"].astype("string")
-    rows.reject_groups(_ROUTE, twice, "its route has stop " + stop + " twice")
-    gap = "its route has " + count.astype("string") + " stops, numbered up to " + last.astype("string")
-    rows.reject_groups(_ROUTE, (count != last) & ~twice, gap)
 
-    capacity = rows.valid_rows["capacity"]
-    routes = rows.valid_rows.drop_duplicates(_ROUTE)
-    usual = rows.valid_rows["day"].map(routes.groupby("day")["capacity"].agg(lambda day: day.mode().iloc[-1]))
-    held, most = capacity.astype("string"), usual.astype("string")
-    other = "its capacity is " + held + ", that of most routes of the day " + most
-    rows.reject_groups(_ROUTE, capacity != usual, other)
-
-    load = rows.valid_rows.groupby(_ROUTE)["demand"].transform("sum")
-    holds = rows.valid_rows["capacity"]
-    full = "its route delivers " + load.astype("string") + ", its capacity is " + holds.astype("string")
-    rows.reject_groups(_ROUTE, load > holds, full)
-
-    served = rows.valid_rows.duplicated(["day", "node"], keep=False)
-    names = "its route serves customer '" + rows.text["customer"] + "', which is served twice that day"
-    rows.reject_groups(_ROUTE, served, names)
+def _fault(row: int, customer: str, reason: str) -> str:
+    return (
+        f"row {row}: {reason}" if "customer" in reason else f"row {row}, customer {shown(customer)}: {reason}"
+    )
 
 
 def _day(city: City, stops: pd.DataFrame) -> CheckedDay:

@@ -6,11 +6,12 @@ the last line, no Parquet footer) for longer. An object of an object store appea
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from mcvrp.model.errors import McvrpError, printable
 from mcvrp.storage.store.errors import LeaseLost, StoreSilent, StoreUnavailable
@@ -18,6 +19,7 @@ from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.files.cvrplib import INSTANCE
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 CUT_SECONDS = 600.0  # unchanged for so long, a truncated file is no longer being uploaded
 _LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last one for UTF-16
@@ -25,12 +27,20 @@ _PARQUET_END = b"PAR1"
 _INVALID = "has a name that is not UTF-8, or with a control character or a backslash: rename it"
 
 
+class NotYet(McvrpError):
+    """A file is to be ingested later, without anybody changing it."""
+
+
 @dataclass(frozen=True)
-class Incomplete:
-    """A file that is not ingested yet; ``why`` completes a sentence that begins with its path."""
+class LeftOut:
+    """A file that is not ingested; ``why`` completes a sentence that begins with its path.
+
+    One that ``waits`` is going to be, others are refused until they are corrected.
+    """
 
     path: str
     why: str
+    waits: bool = False
 
     def __str__(self) -> str:
         return f"{self.path} {self.why}"
@@ -43,7 +53,7 @@ def stable_files(
     seconds: float,
     *,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[list[StoredFile], list[Incomplete]]:
+) -> tuple[list[StoredFile], list[LeftOut]]:
     """Return the stable files below ``folder`` whose names end with one of ``endings``, and the other ones.
 
     Instances (.vrp) are neither: they belong to their solutions.
@@ -59,8 +69,8 @@ def stable_files(
     found = files()
     why = f"has a name that ends with none of {', '.join(endings)}"
     before = list(filter(named, found))
-    others = [Incomplete(file.path, why) for file in found if not named(file)]
-    others += [Incomplete(printable(path), _INVALID) for path in store.omitted(folder)]
+    others = [LeftOut(file.path, why) for file in found if not named(file)]
+    others += [LeftOut(printable(path), _INVALID) for path in store.omitted(folder)]
     if seconds <= 0 or "://" in store.uri:
         return before, others
     now = store.now()
@@ -72,26 +82,29 @@ def stable_files(
     known = set(before)
     for file in filter(named, files()):
         if file not in known:
-            others.append(Incomplete(file.path, "is being written"))
+            others.append(LeftOut(file.path, "is being written", waits=True))
             continue
-        with set_aside(file.path, others):
-            if abs(store.now() - file.modified) > CUT_SECONDS or _ends(store, file):
-                stable.append(file)
-            else:
-                cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
-                others.append(Incomplete(file.path, cut))
+        old = abs(store.now() - file.modified) > CUT_SECONDS
+        whole = old or attempt(file.path, others, partial(_ends, store, file))
+        if whole:
+            stable.append(file)
+        elif whole is False:
+            cut = f"looks truncated: it is ingested once unchanged for {CUT_SECONDS / 60:g} minutes"
+            others.append(LeftOut(file.path, cut, waits=True))
     return stable, others
 
 
-@contextlib.contextmanager
-def set_aside(path: str, others: list[Incomplete]) -> Iterator[None]:
-    """Add the file at ``path`` to ``others`` if the store refuses to read it, such as for its permissions."""
+def attempt(path: str, others: list[LeftOut], work: Callable[[], T]) -> T | None:
+    """Return the result of ``work`` on the file at ``path``; None if it refuses it, now in ``others``."""
     try:
-        yield
+        return work()
     except (StoreUnavailable, StoreSilent, LeaseLost):  # says nothing about the file
         raise
+    except NotYet as error:
+        others.append(LeftOut(path, f"is not ingested yet: {error}", waits=True))
     except McvrpError as error:
-        others.append(Incomplete(path, f"is not ingested: {error}"))
+        others.append(LeftOut(path, f"is refused: {error}"))
+    return None
 
 
 def _ends(store: Store, file: StoredFile) -> bool:

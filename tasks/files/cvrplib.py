@@ -5,6 +5,7 @@ Node k of the city is customer k of a solution and row k + 1 of an instance: the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +14,16 @@ from typing import TypeGuard
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from vrplib.parse import parse_solution
 
 from mcvrp.model.city import dearest_leg
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.csv_cells import NUMBER
 from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
 from mcvrp.tasks.files.tabular import Tabular
-from mcvrp.tasks.files.vrp_text import vrp_text
+from mcvrp.tasks.files.vrp_text import text_lines, vrp_text
+from mcvrp.tasks.support.text import listed
 
 INSTANCE, SOLUTION = ".vrp", ".sol"
 UNIT = "units"  # of costs: the files do not define it
@@ -31,6 +33,9 @@ _ROUNDINGS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "FLOOR_2D": np.floor,
 }
 _MOST_ROUNDED = 10_001  # nodes: a larger matrix takes over 800 MB
+_ROUTE = re.compile(r"route\s*#?\s*[0-9]+\s*:((?:\s*\b[0-9]{1,10})*)", re.IGNORECASE)
+_COST = re.compile(rf"(?:cost|objective)[\s:]+({NUMBER.pattern})", re.IGNORECASE)
+_RESULT = re.compile(r"(?:route|cost|objective)\b|[+-]?[0-9]", re.IGNORECASE)
 _CENT = 0.0100001  # unrounded costs are published with two decimals
 
 
@@ -118,18 +123,23 @@ def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
 
 def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | None]:
     """Return routes and cost in ``data`` of the file ``name``; McvrpError unless the routes solve ``vrp``."""
-    try:
-        content = parse_solution(data.decode("utf-8-sig"))
-        price = next((float(content[key]) for key in ("cost", "objective") if key in content), None)
-        routes = content["routes"]
-    except (ValueError, TypeError, IndexError) as error:
-        raise McvrpError(
-            f"{name} is not a valid solution ({reason(error)}): write lines like 'Route #1: 4 2' and 'Cost 7'"
-        ) from error
+    routes, prices = list[list[int]](), set[float]()
+    for number, line in text_lines(data):
+        if match := _ROUTE.fullmatch(line):
+            routes.append([int(node) for node in match[1].split()])
+        elif match := _COST.fullmatch(line):
+            prices.add(float(match[1]))
+        elif _RESULT.match(line):  # other lines are comments, such as "Routes: 3"
+            raise McvrpError(
+                f"{name} is not a valid solution (line {number} is {shown(line)}): write lines like "
+                "'Route #1: 4 2' and 'Cost 7'"
+            )
+    if len(prices) > 1:
+        raise McvrpError(f"{name} has the costs {listed(sorted(prices))}: keep one of them")
     solution = Solution.of(routes)
     if wrong := infeasibility(vrp.instance, solution):
         raise McvrpError(f"{name} does not solve {vrp.name} ({wrong}): give a solution of this instance")
-    return solution, price
+    return solution, next(iter(prices), None)
 
 
 def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:

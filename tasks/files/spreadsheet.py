@@ -37,6 +37,7 @@ _SECONDS = 10  # CPU time
 _HANG = 600.0  # seconds, for a busy machine
 _MOST_CELLS = 6_300_000  # up to the last one of a sheet: six full columns of Excel
 _BATCH = 50_000  # cells
+_NUMBER = (int, float)
 _REFUSED = 3  # exit code; Python itself uses 1 and 2
 _LOCKED = "has a password: save it without a password"
 
@@ -53,6 +54,7 @@ class Sheet:
     title: str
     others: tuple[str, ...]  # titles of the visible sheets after it, which were not read
     cells: pa.Table  # text, "" if empty, from row 1 and the first column with a cell
+    numeric: tuple[int, ...]  # columns of ``cells`` with numbers, which may be shown in another form
 
 
 def is_spreadsheet(data: bytes) -> bool:
@@ -93,7 +95,7 @@ def first_sheet(name: str, data: bytes) -> Sheet:
         raise _death(name, done.returncode)
     table = pa.ipc.open_stream(done.stdout).read_all()
     facts = json.loads(table.schema.metadata[b"sheet"])
-    return Sheet(facts["title"], tuple(facts["others"]), table)
+    return Sheet(facts["title"], tuple(facts["others"]), table, tuple(facts["numeric"]))
 
 
 def _death(name: str, code: int) -> McvrpError:
@@ -153,10 +155,12 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
             continue
         _require_size(sheet, sheet.end[0] + 1)
         schema = pa.schema([(str(column), pa.string()) for column in range(sheet.width)])
-        batches, filled, size = list[pa.RecordBatch](), False, 0
+        batches, filled, size, numeric = list[pa.RecordBatch](), False, 0, set[int]()
         rows, count = sheet.iter_rows(), max(1, _BATCH // sheet.width)
         while chunk := list(islice(rows, count)):
-            columns = [[_text(cell) for cell in column] for column in zip(*chunk, strict=True)]
+            cells = list(zip(*chunk, strict=True))
+            numeric |= {k for k, column in enumerate(cells) if any(isinstance(c, _NUMBER) for c in column)}
+            columns = [[_text(cell) for cell in column] for column in cells]
             filled = filled or any(map(any, columns))
             batches.append(
                 pa.RecordBatch.from_arrays([_strings(column) for column in columns], schema=schema)
@@ -165,7 +169,7 @@ def _sheet(book: calamine.CalamineWorkbook) -> pa.Table:
             if size > MOST_BYTES:
                 raise McvrpError(f"has more than {MOST_BYTES:,} bytes in sheet {shown(title)}: split it")
         if filled:
-            facts = {"title": title, "others": visible[place:]}
+            facts = {"title": title, "others": visible[place:], "numeric": sorted(numeric)}
             table = pa.Table.from_batches(batches, schema.with_metadata({"sheet": json.dumps(facts)}))
             _refuse_merged(sheet, table)
             return table

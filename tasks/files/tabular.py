@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import codecs
 import csv
+import datetime
 import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from mcvrp.model.city import nfc
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, unescaped, whole
@@ -29,7 +32,8 @@ from mcvrp.tasks.support.text import listed
 
 _MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
-_SEPARATORS = ";\t,"
+_SEPARATORS = ";\t,|"
+_SEPARATOR_LINE = re.compile(r'(?i)"?sep=([^\r\n])"?\r?(?:\n|$)')  # of Excel, which does not show it as a row
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
@@ -48,6 +52,7 @@ class Tabular:
     titles: Mapping[str, str] = field(default_factory=dict)  # of columns, as the file has them
     called: Mapping[str, str] = field(default_factory=dict)  # column of each field with a name of its own
     dialect: Dialect = PLAIN  # of a CSV file, otherwise the default
+    numeric: frozenset[int] = frozenset()  # columns of a spreadsheet with numbers, as text
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -100,8 +105,30 @@ class Tabular:
             )
         return np.array([_cell(value) for value in values], dtype=object)
 
-    def numbers(self, name: str, faults: Faults) -> NDArray[np.float64]:
-        """Return a column as float64 ``(N,)``; cells that are not numbers are NaN and added to ``faults``."""
+    def ids(self, name: str) -> NDArray[np.object_]:
+        """Return a column of ids as text like `text`, in the form in which ids are compared (`nfc`)."""
+        return np.array([nfc(text) for text in self.text(name)], dtype=object)
+
+    def refuse_unpadded(self, name: str, known: Iterable[str], faults: Faults) -> None:
+        """Add the cells of a column of ids to ``faults`` that are numbers, and an id with zeros before it.
+
+        A spreadsheet may show the number 7 as 007: it is unclear which customer is meant if 007 is one of the
+        ``known`` ids.
+        """
+        padded = {each.lstrip("0") or "0": each for each in known if re.fullmatch("0[0-9]+", each)}
+        numeric = self.frame.columns.get_loc(name) in self.numeric
+        if not padded or not (numeric or any(isinstance(v, Number) for v in self.frame[name].dropna())):
+            return
+        for row, cell in zip(self.rows.tolist(), self.ids(name).tolist(), strict=True):
+            if cell in padded:
+                twin = f"which may be shown as {shown(padded[cell])}, an id of its own"
+                faults.at(row, f"{name} is the number {cell}, {twin}: write ids as text")
+
+    def numbers(self, name: str, faults: Faults, expected: str = "a number") -> NDArray[np.float64]:
+        """Return a column as float64 ``(N,)``; cells that are not numbers are NaN and added to ``faults``.
+
+        ``expected`` is what such a cell should have been.
+        """
         values = self.frame[name]
         if pd.api.types.is_bool_dtype(values):
             faults.add(f"column {name} has truth values, not numbers")
@@ -125,7 +152,7 @@ class Tabular:
             numbers = pd.to_numeric(text_with_points, errors="coerce").to_numpy(np.float64)
         finite = np.isfinite(numbers)
         for k in np.flatnonzero(~finite):
-            what = "missing" if text[k] == "" else f"{shown(text[k])}, not a number"
+            what = "missing" if text[k] == "" else f"{shown(text[k])}, not {expected}"
             faults.at(self.rows[k], f"{name} is {what}")
         return np.where(finite, numbers, np.nan)
 
@@ -177,16 +204,20 @@ def _unclear(cell: str) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, bytes):  # text of a Parquet file without its logical type
         return value.decode(errors="replace").strip()
-    missing = pd.api.types.is_scalar(value) and pd.isna(value)  # isna of a list is a list
-    return "" if missing else str(value).strip()
+    if pd.api.types.is_scalar(value) and pd.isna(value):  # isna of a list is a list
+        return ""
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        return value.date().isoformat()  # as in a spreadsheet
+    return str(value).strip()
 
 
 def read_tabular(name: str, data: bytes) -> Tabular:
     """Return the table in ``data``, the content of the file ``name``.
 
-    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons or tabs. Of a
-    spreadsheet, the first visible sheet with content is read. McvrpError if it is not a table or empty,
-    naming all rows that are longer than the header; ReaderStopped as in `first_sheet`.
+    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons, tabs or pipes, or
+    as a first line "sep=;" declares. Of a spreadsheet, the first visible sheet with content is read.
+    McvrpError if it is not a table or empty, naming all rows that are longer than the header; ReaderStopped
+    as in `first_sheet`.
     """
     if data.startswith(_PARQUET):
         return _parquet(name, data)
@@ -196,7 +227,7 @@ def read_tabular(name: str, data: bytes) -> Tabular:
         note = f"only sheet {shown(sheet.title)} of {name} was read, not {listed(map(shown, sheet.others))}"
         notes = (note,) if sheet.others else ()
         cells = sheet.cells.to_pandas(ignore_metadata=True)
-        return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes)
+        return _cells_table(f"{name}, sheet {shown(sheet.title)}", cells, notes, sheet.numeric)
     text, guesses = _decoded(name, data)
     table = _csv(name, text, guesses)
     # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
@@ -256,12 +287,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _title(column: object) -> str:
-    return " ".join(str(column).split())
+    return " ".join(nfc(column).split())
 
 
 def column_key(title: object) -> str:
     """Return the form in which names of columns are compared: "Customer-ID" is customer_id."""
-    return "_".join(str(title).casefold().replace("-", " ").split())
+    return "_".join(nfc(title).casefold().replace("-", " ").split())
 
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -283,10 +314,17 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _csv(name: str, text: str, notes: tuple[str, ...]) -> Tabular:
+    declared = _SEPARATOR_LINE.match(text)
+    text = text[declared.end() :] if declared else text
     if not text.strip():
         raise McvrpError(f"{name} is empty: add a header and rows")
     head = next((line for line in text.splitlines() if line.strip()), "")
-    separator = max(_SEPARATORS, key=head.count)
+    separator = declared[1] if declared else max(_SEPARATORS, key=head.count)
+    if separator not in _SEPARATORS:
+        raise McvrpError(
+            f"{name} is separated by {shown(separator)}, as its first line declares: save it with commas, "
+            "semicolons, tabs or pipes"
+        )
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         widths = [len(cells) for cells in reader]
@@ -345,7 +383,9 @@ def _decimal(text: str, separator: str) -> str:
     return "," if comma or (separator == ";" and not point) else "."
 
 
-def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabular:
+def _cells_table(
+    name: str, cells: pd.DataFrame, notes: tuple[str, ...], numeric: Collection[int] = ()
+) -> Tabular:
     """Return the table in ``cells``, all text; the first row with content is the header."""
     cells = unescaped(cells)
     filled = (cells != "").to_numpy()
@@ -363,7 +403,9 @@ def _cells_table(name: str, cells: pd.DataFrame, notes: tuple[str, ...]) -> Tabu
     frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
     titles = titles[titled].tolist()
     frame.columns = pd.Index([title.lower() for title in titles])
-    return _table(name, frame, rows + 1, notes, titles)
+    kept = np.flatnonzero(titled).tolist()
+    numbers = frozenset(k for k, column in enumerate(kept) if column in numeric)
+    return replace(_table(name, frame, rows + 1, notes, titles), numeric=numbers)
 
 
 def _table(

@@ -27,7 +27,6 @@ from mcvrp.tasks.gc.find import (
     aliased,
     in_attention,
     in_benchmarks,
-    in_driven,
     in_labels,
     in_models,
     in_solutions,
@@ -78,7 +77,6 @@ _AREAS = (
     ),
     _Area("benchmarks", in_benchmarks),
     _Area("solutions", in_solutions),
-    _Area("driven", in_driven),
 )
 
 

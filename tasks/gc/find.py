@@ -285,14 +285,6 @@ def in_solutions(view: StoreView, name: str) -> Found:
         yield Candidate.of("solution", folder, files, f"older than {days:g} days")
 
 
-def in_driven(view: StoreView, city: str) -> Found:
-    """Yield files of quarantined rows of ``city`` that are older than ``quarantine_days``."""
-    days = view.policy.quarantine_days
-    for file in view.store.files(layout.quarantine_dir(city)):
-        if days is not None and view.old([file], days * _DAY):
-            yield Candidate.of("quarantined rows", file.path, [file], f"older than {days:g} days")
-
-
 def scraps(view: StoreView) -> Iterator[Candidate]:
     """Yield temporary files of killed writers, anywhere in the store."""
     for file in view.store.files("", hidden=True):

@@ -27,9 +27,4 @@ class RetentionSpec(StrictSpec):
     solution_days: float | None = Field(
         None, gt=0, description="Retention of solutions in days (default: indefinitely)"
     )
-    quarantine_days: float | None = Field(
-        None,
-        gt=0,
-        description="Retention of quarantined rows of driven routes in days (default: indefinitely)",
-    )
     grace_hours: float = Field(24.0, ge=1, description="Grace period in hours: newer files are never removed")

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mcvrp.storage import layout
@@ -31,6 +32,7 @@ class NightSummary:
     """Summary of a night: ingested files, the ``champion``'s version after it, its decision and metrics.
 
     Without new days there are no metrics, and the decision is that of the last night, None before the first.
+    Days that are ``waiting`` were left out, as rows of them are in quarantine.
     """
 
     city: str
@@ -38,6 +40,7 @@ class NightSummary:
     champion: int
     record: TrialRecord | None
     measured: TrialMetrics | None = None
+    waiting: tuple[str, ...] = ()
 
     @property
     def new(self) -> bool:
@@ -63,14 +66,22 @@ def run_night(
     with trial_context(store, city, spec) as context:
         last = trial_record(store, spec.model, context.nights[-1].name) if context.nights else None
         taken = take_routes(
-            store, city, today=today, incoming=spec.incoming, quiet_seconds=spec.quiet_seconds
+            store,
+            city,
+            today=today,
+            incoming=spec.incoming,
+            quiet_seconds=spec.quiet_seconds,
+            dates=spec.dates,
         )
-        learned, held_out = _split(taken.stored, spec.held_out_every)
+        waiting = taken.partial if spec.partial == "wait" else set()
+        complete = [day for day in taken.stored if day.date.isoformat() not in waiting]
+        summary = partial(NightSummary, city.name, taken, waiting=tuple(sorted(waiting)))
+        learned, held_out = _split(complete, spec.held_out_every)
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
-            return NightSummary(city.name, taken, context.champion.version, last)
+            return summary(context.champion.version, last)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
         record, measured = run_trial(spec, context, trial, cache, launch)
-        return NightSummary(city.name, taken, record.now, record, measured)
+        return summary(record.now, record, measured)
 
 
 def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
@@ -93,7 +104,7 @@ def _trial(
 ) -> Trial:
     store, names = context.store, tuple(day.name for day in learned)
     # fields that cannot change the result are left out of the name
-    settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "ranks"})
+    settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "dates", "partial", "ranks"})
     night = context.trial_name(NIGHT, [*names, settings])
     old = list(drawn(store, context.old, spec.replay, (night,), context.improved_labels()))
     labels = read_days(store, city)

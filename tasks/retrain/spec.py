@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mcvrp.storage.cities import DateOrder
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
@@ -109,6 +110,16 @@ class NightlySpec(TrialSpec):
         ge=0,
         le=3600,
         description="Seconds without a change before a file in a local folder is ingested",
+    )
+    dates: DateOrder | None = Field(
+        None,
+        exclude_if=unset,
+        description="Order of day and month in dates such as 02/11/2026 (default: the city's)",
+    )
+    partial: Literal["wait", "learn"] = Field(
+        "wait",
+        description="wait: days of which rows are in quarantine are left out until these are corrected; "
+        "learn: the night learns from the rest of them",
     )
     held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
     replay: int = Field(4000, ge=1, description="Number of old labels to replay")

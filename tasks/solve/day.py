@@ -16,15 +16,14 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.cities import Addresses, stored_city
-from mcvrp.storage.models.models import ModelCard, folder_card, model_card
-from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.models.models import ModelCard, folder_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
-from mcvrp.tasks.solve.orders import USED_WITH, Day, checked_day, read_orders
+from mcvrp.tasks.solve.models import chosen_model, model_of
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
@@ -59,6 +58,7 @@ class Planned:
     date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
     kept: Kept | None = None  # decided routes, if any
     stored: bool = False  # whether the city is in the store
+    without_model: str = ""  # reason for which no model of the city is used, if one was looked for
 
     @property
     def limits(self) -> str:
@@ -96,9 +96,11 @@ class SolveSummary:
     findings: tuple[Finding, ...]  # the best of each that searched, the cheapest first
     seconds: Seconds
     notes: tuple[str, ...]
+    failures: tuple[str, ...] = ()  # of those that searched, with the reasons; also in the notes
     best_known: float | None = None  # cost in the .sol file of a CVRPLIB instance
     straight: bool = False  # whether costs are straight-line distances
     unserved: tuple[Unserved, ...] = ()  # customers who were left out
+    service: str = ""  # service times of the orders in words, empty without a shift
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def plan_day(
     start: str | None = None,
     date: datetime.date | None = None,
     keep: str | None = None,
+    usual_model: str | None = None,
 ) -> Planned:
     """Return the checked plan of a day; nothing is solved.
 
@@ -135,9 +138,13 @@ def plan_day(
     start
         File of earlier routes to start from, see `read_start`.
     date
-        Of the day: routes.csv then has it, as files of driven routes need.
+        Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
+        routes need.
     keep
         File of decided routes, see `read_kept`.
+    usual_model
+        Model to use if ``model`` is None and it is one of the city; otherwise the city's only one is used,
+        and without any the day is searched without a model.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
@@ -148,10 +155,10 @@ def plan_day(
     spec = spec.in_unit(problem.unit)
     require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, problem, addresses, name, capacity, spec)
+    day = checked_day(table, problem, addresses, name, capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, named, day.instance, day.too_large) if keep else None
+    decided = read_kept(store, keep, named, day.instance, day.too_large, date, name) if keep else None
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
@@ -159,17 +166,26 @@ def plan_day(
         require_possible(rest, addresses, limits_text(limits, problem.unit))
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
+    uses_model, without = spec.by in (AUTO, MODEL) and spec.samples > 0, ""
+    if uses_model and model is None and usual_model is not None:
+        model, without = model_of(store, problem, name, usual_model)
+        if model is None and (spec.by == MODEL or spec.version is not None):
+            raise McvrpError(f"{without}: train one, or search without a model")
     folder, card = model if isinstance(model, Store) else None, None
-    if model is not None and spec.by in (AUTO, MODEL) and spec.samples:
+    if model is not None and uses_model:
         card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
-        card.require_city(problem, name)
+        try:
+            card.require_city(problem, name)
+        except McvrpError as error:
+            raise McvrpError(f"{error}; use --samples 0 to search without a model") from error
     elif spec.by == MODEL:
         raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
     free = rest.free(day.instance)
-    first = read_start(store, start, problem, named, free) if start and free else None
+    first = read_start(store, start, problem, named, free, name) if start and free else None
     digest, stored = _digest(day.instance), isinstance(city, str)
     return Planned(
-        name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided, stored
+        *(name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided),
+        *(stored, without),
     )
 
 
@@ -195,13 +211,6 @@ def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[s
     return name, stored.city, stored.addresses
 
 
-def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
-    """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
-    if version is None and pointer(store, name, "champion").version is not None:
-        version = "champion"
-    return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
-
-
 def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """Return the cheapest routes of a day that the portfolio finds.
 
@@ -222,9 +231,10 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     first = list(_first_routes(planned, rest))
     for found in first:
         portfolio.take(found)
+    best = portfolio.solution
     # one route, or all at one place: nothing to search for
-    trivial = bool(portfolio.solution) and (instance.n == 1 or cost(rest.city, first[0].solution) == 0)
-    starts = tuple(found.solution for found in first if found.by != SAVINGS)
+    trivial = best is not None and (instance.n == 1 or cost(rest.city, best) == 0)
+    starts = tuple(found.solution for found in first if found.solution and found.by != SAVINGS)
     members = [] if trivial or rest.instance is None else _members(store, planned, rest, starts)
     solution = _found(planned, rest, portfolio, members)
     routes = rest.day(solution if rest.instance else NO_ROUTES)
@@ -297,6 +307,7 @@ def _summary(
 ) -> SolveSummary:
     day, card, whole = planned.day, planned.card, Solution(rest.whole if rest.instance else ())
     demand, routes = int(instance.demands.sum()), len(solution.routes)
+    failures = tuple(f"{label}: {reason}" for label, reason in portfolio.failures.items())
     findings = tuple(
         replace(found, cost=found.cost + cost(planned.city, whole), routes=found.routes + len(whole.routes))
         for found in sorted(portfolio.findings.values(), key=lambda each: (each.cost, each.seconds))
@@ -319,27 +330,26 @@ def _summary(
         found_by=findings[0].by,
         findings=findings,
         seconds=Seconds(portfolio.start_up, portfolio.seconds),
-        notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved)),
+        notes=(*_notes(planned, portfolio), *_limit_notes(planned, rest, solution, unserved), *failures),
+        failures=failures,
         straight=planned.city.matrix is None,
         best_known=planned.vrp.best.cost if planned.vrp and planned.vrp.best and not unserved else None,
         unserved=tuple(unserved),
+        service=day.wishes.service_text,
     )
 
 
 def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
     day, card, n = planned.day, planned.card, planned.day.instance.n
     yield from day.notes
+    if planned.without_model:
+        yield f"searched without a model: {planned.without_model}"
     if planned.start:
         yield f"started from earlier routes: {planned.start.note}"
     for merged in day.merged[:_NAMED]:
         yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
-    if day.further:
-        options = {name: USED_WITH.get(column_key(name)) for name in day.further}
-        unused = [f"{name} counts with {option} only" for name, option in options.items() if option]
-        carried = f"further columns of the orders, carried into the routes: {listed(day.further)}"
-        yield "; ".join([carried, *unused])
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
@@ -349,9 +359,8 @@ def _notes(planned: Planned, portfolio: Portfolio) -> Iterator[str]:
         yield f"the model was trained before the city was extended (on city {card.city_id})"
     if portfolio.interrupted:
         yield f"interrupted after {duration(portfolio.seconds)}: these are the best routes so far"
-    yield from portfolio.failures
-    for text in dict.fromkeys(portfolio.silent):
-        yield f"{text} in {duration(portfolio.seconds)}"
+    for label, what in portfolio.silent.items():
+        yield f"{label} has found {what} in {duration(portfolio.seconds)}"
 
 
 def _limit_notes(

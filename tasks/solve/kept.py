@@ -6,6 +6,7 @@ vehicles arrive from the depot only, in a city of the remaining customers with a
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.limits import too_far
-from mcvrp.tasks.solve.orders import MOST
+from mcvrp.tasks.solve.orders import MOST, rows_of
 from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solve.start import EarlierStop, fitted_routes, read_routes
 from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
@@ -108,17 +109,20 @@ def read_kept(
     addresses: Addresses,
     instance: Instance,
     too_large: Mapping[int, int] | None = None,
+    date: datetime.date | None = None,
+    name: str = "city",
 ) -> Kept:
-    """Return the decided routes in the file ``place``, like ``routes.csv`` of a day.
+    """Return the decided routes in the file ``place``, like ``routes.csv`` of a day, of the city ``name``.
 
     With a column ``kept``, only the marked stops are decided: all stops of a route, or its first ones.
-    ``too_large`` are demands above the capacity, by node, which are not in ``instance``.
+    ``too_large`` are demands above the capacity, by node, which are not in ``instance``; ``date`` is that of
+    `rows_of`.
 
     Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed.
     """
-    table = read_tabular(*file_bytes(store, place)).calling(addresses.columns)
+    table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date, addresses.dates)
     faults = Faults(table.name)
-    routes, marks = read_routes(table, addresses, faults), _marks(table, faults)
+    routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     whole, begun, free, most = list[Route](), list[Begun](), list[Route](), min(instance.capacity, MOST)
     for route in routes:
         count = _decided(table, route, marks, faults)

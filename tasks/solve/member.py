@@ -39,10 +39,13 @@ _CHUNK = 8  # samples that are improved between two checks of the clock
 
 @dataclass(frozen=True)
 class Found:
-    """Routes that a member found, which cost less than all of its earlier ones."""
+    """Routes that a member found, which cost less than all of its earlier ones.
+
+    Without routes, a search reports that its first slice has found none that cost less than its starts.
+    """
 
     by: str  # label of the member
-    solution: Solution
+    solution: Solution | None
     samples: int = 0  # of a model, so far
     sampled: float | None = None  # cost of the best sample, before local search
     device: str = "1 CPU core"
@@ -141,6 +144,8 @@ class SearchMember:
                 if failure:
                     raise failure
                 return
+            elif k == 0:
+                yield Found(self.label, None)
             share = min(1.0, (time.thread_time() - processor) / spent)  # others may have had a part of it
             seconds *= 2
 
@@ -183,12 +188,13 @@ class ModelMember:
 
     def _network(self) -> FmMcvrp:
         from mcvrp.storage.models.models import load_model
-        from mcvrp.tasks.solvers.devices import placed
 
         if self.name is None:
             network, _ = load_model(self.store.uri)
         else:
             network, _ = load_model(self.store, self.name, self.version)
+        from mcvrp.tasks.solvers.devices import placed  # imports torch: damaged weights are reported at once
+
         return placed(network)
 
     def _samples(self, network: FmMcvrp, until: float, improved: dict[Solution, float]) -> Iterator[Found]:

@@ -1,11 +1,10 @@
-"""Orders of a day: read from a table, checked against the city, merged into an instance.
-
-Two columns are optional: service times of a shift, and priorities of customers to leave out.
-"""
+"""Orders of a day: read from a table, checked against the city, merged into an instance."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import datetime
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,18 +12,22 @@ import pandas as pd
 
 from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.problem import DEPOT, City, Instance
-from mcvrp.storage.cities import UNKNOWN, Addresses
+from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.rules import dates
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, stored_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
-from mcvrp.tasks.solve.spec import MOST_SECONDS, Order, SolveSpec
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
 MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
 _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand", "capacity"
-_OF_ROUTES = {"date", "route", "stop", "kept"}  # fields of other files of the day
+_DATE = "date"
+_LIKE_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
+_OF_ROUTES = {"route", "stop", "kept"}  # fields of other files of the day
 # Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
     FLEET: {
@@ -39,8 +42,6 @@ _REFUSED = {
         *("start_time", "end_time", "duration"),
     },
 }
-_SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
-USED_WITH = {**dict.fromkeys(_SERVICE, "--shift"), _PRIORITY: "--drop"}  # options by optional column
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,6 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """Service times and priorities of customers, by their nodes."""
-
-    service: Mapping[int, float] = field(default_factory=dict)  # seconds of all of a customer's orders
-    priority: Mapping[int, float] | None = None  # the highest of a customer's orders; None without a column
-    columns: tuple[str, ...] = ()  # that were read
-
-
-@dataclass(frozen=True)
 class Day:
     """Orders of a day as an instance."""
 
@@ -71,7 +63,7 @@ class Day:
     merged: tuple[Merged, ...] = ()  # customers with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of the file
-    notes: tuple[str, ...] = ()  # assumptions made in reading the file, one sentence each
+    notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
     wishes: Wishes = field(default_factory=Wishes)
     # demand of customers who are left out because it is above the capacity, by node
     too_large: Mapping[int, int] = field(default_factory=dict)
@@ -102,8 +94,9 @@ def checked_day(
     name: str,
     capacity: int | None = None,
     spec: SolveSpec | None = None,
+    date: datetime.date | None = None,
 ) -> Day:
-    """Return the orders of ``table`` as an instance of the city ``name``.
+    """Return the orders of ``table`` as an instance of the city ``name``, those of ``date`` (see `rows_of`).
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Columns
     have the names that ``spec`` gives to fields, otherwise the city's if there are such columns. Service
@@ -113,12 +106,15 @@ def checked_day(
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
-    own = spec.columns if spec else {}
-    table = table.calling({**addresses.columns, **own}, own.keys() - _OF_ROUTES)
+    table = _called(table, addresses, spec.columns if spec else {})
     customer = _customer_column(table)
+    table = rows_of(table, date, addresses.dates)
     limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
-    demands = _demands(table, table.text(customer).tolist(), addresses, name, faults)
+    ids = table.ids(customer).tolist()
+    at = addresses.nodes(ids).tolist()
+    table.refuse_unpadded(customer, addresses.ids, faults)
+    demands = _demands(table, ids, at, name, faults)
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
@@ -132,23 +128,81 @@ def checked_day(
             faults.add(f"{subject}, more than the capacity of a vehicle, {limit:,}")
         elif total[node] > MOST:
             faults.add(f"{subject}, more than {MOST:,}: use a larger unit")
-    at = addresses.nodes(table.text(customer).tolist()).tolist()
     wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
     merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
-    used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
-    further = _further(table, used, addresses)
+    others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
+    further = _further(others, at)
+    notes = [*table.notes, *notes_on(table, others, wishes, spec or SolveSpec())]
+    notes += _days_of_others(table, others)
     return Day(
-        table.name, instance, len(table), merged, further, table.dialect, table.notes, wishes, too_large
+        table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes, too_large
     )
 
 
-def _further(table: Tabular, used: Collection[str | None], addresses: Addresses) -> dict[str, dict[int, str]]:
+def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None = None) -> Tabular:
+    """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
+
+    ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.driven.rules.dates`.
+    Without dates all rows are of the day. Raises McvrpError with the number of rows per day if there is none
+    of ``date``, or several days without it; with both, naming the cells that are not clearly dates.
+    """
+    column = table.column(_DATE)
+    cells = table.text(column) if column else np.array([])
+    if not any(cells) or (date is None and len(set(cells)) == 1):
+        return table
+    days, faults = days_of(pd.Series(cells, dtype="string"), order), Faults(table.name)
+    for k in np.flatnonzero(days.isna()):
+        unclear = f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31"
+        faults.at(table.rows[k], f"{column} is {unclear if cells[k] else 'missing'}")
+    faults.check()
+    counts = days.dt.date.value_counts().sort_index()
+    chosen = np.ones(len(table), bool) if date is None else (days.dt.date == date).to_numpy()
+    if (date is None and len(counts) > 1) or not chosen.any():
+        of = listed(f"{day} ({count:,})" for day, count in counts.items())
+        found = f"no row of {date}, but of {of}" if date else f"rows of {len(counts):,} days, {of}"
+        raise McvrpError(f"{table.name} has {found}: choose one with --date, or correct the file")
+    if chosen.all():
+        return table
+    note = f"{chosen.sum():,} of {len(table):,} rows of {table.name} are of {date}, the others were left out"
+    frame, notes = table.frame[chosen].reset_index(drop=True), (*table.notes, note)
+    return replace(table, frame=frame, rows=table.rows[chosen], notes=notes)
+
+
+def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
+    """Return the days of dates, or of dates with a time, as `tasks.driven.rules.dates`."""
+    return dates(text.str.split("[ T]", n=1, regex=True).str[0], order)
+
+
+def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield which of the ``others``, columns that are not used, have several days, if none is the date."""
+    for title, cells in others.items() if table.column(_DATE) is None else ():
+        days = {re.split("[ T]", cell, maxsplit=1)[0] for cell in cells if cell}
+        if len(days) > 1 and all(map(_LIKE_DATE.fullmatch, days)):
+            yield (
+                f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, "
+                "name it (--columns date=NAME) and choose a day (--date)"
+            )
+
+
+def customers_of(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> list[str]:
+    """Return the customer of each row of orders; ``columns`` are names of columns before those of the city.
+
+    Raises McvrpError if there is no such column.
+    """
+    table = _called(table, addresses, columns)
+    return table.ids(_customer_column(table)).tolist()
+
+
+def _called(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> Tabular:
+    return table.calling({**addresses.columns, **columns}, columns.keys() - _OF_ROUTES)
+
+
+def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:
     """Return the other columns by node; different texts of several orders are joined."""
-    nodes = addresses.nodes(table.text(_customer_column(table))).tolist()
     further: dict[str, dict[int, str]] = {}
-    for title, texts in table.others(used).items():
+    for title, texts in others.items():
         by_node: dict[int, dict[str, None]] = {}
         for node, text in zip(nodes, texts, strict=True):
             if text:
@@ -158,10 +212,10 @@ def _further(table: Tabular, used: Collection[str | None], addresses: Addresses)
 
 
 def _demands(
-    table: Tabular, customers: list[str], addresses: Addresses, city: str, faults: Faults
+    table: Tabular, customers: list[str], nodes: list[int], city: str, faults: Faults
 ) -> dict[int, list[int]]:
     demands: dict[int, list[int]] = {}
-    nodes, column = addresses.nodes(customers).tolist(), table.column(_DEMAND)
+    column = table.column(_DEMAND)
     assert column  # checked by `_customer_column`
     table.refuse_thousands(column, faults)
     cells = table.text(column).tolist()
@@ -272,35 +326,3 @@ def _capacity_column(table: Tabular) -> int | None:
             "one, because all vehicles have the same capacity"
         )
     return next(iter(rows), None)
-
-
-def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, faults: Faults) -> Wishes:
-    """Return the columns that ``spec`` uses: service times of a shift, priorities of those to leave out.
-
-    ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
-    columns are of service times.
-    """
-    service, priority, columns = dict[int, float](), None, []
-    if spec is not None and spec.shift is not None:
-        column = table.column(*_SERVICE)
-        columns += [column] if column else []
-        seconds = _numbers(table, column, spec.service or 0.0, faults)
-        for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
-            service[node] = service.get(node, 0.0) + number
-            if number < 0 or number > MOST_SECONDS:  # NaN is neither: that cell is reported already
-                faults.at(row, f"{column} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
-    if spec is not None and spec.drop and (column := table.column(_PRIORITY)):
-        columns, priority = [*columns, column], dict[int, float]()
-        for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
-            priority[node] = max(priority.get(node, number), number)
-    return Wishes(service, priority, tuple(columns))
-
-
-def _numbers(table: Tabular, column: str | None, empty: float, faults: Faults) -> list[float]:
-    """Return a column of numbers, ``empty`` for empty cells, and without a column."""
-    values = np.full(len(table), empty)
-    filled = np.zeros(len(table), dtype=bool) if column is None else table.text(column) != ""
-    if column is not None and filled.any():
-        part = replace(table, frame=table.frame[filled].reset_index(drop=True), rows=table.rows[filled])
-        values[filled] = part.numbers(column, faults)
-    return values.tolist()

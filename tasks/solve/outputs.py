@@ -286,6 +286,7 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
     unit = summary.unit
     fewest = -(-summary.demand // summary.capacity)
     figures = {
+        "city": summary.city,
         "orders": f"{summary.lines:,} orders of {summary.customers:,} customers, total demand "
         f"{summary.demand:,}",
         "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
@@ -293,6 +294,8 @@ def solve_figures(summary: SolveSummary) -> dict[str, str]:
         "cost": length_text(summary.cost, unit) + (", straight-line distance" if summary.straight else ""),
         "found by": summary.found_by,
     }
+    if summary.service:
+        figures["service time"] = summary.service
     if left_out := summary.unserved:
         demand = sum(each.demand for each in left_out)
         figures["left out"] = f"{len(left_out):,} other customers, total demand {demand:,}"

@@ -18,7 +18,7 @@ from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.member import Found, Member
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from mcvrp.tasks.support.processes import Child, receive, send
-from mcvrp.tasks.support.progress import Progress
+from mcvrp.tasks.support.progress import Progress, duration
 from mcvrp.tasks.support.text import length_text
 
 SAVINGS, EARLIER = "savings", "the earlier routes"
@@ -47,8 +47,8 @@ class Finding:
 class Portfolio:
     """Search for the cheapest routes of a day within its limits.
 
-    ``time_limit`` is wall-clock time from ``began``, by `time.monotonic`. The search ends before if nothing
-    has improved for long, unless it is ``patient``.
+    ``time_limit`` is wall-clock time from ``began``, by `time.monotonic`. The search ends before if all
+    members were heard and nothing has improved for long, unless it is ``patient``.
     """
 
     city: City
@@ -59,15 +59,15 @@ class Portfolio:
     patient: bool = False
     solution: Solution | None = None  # the cheapest within the limits
     findings: dict[str, Finding] = field(default_factory=dict)  # by member
-    failures: list[str] = field(default_factory=list)  # of members, one sentence each
-    silent: list[str] = field(default_factory=list)  # what is said of members that have found nothing so far
+    failures: dict[str, str] = field(default_factory=dict)  # reasons, by member
+    silent: dict[str, str] = field(default_factory=dict)  # what members have not found, "no cheaper routes"
     interrupted: bool = False
     seconds: float = 0.0  # of the search
     _start: float = field(default_factory=time.monotonic)
     _least: float = float("inf")
     _first: float = float("inf")
-    _answered: float | None = None  # seconds of the search at the first answer of a member
-    _improved: float = 0.0  # and at the last improvement
+    _heard: dict[str, float] = field(default_factory=dict)  # seconds of the search, by member
+    _improved: float = 0.0  # seconds of the search at the last improvement
 
     @property
     def start_up(self) -> float:
@@ -83,7 +83,9 @@ class Portfolio:
     def take(self, found: Found) -> None:
         """Take what a member has found; routes that break a limit or are infeasible are left out."""
         solution = found.solution
-        if infeasibility(self.instance, solution) or self.limits.broken(self.city, solution):
+        if solution is None or infeasibility(self.instance, solution):
+            return
+        if self.limits.broken(self.city, solution):
             return
         price, now, best = cost(self.city, solution), self._elapsed(), self.findings.get(found.by)
         if best is None or price < best.cost:
@@ -98,7 +100,8 @@ class Portfolio:
     def search(self, members: Sequence[Member], label: str) -> Solution:
         """Return the cheapest routes; SolverFailed if none within the limits are found in time.
 
-        Ctrl-C ends the search and leaves the best so far; without any it is raised.
+        A member that ends with an error, or sends nothing in time, is one of the ``failures``. Ctrl-C ends
+        the search and leaves the best so far; without any it is raised.
         """
         span = self.span
         until = time.monotonic() + span
@@ -114,7 +117,7 @@ class Portfolio:
                 for connection, (_, member) in reversed(running.items()):
                     with contextlib.suppress(OSError):  # its end is seen below
                         send(connection, (member, until - min(_MARGIN, span / 4)))
-                while running and not self._settled(until):
+                while running and not self._settled(until, members):
                     self._receive(running, until)
                     progress.update(min(int(self._elapsed()), progress.total), self._note())
             except KeyboardInterrupt:
@@ -122,10 +125,13 @@ class Portfolio:
                     raise
                 self.interrupted = True
         self.seconds = self._elapsed()
-        silent = [member for _, member in running.values() if member.label not in self.findings]
-        self.silent = [f"{each.label} has found no {'cheaper ' * each.begun}routes" for each in silent]
         if self.solution is None:
             raise SolverFailed(self._no_routes())
+        for each in members:
+            if each.label not in self._heard and not self.interrupted:
+                self.failures[each.label] = self._late()
+            elif each.label not in self.findings.keys() | self.failures.keys():
+                self.silent[each.label] = f"no {'cheaper ' * each.begun}routes"
         return self.solution
 
     def _receive(self, running: dict[Connection, tuple[Child, Member]], until: float) -> None:
@@ -137,28 +143,29 @@ class Portfolio:
                 message = receive(connection)
             except (EOFError, OSError):
                 message = SolverFailed(f"its process {child.death()}")
+            self._heard.setdefault(member.label, self._elapsed())
             if isinstance(message, Found):
-                self._answered = self._elapsed() if self._answered is None else self._answered
                 self.take(message)
                 continue
             del running[connection]
             if message is not None:
-                self.failures.append(f"{member.label}: {message}")
+                self.failures[member.label] = str(message)
 
-    def _settled(self, until: float) -> bool:
-        """Return whether the time is up, or nothing has improved for long.
+    def _settled(self, until: float, members: Sequence[Member]) -> bool:
+        """Return whether the time is up, or all ``members`` were heard and nothing has improved for long.
 
-        That is, for 0.04 s per customer, and three times as long as from the first answer of a member to the
+        That is, for 0.04 s per customer, and three times as long as from the first message of a member to the
         last improvement.
         """
         late = time.monotonic() - until
         if late >= 0:
             return self.solution is not None or late >= _WAITED
-        if self.patient or self.solution is None or self._answered is None:
+        heard = self._heard
+        if self.patient or self.solution is None or not all(each.label in heard for each in members):
             return False
-        searched = max(0.0, self._improved - self._answered)
+        searched = max(0.0, self._improved - min(heard.values()))
         patience = max(_PATIENCE * searched, _PATIENCE_A_CUSTOMER * self.instance.n)
-        return self._elapsed() > max(self._improved, self._answered) + patience
+        return self._elapsed() > max(self._improved, *heard.values()) + patience
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._start
@@ -169,6 +176,12 @@ class Portfolio:
         text = f"best {length_text(self._least, self.city.unit)}"
         return f"{text} ({gap(self._least, self._first):+.2f} % since the first)" if self._first else text
 
+    def _late(self) -> str:
+        return (
+            f"still starting after {duration(self.seconds)}, at the time limit of {self.time_limit:g} s: "
+            "increase --time-limit"
+        )
+
     def _no_routes(self) -> str:
         if self.limits.given:
             limits = limits_text(self.limits, self.city.unit)
@@ -177,4 +190,4 @@ class Portfolio:
                 "the limit"
             )
         waited = f"no routes were found in {self.time_limit:g} s: increase --time-limit"
-        return "; ".join(self.failures) or waited
+        return "; ".join(f"{label}: {why}" for label, why in self.failures.items()) or waited

@@ -26,8 +26,10 @@ class Start:
     note: str
 
 
-def read_start(store: Store, place: str, city: City, addresses: Addresses, instance: Instance) -> Start:
-    """Return the routes in the file ``place`` as a start for ``instance``.
+def read_start(
+    store: Store, place: str, city: City, addresses: Addresses, instance: Instance, name: str = "city"
+) -> Start:
+    """Return the routes in the file ``place`` as a start for ``instance`` of the city ``name``.
 
     The file, local or "store:PATH" in the store, is a table with the columns route, stop and customer, as in
     ``routes.csv`` of a day. Stops at the depot are skipped.
@@ -37,7 +39,7 @@ def read_start(store: Store, place: str, city: City, addresses: Addresses, insta
     """
     table = read_tabular(*file_bytes(store, place)).calling(addresses.columns)
     faults = Faults(table.name)
-    stops = read_routes(table, addresses, faults)
+    stops = read_routes(table, addresses, name, faults)
     faults.check()
     earlier = [[stop.node for stop in route] for route in stops]
     solution = fitted_routes(city, instance, earlier)
@@ -57,10 +59,10 @@ class EarlierStop:
     route: str
 
 
-def read_routes(table: Tabular, addresses: Addresses, faults: Faults) -> list[list[EarlierStop]]:
+def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults) -> list[list[EarlierStop]]:
     """Return the stops of each route of ``table`` in their order; wrong rows are added to ``faults``.
 
-    Raises McvrpError if columns are missing, or there are several days.
+    ``city`` is the name of the city. Raises McvrpError if columns are missing, or there are several days.
     """
     columns = [table.column(field) or "" for field in _COLUMNS]
     if "" in columns:
@@ -73,13 +75,14 @@ def read_routes(table: Tabular, addresses: Addresses, faults: Faults) -> list[li
     if date and len(days := dict.fromkeys(table.text(date).tolist())) > 1:
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
     route_column, stop_column, customer_column = columns
-    stops, names = table.numbers(stop_column, faults).tolist(), table.text(customer_column).tolist()
+    stops, names = table.numbers(stop_column, faults).tolist(), table.ids(customer_column).tolist()
+    table.refuse_unpadded(customer_column, addresses.ids, faults)
     first_rows: dict[object, int] = {}  # by customer, and by route and stop
     routes: dict[str, list[EarlierStop]] = {}
     for position, (row, route, stop, name, node) in enumerate(
         zip(
             table.rows.tolist(),
-            table.text(route_column).tolist(),
+            table.ids(route_column).tolist(),
             stops,
             names,
             addresses.nodes(names).tolist(),
@@ -93,7 +96,7 @@ def read_routes(table: Tabular, addresses: Addresses, faults: Faults) -> list[li
         if (first := first_rows.setdefault((route, stop), row)) != row:
             faults.at(row, f"route {shown(route)} already has stop {stop:g}, in row {first}")
         if node == UNKNOWN:
-            faults.at(row, f"{shown(name)} is not a customer of the city")
+            faults.at(row, f"{shown(name)} is not a customer of city {city!r}")
         elif (first := first_rows.setdefault(node, row)) != row:
             faults.at(row, f"customer {shown(name)} is already on a route, in row {first}")
         routes.setdefault(route, []).append(EarlierStop(stop, node, position, route))

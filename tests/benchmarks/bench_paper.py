@@ -125,7 +125,6 @@ def local(place: Workplace) -> None:
     lines = [f"{c},{d}" for c, d in zip(day.ids, day.demands, strict=True)]
     (place.folder / "day.csv").write_text("\n".join(["customer,demand", *lines, ""]))
     options = f"day.csv --capacity {day.capacity} --city paper --model paper".split()
-    chain.stage("solve, 10 s", "solve", *options, store=other)
     limits = ["--by", "model", "--time-limit", "60", "--out", "by-model"]
     chain.stage("solve by the model, 60 s", "solve", *options, *limits, store=other)
     chain.preset("attention models", "am")

@@ -60,7 +60,7 @@ def test_the_recipe_runs_as_it_is_printed(place: Workplace) -> None:
     assert (preset["label"]["smallest"], preset["label"]["largest"]) == (20, 24)
     done = place.mcvrp(*ran, *(word for change in SMALL for word in ("--set", change)))
     assert done.returncode == 0, done.stderr
-    done = place.mcvrp(*solved)
+    done = place.mcvrp(*solved, "--time-limit", "120")
     assert done.returncode == 0, done.stderr
     assert "preset: lyon.toml, the last one used on this store" in done.stderr
     store = Store.open(place.store)

@@ -190,10 +190,14 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
             assert part in pages[key], f"{key} has no {part}"
 
 
+# The example of docs/python.md, with the names of this preset: test_examples.py runs it as it is printed.
+EXAMPLE = examples(DOCS / "python.md", "python")[1].replace('"laptop"', '"smoke"')
+
+
 @pytest.fixture(scope="module")
 def printed(place: Workplace) -> str:
     """Output of the example of docs/python.md, beside the store."""
-    done = place.python("-c", examples(DOCS / "python.md", "python")[1])
+    done = place.python("-c", EXAMPLE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -210,9 +214,8 @@ def test_the_example_reads_a_copy_in_a_bucket(
     """The same cost and routes from the city, labels and model that `mcvrp store copy` put there."""
     copied = place.mcvrp("store", "copy", str(place.store), s3_uri, **s3.environment())
     assert copied.returncode == 0, copied.stderr
-    example = examples(DOCS / "python.md", "python")[1]
-    in_bucket = example.replace('Store.open("store")', f"Store.open({s3_uri!r}, writable=False)")
-    assert in_bucket != example
+    in_bucket = EXAMPLE.replace('Store.open("store")', f"Store.open({s3_uri!r}, writable=False)")
+    assert in_bucket != EXAMPLE
     done = place.python("-c", in_bucket, **s3.environment())
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed

@@ -15,8 +15,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table
 from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.importer import fitted
-from mcvrp.tasks.driven.rules import check_routes
-from mcvrp.tasks.driven.take import COLUMNS  # type: ignore[attr-defined]
+from mcvrp.tasks.driven.rules import COLUMNS, check_routes, days_of
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support.malformed import NAMES, NODES, TODAY, TOWN, npy, parquet, sound
@@ -32,10 +31,11 @@ def _routes(data: bytes, _: Store) -> None:
         return
     columns = {column: table.text(str(column)) for column in table.frame}
     frame = pd.DataFrame(columns, table.rows, dtype="string")
-    checked = check_routes(frame, TOWN, NODES, today=TODAY)
+    checked = check_routes(frame, days_of("f", frame, today=TODAY), TOWN, NODES)
     rejected = checked.rejected["row"].tolist()
     assert set(rejected) <= set(table.rows)
-    assert len(set(rejected)) == len(table.rows) - sum(day.instance.n for day in checked.days)
+    used = sum(day.instance.n for day in checked.days) + checked.known
+    assert len(set(rejected)) == len(table.rows) - used
 
 
 def _orders(data: bytes, store: Store) -> None:

@@ -16,12 +16,12 @@ import pytest
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.driven import IntakeReceipt, read_day, receipts
+from mcvrp.storage.driven import read_day
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
-from mcvrp.tasks.driven.take import take_routes
+from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.solve.kept import Rest, read_kept, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.orders import checked_day, read_orders
@@ -61,8 +61,8 @@ def _city(name: str, file: str, **options: object) -> CitySpec:
     return CitySpec(name=name, source="imported", addresses=addresses)
 
 
-def _take(store: Store) -> tuple[IntakeReceipt, ...]:
-    return take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY).receipts
+def _take(store: Store) -> Taken:
+    return take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY)
 
 
 # Each of the following lays a case where people lay it, and returns what the command does then. The message
@@ -133,8 +133,8 @@ def routes(desk: Place, case: Case) -> Act:
     desk.store.put("incoming/routes.csv", as_bytes(case.data))
 
     def act() -> str:
-        (receipt,) = _take(desk.store)
-        assert (receipt.days, receipt.refused) == ((DAY,), None)
+        (receipt,) = _take(desk.store).receipts
+        assert DAY in receipt.days
         aside = pd.read_csv(io.BytesIO(desk.store.get(layout.driven_quarantine("town", receipt.quarantine))))
         day = read_day(desk.store, "town", datetime.date.fromisoformat(DAY))
         assert receipt.rows == day.instance.n + len(aside)
@@ -147,10 +147,10 @@ def unreadable_routes(desk: Place, case: Case) -> Act:
     desk.store.put("incoming/routes.csv", as_bytes(case.data))
 
     def act() -> str:
-        (receipt,) = _take(desk.store)
-        assert receipt.days == ()
-        assert receipt in receipts(desk.store, "town")
-        return str(receipt.refused)
+        taken = _take(desk.store)
+        assert (taken.receipts, taken.days) == ((), [])
+        (refused,) = taken.refused
+        return refused
 
     return act
 

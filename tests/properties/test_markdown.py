@@ -94,7 +94,7 @@ def test_a_picture_or_link_is_one(name: str, address: str) -> None:
 
 
 def test_documents_show_names_as_they_are(store: Store) -> None:
-    file = {"name": EVIL, "rows": 1, "rejected": 0, "days": ["2026-01-01"], "key": "k", "refused": EVIL}
+    file = {"name": EVIL, "rows": 1, "quarantined": 0, "corrected": 0, "days": ["2026-01-01"], "key": "k"}
     driven = render("mcvrp.storage", "driven.md.j2", city="c", files=[file], days=["2026-01-01"], shown=9)
     store.put(f"benchmarks/b/figures/{EVIL.rstrip(chr(92))}.png", base64.b64decode("iVBORw0KGgo="))
     pictures = gallery(store, "benchmarks/b/figures")

@@ -13,16 +13,16 @@ from mcvrp.tasks.solve.member import Found
 
 @dataclass(frozen=True)
 class Scripted:
-    """A member whose answers are given: each after some seconds, or the error that ends it."""
+    """A member whose answers are given: each after some seconds, None for a slice without one, or its end."""
 
     label: str
-    script: tuple[tuple[float, Solution | Exception | int], ...]
+    script: tuple[tuple[float, Solution | Exception | int | None], ...]
     begun: bool = False
 
     def found(self, until: float) -> Iterator[Found]:
         for seconds, answer in self.script:
             time.sleep(seconds)
-            if isinstance(answer, Solution):
+            if answer is None or isinstance(answer, Solution):
                 yield Found(self.label, answer)
             elif isinstance(answer, int):
                 os.kill(os.getpid(), answer)

@@ -92,7 +92,8 @@ def test_a_run_leaves_no_secret_behind(tmp_path: Path, scratch: Path, watched: W
     assert done.returncode == 0, done.stderr[-3000:]
     output = done.stdout + done.stderr
     orders = bring_work(place)
-    for command in ("nightly", "improve", f"solve {orders} --capacity 30 --samples 4 --out {tmp_path}/out"):
+    solve = f"solve {orders} --capacity 30 --samples 4 --time-limit 120 --out {tmp_path}/out"
+    for command in ("nightly", "improve", solve):
         options = (*command.split(), "--preset", "smoke", "--verbose")
         done = place.mcvrp(*options, RAY_TMPDIR=str(scratch), **SECRETS)
         assert done.returncode == 0, done.stderr[-3000:]

@@ -84,7 +84,7 @@ def test_a_day_is_routed_by_them(place: Workplace) -> None:
     orders = place.folder / "day.csv"
     orders.write_text("customer,demand\n" + "".join(f"{k},{k % 5 + 1}\n" for k in range(1, 21)))
     out = place.folder / "routes"
-    asked = ["--capacity", "20", "--samples", "4", "--out", str(out)]
+    asked = ["--capacity", "20", "--samples", "4", "--time-limit", "120", "--out", str(out)]
     said = mcvrp(place, "solve", str(orders), *asked, "--by", "nearest")
     assert re.search("found by +Nearest neighbour", said)
     said = mcvrp(place, "solve", str(orders), *asked, "--by", "model")

@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import import_city
@@ -23,6 +25,7 @@ from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.label.card import write_card
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.labels import CITY
+from tests.support.solving import put_model
 from tests.unit.docs.pages import DOCS, examples
 
 PLACES = [(45.0 + k / 1000, 4.0 + (k * k % 61) / 1000) for k in range(61)]  # more than a block
@@ -118,16 +121,29 @@ def test_the_card_is_read_by_the_hub(folder: Path) -> None:
 
 
 def test_orders_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two routes there and back cost 1.632; tests/e2e/test_pipeline.py runs the second example."""
-    of_a_day, of_the_store, of_arrays, of_ids = examples(DOCS / "python.md", "python")
+    """Two routes there and back cost 1.632."""
+    of_a_day, _, of_arrays, of_ids = examples(DOCS / "python.md", "python")
     exec(of_a_day, {})
     assert capsys.readouterr().out.startswith("1.632 by savings: [['")
-    assert 'Store.open("store")' in of_the_store
-    assert '"smoke"' in of_the_store
     exec(of_arrays, {})
     assert capsys.readouterr().out.startswith("1.632")
     exec(of_ids, {})
     assert capsys.readouterr().out == "[['C10241'], ['C9']]\n"
+
+
+def test_the_example_of_the_store_has_the_names_of_the_demo(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As printed, and with all paths of a beam; tests/e2e/test_pipeline.py runs it on a trained model."""
+    monkeypatch.chdir(folder)
+    demo, store, names = load_preset("laptop"), Store.open("store"), dict[str, Any]()
+    assert {demo.city.name, demo.label.dataset, demo.train.model} == {"laptop"}
+    assert 20 in demo.label.sizes
+    save_city(store, "laptop", CITY)
+    put_model(store, "laptop", CITY)
+    exec(examples(DOCS / "python.md", "python")[1], names)
+    assert "by the model" in capsys.readouterr().out
+    assert len({tuple(path) for path in names["answer"].paths.tolist()}) > 1
 
 
 # The recipe of docs/city.md, against a server that answers as OSRM does

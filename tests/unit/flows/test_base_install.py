@@ -40,8 +40,8 @@ inspect
 inspect small@champion
 models
 models export small folder
-solve monday.csv --capacity 9 --samples 2 --city small --model small
-solve monday.csv --capacity 9 --samples 2 --model ./folder --by pyvrp --time-limit 1 --overwrite
+solve monday.csv --capacity 9 --samples 2 --city small --model small --time-limit 120
+solve monday.csv --capacity 9 --samples 2 --model ./folder --by pyvrp --time-limit 120 --overwrite
 models import folder --name other
 city create --set city.customers=30 --set city.name=drawn
 city import addresses.csv --name own

@@ -185,6 +185,16 @@ def test_a_beam_drops_what_is_dearer_in_the_same_state(city: City, width: int, d
         assert [beam.solution(k).path.tolist() for k in range(width)] == expected
 
 
+@pytest.mark.parametrize("rotations", [1, 2])
+def test_a_beam_answers_with_the_best_of_its_width(rotations: int) -> None:
+    """Without a number of samples; other strategies draw one."""
+    default = run(MIXED, Beam(6), rotations=rotations)
+    require_equal(default, run(MIXED, Beam(6), samples=6, rotations=rotations))
+    greedy = run(MIXED, Beam(1))
+    assert sum(each.costs.min() for each in default) < sum(each.costs.min() for each in greedy)
+    assert [len(each.costs) for each in run(MIXED, SAMPLING, rotations=rotations)] == [1] * len(MIXED)
+
+
 def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) -> list[list[int]]:
     """Return the paths of a beam, most probable first."""
     demands = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))

@@ -99,6 +99,17 @@ def test_orders_by_the_ids_of_the_company() -> None:
         Instance.of(city, {}, capacity=9)
 
 
+def test_ids_of_two_unicode_forms_are_one() -> None:
+    """An é of two characters is the é of one, in ids of a city and of orders; two such ids are refused."""
+    one, two = "Caf\u00e9", "Cafe\u0301"
+    for own, other in ((one, two), (two, one)):
+        city = City(CITY.xy[:3], address_ids=("depot", own, "b"))
+        assert Instance.of(city, {other: 3, "b": 1}, capacity=9).ids.tolist() == [1, 2]
+        assert city.ids_of([1]) == [one]
+    with pytest.raises(McvrpError, match="each address its own id"):
+        City(CITY.xy[:3], address_ids=("depot", one, two))
+
+
 def test_an_older_city_has_the_ids_of_its_nodes() -> None:
     ids, names = tuple(f"C{k}" for k in range(31)), tuple(f"Baker {k}" for k in range(31))
     grown = City(CITY.xy, extends=(20,), scale=1.0, address_ids=ids, address_names=names)

@@ -41,7 +41,7 @@ def label():
 with terminal(), prefect_server(records := Records()) as server:
     assert server.ours
     steps.recorded_in(records)()
-    label.recorded_in(records)()
+    assert label.recorded_in(records)().rows == 3
     assert len(records.runs) == 62
     records.verify()
 """
@@ -49,7 +49,7 @@ with terminal(), prefect_server(records := Records()) as server:
 
 @pytest.mark.slow
 def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
-    """Missing results are a warning of their run, and not of the terminal: the command prints them last."""
+    """Missing results are in its state and log, and not on the terminal: the command prints them last."""
     done = place.python("-c", MANY)
     assert done.returncode == 0, done.stderr
     expected = {(f"step {k}", "FAILED" if k == 7 else "COMPLETED"): 1 for k in range(60)}
@@ -58,6 +58,9 @@ def test_every_run_is_on_record_with_its_state(place: Workplace) -> None:
     assert "lacks" not in done.stderr
     warnings = [text for _, level, text in place.logged() if level == logging.WARNING]
     assert warnings == ["dataset 'd' lacks 1 of 4 labels"]
+    with sqlite3.connect(place.prefect / "prefect.db") as database:
+        messages = database.execute("SELECT message FROM flow_run_state WHERE type = 'COMPLETED'").fetchall()
+    assert {message for (message,) in messages} == {None, "dataset 'd' lacks 1 of 4 labels"}
     assert place.processes() == []
 
 

@@ -30,6 +30,7 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
     """Files in --out, figures on stdout, no server, no Ray; a second run has a note."""
     out = workplace.folder / "out"
     command = f"solve {workplace.folder}/monday.csv --city small --model small --capacity 30 --out {out}"
+    command += " --time-limit 120"
     done = workplace.mcvrp(*command.split(), "--samples", "5", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -49,7 +50,7 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
 def test_the_command_routes_an_instance_of_cvrplib(tmp_path: Path) -> None:
     """It needs neither store nor model; the answer is compared with the .sol file beside it."""
     place = Workplace.new(tmp_path)
-    command = f"solve {DATA / 'E-n22-k4.vrp'} --time-limit 3 --out {tmp_path}/out --json"
+    command = f"solve {DATA / 'E-n22-k4.vrp'} --time-limit 60 --out {tmp_path}/out --json"
     done = place.mcvrp(*command.split())
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

@@ -109,7 +109,7 @@ def full(tmp_path: Path) -> Store:
         write_record(store, "fm", record)
     store.put("driven/paris/quarantine/ab.csv", "row;reason\n3;no such customer: Zoë\n".encode())
     store.put_json(
-        "driven/paris/files/ab.json", vars(IntakeReceipt("monday.csv", "ab" * 32, 9, 1, ("2026-02-27",)))
+        "driven/paris/files/ab.json", vars(IntakeReceipt("monday.csv", "ab" * 32, 9, ("2026-02-27",)))
     )
     store.put("attention/old/n=020/training.safetensors", b"unfinished")
     return store

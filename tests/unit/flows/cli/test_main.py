@@ -55,6 +55,14 @@ def stored(folder: Path) -> list[Path]:
         ("city import {file} --spare -1", ["--spare must be at least 0, not -1"]),
         ("city import", ["file", "mcvrp city import --help"]),
         ("city import --columns id=Code {file}", ["is not FIELD=NAME", "a file is named first"]),
+        ("city import {file} --dates day", ["--dates must be 'day-first' or 'month-first', not 'day'"]),
+        (
+            "nightly --set nightly.dates=dmy",
+            ["nightly.dates must be 'day-first' or 'month-first', not 'dmy'"],
+        ),
+        ("driven remove 27.02.2026", ["'27.02.2026' is not a date like 2026-01-31"]),
+        ("driven remove 2026-02-27", ["city 'laptop' has no driven day 2026-02-27", "driven/laptop lists"]),
+        ("driven", ["mcvrp driven --help"]),
         ("city import {file} --columns code=id", ["'code=id' is not FIELD=NAME"]),
         ("city import {file} --columns id=", ["'id=' is not FIELD=NAME"]),
         (
@@ -152,6 +160,27 @@ def test_a_refused_command_creates_no_store(
     assert cli.run(arguments.format(folder=tmp_path / "instances").split()) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert os.listdir(tmp_path) == ["instances"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "solve {folder}/e.vrp",
+        "city import {folder}/e.vrp",
+        "benchmark {folder}",
+        'plan --preset smoke --set city.source=imported --set city.addresses={{file="{folder}/e.vrp"}}',
+    ],
+)
+def test_every_command_refuses_an_instance_with_constraints(
+    arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    instance = (Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp").read_text()
+    (tmp_path / "instances").mkdir()
+    file = tmp_path / "instances" / "e.vrp"
+    file.write_text(instance.replace("CAPACITY", "ROUTE_LIMIT : 30\nCAPACITY"))
+    assert cli.run(arguments.format(folder=file.parent).split()) == 2
+    assert "ROUTE_LIMIT in line 6 of e.vrp is not read" in capsys.readouterr().err
+    assert stored(tmp_path) == [file]
 
 
 def test_a_plan_of_addresses_needs_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,6 +93,21 @@ def test_a_day_is_a_date_whatever_the_time(place: Store, form: str) -> None:
     assert sizes(made("--history", "orders.csv")) == (22, 22)
 
 
+def test_dates_of_a_history_are_in_the_order_of_the_city(
+    place: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{day:02}/03/2026,C{k}" for day in (1, 2) for k in range(22)]
+    Path("orders.csv").write_text("\n".join(["date,customer", *rows]))
+    assert cli.run(["preset", "new", "lyon", "--history", "orders.csv"]) == 2
+    err = capsys.readouterr().err
+    assert "date '01/03/2026' in row 2 may have day or month first: set" in err
+    assert "or --dates of the city" in err
+    names = Addresses(tuple(map(str, range(101))), dates="day-first")
+    save_city(place, "named", load_city(place, "lyon"), names)
+    made("--city", "named", "--history", "orders.csv")
+    assert "22 to 22: the middle 99 % of 2 days" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (5, 400)])
 def test_phases_labels_and_benchmark_fit_the_sizes(
     place: Store, given: tuple[int, int], capsys: pytest.CaptureFixture[str]
@@ -205,7 +220,7 @@ def test_landmarks_are_for_a_city_with_a_cost_matrix(
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
         ("lyon --history bare.csv", "bare.csv needs the columns date and customer (columns: customer): add"),
-        ("lyon --history odd.csv", "odd.csv: row 3: date is '2026-02-30', not a date like 2026-01-31"),
+        ("lyon --history odd.csv", "odd.csv: row 3: date '2026-02-30' is not a date like 2026-01-31"),
         ("lyon --set label.count=1", "omit the option, change its fields there"),
         ("lyon --preset laptp", "did you mean laptop?"),
         ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
@@ -270,6 +285,26 @@ def test_forms_of_the_ui_have_the_last_preset_of_its_store(
     for arguments in ([], ["--last-of", "store"], ["--last-of", "store", "--preset", "smoke"]):
         assert deployments.main(arguments) == 0
     assert registered == ["laptop", "laptop", "laptop", "lyon", "smoke"]
+
+
+def test_of_several_cities_the_last_preset_is_not_that_of_the_deployments(
+    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A benchmark of another city would move the scheduled nights there at the next restart."""
+    registered: list[str | None] = []
+
+    def register(spec: PipelineSpec | None) -> list[str]:
+        registered.append(spec.city.name if spec else None)
+        return []
+
+    monkeypatch.setattr(deployments, "register", register)
+    save_city(place, "paris", City.uniform(100, seed=2))
+    Preset.read("smoke").record(place)
+    assert deployments.main(["--last-of", "store"]) == 0
+    assert "the store has several cities, lyon and paris: name a preset: the dep" in capsys.readouterr().err
+    assert deployments.main(["--last-of", "store", "--preset", "smoke"]) == 0
+    assert deployments.main(["--last-of", "store", "--set", "label.count=5"]) == 2
+    assert registered == [None, "smoke"]
 
 
 def test_an_incomplete_last_preset_changes_no_deployment(

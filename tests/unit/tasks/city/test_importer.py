@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
-from mcvrp.storage.layout import city_dir, city_path
+from mcvrp.storage.layout import city_dir, city_path, city_readme
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import address_table, centred, to_metres
 from mcvrp.tasks.city.importer import import_city
@@ -25,7 +26,7 @@ from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city,
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything
-from tests.support.malformed import COSTS, PAIRS, TRIANGLE, npy, parquet, sound
+from tests.support.malformed import COSTS, HEAD, PAIRS, TRIANGLE, npy, parquet, sound
 from tests.support.workbook import xlsx
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
@@ -66,6 +67,46 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
     latin_1 = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
     assert latin_1.addresses.ids[1] == "Café"
     assert "not UTF-8" in latin_1.notes[0]
+
+
+def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
+    """In addresses, --depot, --columns, costs and extensions; a file with both forms of an id is refused."""
+    one, two = "Caf\u00e9", "Cafe\u0301"  # é as one character, and as two
+
+    def file(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    for written, depot in ((one, two), (two, one)):
+        text = f"Num\u00e9ro,x,y\n{written},0,0\na,3,4\n"
+        costs = file("costs.csv", f"from,to,cost\n{depot},a,1\na,{depot},2\n")
+        columns = {"id": "Nume\u0301ro"}
+        made = imported(tmp_path, text, depot=depot, columns=columns, matrix=costs)
+        assert made.addresses.ids == (one, "a")
+    with pytest.raises(McvrpError, match=f"row 3: id '{one}' is a duplicate of row 2"):
+        imported(tmp_path, f"id,x,y,depot\n{one},0,0,1\n{two},3,4,\n")
+    own = spec_of(file("own.csv", f"id,x,y,depot\nd,0,0,1\n{one},3,4,\n"))
+    make_city(store, own)
+    more = spec_of(file("more.csv", f"id,x,y\n{two},3,4\nb,1,1\n"), "child", extends="own")
+    assert plan_city(store, more).city.customers == 2
+
+
+def test_a_number_that_may_be_shown_as_another_id_is_refused(store: Store, tmp_path: Path) -> None:
+    """In addresses, also of an extension, and in costs; as text it is an id like others."""
+    rows: list[list[object]] = [["id", "x", "y", "depot"], ["d", 0, 0, 1], ["007", 3, 4, None]]
+    unclear = "is the number 7, which may be shown as '007', an id of its own: write ids as text"
+    with pytest.raises(McvrpError, match=f"row 4: id {unclear}"):
+        imported(tmp_path, xlsx({"A": [*rows, [7, 1, 1, None]]}), "own.xlsx")
+    own = imported(tmp_path, xlsx({"A": [*rows, ["7", 1, 1, None]]}), "own.xlsx")
+    assert own.addresses.ids == ("d", "007", "7")
+    (tmp_path / "costs.xlsx").write_bytes(xlsx({"A": [["from", "to", "cost"], ["d", 7, 1]]}))
+    with pytest.raises(McvrpError, match=f"row 2: to {unclear}"):
+        imported(tmp_path, xlsx({"A": rows}), "own.xlsx", matrix=str(tmp_path / "costs.xlsx"))
+    (tmp_path / "own.xlsx").write_bytes(xlsx({"A": rows}))
+    make_city(store, spec_of(tmp_path / "own.xlsx"))
+    (tmp_path / "more.xlsx").write_bytes(xlsx({"A": [["id", "x", "y"], [7, 3, 4]]}))
+    with pytest.raises(McvrpError, match=f"row 2: id {unclear}"):
+        plan_city(store, spec_of(tmp_path / "more.xlsx", "child", extends="own"))
 
 
 def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
@@ -127,7 +168,7 @@ MILLIMETRES = st.integers(-(10**6), 10**6)
 def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
     xy = np.array(places, dtype=np.float64) / 1000
     rows = [f"n{k},{float(xy[k, 0])!r},{float(xy[k, 1])!r}" for k in order]
-    table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}")
+    table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}", far=True)
     assert table.ids == tuple(f"n{k}" for k in order)
     np.testing.assert_array_equal(table.places, xy[order])
     assert table.depot == order.index(depot)
@@ -175,6 +216,70 @@ def test_the_projection_keeps_lengths_and_can_be_undone(
     a, b = np.triu_indices(len(places), 1)
     _, _, truth = Geod(ellps="WGS84").inv(*places[a].T, *places[b].T)
     np.testing.assert_allclose(np.hypot(*(xy[a] - xy[b]).T), truth, rtol=1e-3, atol=0.01)
+
+
+def town(count: int, *others: str, lat: float = 47.47, lon: float = 8.1, width: float = 0.1) -> str:
+    """Return addresses in degrees, uniform in a square, the first of which is the depot, and ``others``."""
+    steps = np.random.default_rng(1).uniform(-width / 2, width / 2, (count, 2)).tolist()
+    places = [(lat + north, (lon + east + 180) % 360 - 180) for north, east in steps]
+    rows = [f"n{k},{north:.5f},{east:.5f},{int(k == 0)}" for k, (north, east) in enumerate(places)]
+    return "\n".join([HEAD, *rows, *others, ""])
+
+
+def refusal(tmp_path: Path, data: str) -> str:
+    with pytest.raises(McvrpError) as raised:
+        imported(tmp_path, data)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("count", [4, 30])
+def test_an_address_far_outside_of_the_others_is_refused(tmp_path: Path, count: int) -> None:
+    """With its row, and the rule: 48.47 in place of 47.47, among any number; --far accepts it."""
+    data = town(count, "x,48.47,8.1,0")
+    rule = r"own\.csv: some addresses are over 5 times as far from the center of all as 75 % of them"
+    mend = r"\(\d\.\d+ km\): correct them, or accept them with --far"
+    row = rf"row {count + 2}: \(48\.47, 8\.1\) is 11[\d.]+ km away"
+    assert re.fullmatch(f"{rule} {mend}; {row}", refusal(tmp_path, data))
+    assert imported(tmp_path, data, far=True).city.customers == count
+
+
+def test_far_addresses_are_found_in_all_coordinates(tmp_path: Path) -> None:
+    """In x and y, several of them, beside rows with other faults, across the antimeridian, and the depot."""
+    rows = "".join(f"n{k},{k % 5},{k // 5},{int(k == 0)}\n" for k in range(20))
+    two = refusal(tmp_path, f"id,x,y,depot\n{rows}a,3,90,\nb,-80,2,\n")
+    assert "row 22: (3, 90) is 88.01 away; row 23: (-80, 2) is 82 away" in two
+    beside = refusal(tmp_path, f"id,x,y,depot\n{rows.replace('n0,0', 'n0,')}a,3,90,\n")
+    assert "row 2: x is missing; row 22: (3, 90) is 88" in beside
+    east = refusal(tmp_path, town(20, "x,1,-178.5,0", lat=1, lon=-179.98))
+    assert re.search(r"--far; row 22: \(1, -178\.5\) is 16[\d.]+ km away$", east)
+    depot = town(20).replace(town(20).splitlines()[1], "n0,48.47,8.1,1")
+    assert re.search(r"--far; row 2: \(48\.47, 8\.1\) is 11[\d.]+ km away$", refusal(tmp_path, depot))
+
+
+def test_usual_cities_are_accepted(tmp_path: Path) -> None:
+    """Uniform, normal, a village with farms, a town beside another one, many addresses at one place."""
+    rng = np.random.default_rng(2)
+    equal = np.vstack([np.zeros((9, 2)), [[1, 1]]])
+    for xy in (rng.uniform(size=(3000, 2)), rng.normal(size=(3000, 2)), equal):
+        rows = "".join(f"n{k},{x},{y},{int(k == 0)}\n" for k, (x, y) in enumerate(xy.tolist()))
+        assert imported(tmp_path, f"id,x,y,depot\n{rows}").city.customers == len(xy) - 1
+    village = town(30, "farm,47.54,8.1,0", width=0.004)
+    assert imported(tmp_path, village).city.customers == 30
+    other = town(20, lat=47.9).replace("n", "m").splitlines()[2:]
+    assert imported(tmp_path, town(30, *other)).city.customers == 48
+
+
+def test_far_is_for_new_cities_of_addresses(store: Store, tmp_path: Path) -> None:
+    """An extension has the limit of its city's frame, to whose width no rule of its own is added."""
+    with pytest.raises(ValidationError, match="far is for a new city"):
+        AddressFile(file="any.csv", extends="own", far=True)
+    with pytest.raises(McvrpError, match="which may have any places: leave far out"):
+        imported(tmp_path, VRP.read_text(), "E.vrp", far=True)
+    (tmp_path / "own.csv").write_text(town(30))
+    make_city(store, spec_of(tmp_path / "own.csv"))
+    street = "".join(f"s{k},47.47{k},8.1\n" for k in range(8))
+    (tmp_path / "more.csv").write_text(f"id,lat,lon\n{street}t,47.515,8.145\n")
+    assert plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own")).city.customers == 38
 
 
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
@@ -375,6 +480,23 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
     file.write_text(NAMED.replace("Anna", "Berta"))
     assert "were updated" in make_city(store, spec_of(file, columns=columns)).notes[0]
     assert stored_city(store, "own").addresses.further["Name"] == ("Depot", "Berta", "", "")
+
+
+def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_path: Path) -> None:
+    """It may be declared later, and an extension inherits it."""
+    file, more = tmp_path / "own.csv", tmp_path / "more.csv"
+    file.write_text(NAMED)
+    more.write_text("Code client,lat,lon\ne,45.755,4.845\n")
+    columns = {"id": "Code client"}
+    make_city(store, spec_of(file, columns=columns))
+    assert stored_city(store, "own").addresses.dates is None
+    assert make_city(store, spec_of(file, columns=columns, dates="day-first")).renewed
+    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    make_city(store, spec_of(more, "child", extends="own"))
+    make_city(store, spec_of(more, "other", extends="own", dates="month-first"))
+    orders = [stored_city(store, name).addresses.dates for name in ("own", "child", "other")]
+    assert orders == ["day-first", "day-first", "month-first"]
+    assert "day-first" in store.get(city_readme("own")).decode()
 
 
 def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:

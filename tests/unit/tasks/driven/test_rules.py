@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, infeasibility
-from mcvrp.tasks.driven.rules import COLUMNS, CheckedDay, CheckedRoutes, KnownDay, check_routes
+from mcvrp.storage.cities import DateOrder
+from mcvrp.tasks.driven.rules import (
+    COLUMNS,
+    CheckedDay,
+    CheckedRoutes,
+    KnownDay,
+    check_routes,
+    dates,
+    days_of,
+)
 
 CITY = City.uniform(12, seed=1)
 NODES = {"depot": 0} | {f"C{node}": node for node in range(1, 13)}
@@ -31,11 +41,15 @@ GOOD: list[Row] = [
 def check(rows: list[Row], **options: Any) -> CheckedRoutes:
     lines = pd.RangeIndex(2, 2 + len(rows))
     table = pd.DataFrame(rows, columns=list(COLUMNS), index=lines, dtype="string")
-    return check_routes(table, CITY, NODES, **{"today": TODAY, **options})
+    return check_routes(table, days(table), CITY, NODES, **options)
+
+
+def days(table: pd.DataFrame, order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
+    return days_of("friday.csv", table, today=TODAY, order=order)
 
 
 def known(day: CheckedDay) -> KnownDay:
-    return KnownDay("first.csv", day.instance, day.solution)
+    return KnownDay("first.csv", day.instance, day.solution, ": remove it")
 
 
 def test_a_day_comes_back_as_it_was_driven() -> None:
@@ -49,7 +63,7 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dates", "read"),
+    ("cells", "read"),
     [
         (["21/02/2026", "03/02/2026"], ["2026-02-03", "2026-02-21"]),
         (["02/21/2026", "02/03/2026"], ["2026-02-03", "2026-02-21"]),
@@ -63,13 +77,82 @@ def test_a_day_comes_back_as_it_was_driven() -> None:
         (["03.02.2026", "03/02/2026"], ["2026-02-03"]),
     ],
 )
-def test_dates_of_a_file_agree_on_day_and_month(dates: list[str], read: list[str]) -> None:
+def test_dates_of_a_file_agree_on_day_and_month(cells: list[str], read: list[str]) -> None:
     """A file in which both orders are possible, or both occur, is not guessed at."""
-    rows: list[Row] = [(date, "a", 1, f"C{k}", 1, 10) for k, date in enumerate(dates, start=1)]
+    found = dates(pd.Series(cells, dtype="string"))
+    assert sorted(found.dropna().dt.strftime("%Y-%m-%d")) == read
+    table = pd.DataFrame({"date": cells, "route": "a"}, dtype="string")
+    if len(read) < len(cells):
+        with pytest.raises(McvrpError, match="like 2026-01-31"):
+            days(table)
+    else:
+        assert days(table).tolist() == found.tolist()
+
+
+@pytest.mark.parametrize(
+    ("order", "read"),
+    [("day-first", ["2026-11-02", "2026-02-03"]), ("month-first", ["2026-02-11", "2026-02-03"])],
+)
+def test_an_order_of_day_and_month_is_kept_to(order: DateOrder, read: list[str]) -> None:
+    """Dates with dots have the day first everywhere; what is no date in this order is none."""
+    cells = pd.Series(["02/11/2026", "3.2.2026"], dtype="string")
+    assert dates(cells, order).dt.strftime("%Y-%m-%d").tolist() == read
+    other = {"day-first": "02/21/2026", "month-first": "21/02/2026"}[order]
+    table = pd.DataFrame({"date": [other], "route": "a"}, dtype="string")
+    with pytest.raises(McvrpError, match=f"friday.csv: row 0: date '{other}' is not a date like 2026-01-31"):
+        days(table, order)
+
+
+def test_a_row_that_may_belong_to_any_day_refuses_its_file() -> None:
+    """All such rows are named at once; what can be declared, with the name of the setting."""
+    cells = ["2026-02-30", "2062-02-27", "1926-02-27", None, DAY, DAY]
+    table = pd.DataFrame({"date": cells, "route": ["a"] * 5 + [" "]}, index=range(2, 8), dtype="string")
+    with pytest.raises(McvrpError) as error:
+        days(table)
+    assert str(error.value) == (
+        "friday.csv: row 2: date '2026-02-30' is not a date like 2026-01-31; row 3: date '2062-02-27' is in "
+        "the future; row 4: date '1926-02-27' is before the year 2000; row 5: date is missing; "
+        "row 7: route is missing"
+    )
+    unclear = pd.DataFrame({"date": ["02/11/2025", "2/2/2026"], "route": "a"}, index=[2, 3], dtype="string")
+    with pytest.raises(
+        McvrpError, match=r"'02/11/2025' in row 2 may have day or month first: set nightly\.dates = day-first"
+    ):
+        days(unclear)
+    assert days(unclear, "day-first").dt.strftime("%Y-%m-%d").tolist() == ["2025-11-02", "2026-02-02"]
+
+
+def test_all_reasons_of_a_row_are_given_at_once() -> None:
+    """Three nights would be needed for three reasons; the customer and the row are named."""
+    rows: list[Row] = [
+        (DAY, "a", 1, "C1", 4, 10),
+        (DAY, "a", 1, "C99", "x", 10),
+        (DAY, "b", 1, "C2", 8, 12),
+        (DAY, "b", 3, "C2", 8, 12),
+        (DAY, "c", 1, "C3", 1, 10),
+        (DAY, "d", 1, "C4", 1, 10),
+    ]
     checked = check(rows)
-    assert [day.date.isoformat() for day in checked.days] == read
-    assert len(checked.rejected) == len(dates) - len(read)
-    assert checked.rejected["reason"].str.endswith("like 2026-01-31").all()
+    assert checked.rejected["reason"].tolist() == [
+        "its route has stop 1 twice",
+        "demand 'x' is not a whole number from 1 to 65,535; customer 'C99' is not in the city; "
+        "its route has stop 1 twice",
+        "its route has 2 stops, numbered up to 3; its capacity is 12, that of most routes of the day 10; "
+        "its route delivers 16, its capacity is 12; customer 'C2' is served twice that day",
+        "customer 'C2' is served twice that day",
+    ]
+    first, second = checked.routes
+    assert first.faults[0] == "row 2, customer 'C1': its route has stop 1 twice"
+    assert first.faults[1].startswith("row 3: demand 'x' is not")
+    assert (second.day, second.rows, second.customers) == (DAY, (4, 5), ("C2", "C2"))
+    assert not any("…" in fault for route in checked.routes for fault in route.faults)
+
+
+def test_a_row_twice_counts_once() -> None:
+    """It has nothing that a person could correct."""
+    checked = check([*GOOD, GOOD[0]])
+    assert checked.days[0].solution == check(GOOD).days[0].solution
+    assert (len(checked.rejected), checked.known) == (0, 1)
 
 
 @settings(max_examples=40)
@@ -97,7 +180,7 @@ def test_a_day_in_two_files_is_the_day_in_one(first: set[int], seed: int) -> Non
         ([*GOOD[:2], (DAY, "south", 1, "C4", 1, 10), (DAY, "south", 2, "C5", 2, 10)], 2),
         (GOOD[:1], 1),
         ([(DAY, "north", stop, f"C{stop}", 1, 10) for stop in (1, 2, 3, 4)], 4),
-        ([*GOOD[:2], (DAY, "north", 3, "C5", 1, 10)], 3),
+        ([(DAY, "south", stop - 2, f"C{stop}", 1, 10) for stop in (3, 4, 5)], 3),
     ],
     ids=["same", "reversed", "one replaced", "one left out", "joined", "one more"],
 )
@@ -106,7 +189,28 @@ def test_a_route_that_was_corrected_is_not_passed_over(again: list[Row], rejecte
     (day,) = check(GOOD).days
     checked = check(again, stored=lambda _: known(day))
     assert (checked.days, len(checked.rejected), checked.known) == ((), rejected, len(again) - rejected)
-    assert checked.rejected["reason"].str.contains("which the day has already, from first.csv").all()
+    source = "is on another route of 2026-02-27, which was read from first.csv: remove it"
+    assert all(source in route.faults[0] for route in checked.routes)
+    assert all(route.contradicts for route in checked.routes)
+
+
+def test_of_a_file_that_contradicts_a_day_nothing_is_added_to_it() -> None:
+    """Half of a correction, and half of what it corrects, would be a day that was never driven."""
+    (day,) = check(GOOD).days
+    other: Row = ("2026-02-26", "a", 1, "C5", 1, 10)
+    rows: list[Row] = [*GOOD[:2], (DAY, "south", 1, "C4", 1, 10), (DAY, "new", 1, "C5", 1, 10), other]
+    checked = check(rows, stored=lambda date: known(day) if date == day.date else None)
+    assert [each.date.isoformat() for each in checked.days] == ["2026-02-26"]
+    assert (checked.known, checked.dates) == (2, ("2026-02-26", DAY))
+    assert checked.rejected["row"].tolist() == [4, 5]
+
+
+def test_a_rejected_route_does_not_contradict_the_day() -> None:
+    """Its correction may be there already, from another file."""
+    (day,) = check(GOOD).days
+    rows: list[Row] = [(DAY, "south", 1, "C99", 1, 10), (DAY, "south", 2, "C3", 2, 10)]
+    (route,) = check(rows, stored=lambda _: known(day)).routes
+    assert (route.contradicts, route.customers) == (False, ("C99", "C3"))
 
 
 def test_the_order_of_stops_counts() -> None:
@@ -122,11 +226,13 @@ def test_the_capacity_of_a_day_is_that_of_most_routes() -> None:
     short: list[Row] = [(DAY, f"s{k}", 1, f"C{k}", 1, 10) for k in (6, 7)]
     checked = check(long + short)
     assert checked.days[0].instance.ids.tolist() == [6, 7]
-    assert checked.rejected["reason"].str.endswith("of most routes of the day 10").all()
+    reasons = checked.rejected["reason"].tolist()
+    assert reasons[0].endswith("of most routes of the day 10")
+    assert set(reasons[1:]) == {"its route has an error in row 2"}
 
 
 CELLS = {
-    "date": st.sampled_from([DAY, "2026-02-26", "2026-02-31", None]),
+    "date": st.sampled_from([DAY, "2026-02-26"]),
     "route": st.sampled_from(["a", "b", "c"]),
     "stop": st.sampled_from([1, 2, 3, 0, "x"]),
     "customer": st.sampled_from([f"C{k}" for k in range(1, 15)] + ["depot"]),
@@ -141,7 +247,10 @@ def test_every_row_ends_in_one_place(rows: list[Row]) -> None:
     """Each row is part of one day or rejected with a reason, and every day is feasible."""
     checked = check(rows)
     rejected = checked.rejected["row"].tolist()
-    assert len(set(rejected)) == len(rows) - sum(day.instance.n for day in checked.days) == len(rejected)
+    left = len(rows) - sum(day.instance.n for day in checked.days) - checked.known
+    assert len(set(rejected)) == left == len(rejected)
+    assert sorted(rejected) == sorted(row for route in checked.routes for row in route.rows)
+    assert all(route.faults for route in checked.routes)
     assert checked.rejected["reason"].notna().all()
     for day in checked.days:
         assert infeasibility(day.instance, day.solution) is None

@@ -18,7 +18,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import fitted
-from mcvrp.tasks.driven.rules import check_routes
+from mcvrp.tasks.driven.rules import check_routes, days_of
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, csv_bytes, whole
 from mcvrp.tasks.files.file_bytes import Faults
@@ -75,17 +75,16 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
     assert f"has {len(orders)} of {len(orders)} customers" in begin.note
     table = read_tabular("r", routes).frame
     table = table[table["customer"] != "Depot"][["route", "stop", "customer", "demand"]]
-    table = table.assign(date="2026-02-26", capacity=9)
     town = StoredCity("town", CITY, names, "imported")
-    night = table.assign(date="=cmd|' /C calc'!A0", **{"=note": "@x"})
+    night = table.assign(date="2026-02-26", capacity="=cmd|' /C calc'!A0", **{"=note": "@x"})
     store.put("incoming/bad.parquet", parquet(night))
     [receipt] = take_routes(store, town, today=TODAY).receipts
-    assert receipt.rejected == len(orders)
+    assert receipt.quarantined == len(orders)
     data = store.get(f"driven/town/quarantine/{receipt.quarantine}.csv")
     assert harmless(data)
-    store.put("incoming/again.csv", data.replace(b"'=cmd|' /C calc'!A0", b"2026-02-26"))
+    store.put("incoming/again.csv", data.replace(b"'=cmd|' /C calc'!A0", b"9"))
     [receipt] = take_routes(store, town, today=TODAY).receipts
-    assert (receipt.rejected, receipt.days) == (0, ("2026-02-26",))
+    assert (receipt.quarantined, receipt.days) == (0, ("2026-02-26",))
 
 
 @pytest.mark.parametrize("number", ["-3.5", "+3", "1e-5"])
@@ -140,9 +139,9 @@ def test_whole_thousands_are_unclear_where_the_point_is_no_decimal_sign(tmp_path
     head, stop = b"date;route;stop;customer;demand;capacity\n", b"2026-02-20;a;1;C1;%b;%b\n"
     for k, cells in enumerate(((b"1.000", b"9"), (b"1", b"9.000"), (b"1", b"9"))):
         store.put(f"incoming/{k}.csv", head + stop % cells)
-    receipts = take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY).receipts
-    assert [bool(receipt.refused) for receipt in receipts] == [True, True, False]
-    assert unclear in (receipts[0].refused or "")
+    taken = take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY)
+    assert ["which may have a separator of thousands" in each for each in taken.refused] == [True, True]
+    assert [receipt.name for receipt in taken.receipts] == ["2.csv"]
 
 
 def test_a_lone_return_ends_no_row() -> None:
@@ -185,7 +184,7 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
     cells = ["2026-02-26", "a", "1", "C1", text, "10"]
     columns = ["date", "route", "stop", "customer", "demand", "capacity"]
     rows = pd.DataFrame([cells], columns=columns, index=[2], dtype="string")
-    [reason] = check_routes(rows, TOWN, NODES, today=TODAY).rejected["reason"]
+    [reason] = check_routes(rows, days_of("f", rows, today=TODAY), TOWN, NODES).rejected["reason"]
     assert reason == f"demand '{text}' is not a whole number from 1 to 65,535"
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import vrplib
 
 from mcvrp.model.city import MOST_COST, City
 from mcvrp.model.errors import McvrpError
@@ -152,13 +151,27 @@ def test_a_pair_without_a_road_does_not_move_the_others_together(far: float) -> 
     assert len(np.unique(small(text).city.xy, axis=0)) == 31
 
 
-def test_a_solution_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_solution_is_read_back_as_it_was_written() -> None:
     vrp, solution = small(), Solution.of([[2, 1], [3]])
     text = sol_text(vrp.city, solution)
-    assert text.splitlines()[-1] == "Cost 18"
+    assert text == "Route #1: 2 1\nRoute #2: 3\nCost 18\n"
     assert parse_sol("a.sol", text.encode(), vrp) == (solution, 18.0)
-    (tmp_path / "a.sol").write_text(text)
-    assert vrplib.read_solution(tmp_path / "a.sol") == {"routes": [[2, 1], [3]], "cost": 18}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Routes: 2\nRoute #1: 2 1\nRoute #2: 3\nCost 18\n",
+        "Number of Routes: 2\nCost: 18\nRoute 1 : 2 1\nRoute 2 : 3\n",
+        "Comment: Route #1: 1 2\nInstance name : Route 66\nRoute #1: 2 1\nRoute #2: 3\nObjective: 18.00\n",
+        "\ufeffroute #1:\t2\t1\r\nroute #2:3\r\nroute #3:\r\nCOST 18\r\nTime 0.3\r\nOptimal: True\r\n",
+        "Solution\nAuthors : Bräysy\nRoute #1: 2 1\nRoute #2: 3\nCost 18\nCost 18.0",
+    ],
+    ids=["routes", "number of routes", "words", "layout", "latin-1"],
+)
+def test_only_lines_that_begin_as_one_are_routes_of_a_solution(text: str) -> None:
+    encoding = "latin-1" if "ä" in text else "utf-8"
+    assert parse_sol("a.sol", text.encode(encoding), small()) == (Solution.of([[2, 1], [3]]), 18.0)
 
 
 CASES = {
@@ -187,7 +200,8 @@ CASES = {
     "demand too large": (SMALL.replace("4 6\n", "4 16\n"), ["node 4 has the demand '16'", "1 to 10"]),
     "demand of the depot": (SMALL.replace("1 0\n2 4", "1 3\n2 4"), ["the depot has the demand 3"]),
     "other lengths": (SMALL.replace("EUC_2D", "GEO"), ["EDGE_WEIGHT_TYPE 'GEO'", "EUC_2D"]),
-    "other matrix": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), ["EDGE_WEIGHT_FORMAT 'UPPER_ROW'"]),
+    "other matrix": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), ["16 numbers", "UPPER_ROW", "needs 6"]),
+    "no matrix format": (EXPLICIT.replace("FULL_MATRIX", "SPARSE"), ["EDGE_WEIGHT_FORMAT 'SPARSE'"]),
     "no matrix": (EXPLICIT.replace(MATRIX, ""), ["no EDGE_WEIGHT_SECTION"]),
     "short matrix": (EXPLICIT.replace("9 5 6 0\n", "9 5 6\n"), ["15 numbers", "DIMENSION 4 needs 16"]),
     "matrix in words": (EXPLICIT.replace("9 5 6", "9 far 6"), ["the cell 'far', not a number"]),
@@ -213,9 +227,14 @@ def test_an_invalid_instance_is_reported_in_one_sentence(text: str, parts: list[
         ("Route #1: 1 2\nCost 15\n", "customer 3 not served"),
         ("Route #1: 1 2 3\nCost 15\n", "route 1 carries 15, a vehicle holds 10"),
         ("Route #1: 1 2\nRoute #2: 3 4\nCost 15\n", "node 4 of route 2"),
-        ("Route #1: one two\n", "is not a valid solution (invalid literal"),
-        ("Route #1\n", "is not a valid solution"),
-        ("Route #1: 1 2\nRoute #2: 3\nCost low\n", "is not a valid solution (could not convert"),
+        ("Route #1: one two\n", "is not a valid solution (line 1 is 'Route #1: one two')"),
+        ("\nRoute #1\n", "is not a valid solution (line 2 is 'Route #1')"),
+        ("Route #1: 1 2\nRoute #2: 3\nCost low\n", "is not a valid solution (line 3 is 'Cost low')"),
+        ("Route #1: 1 2\nRoute #2: 3_0\n", "(line 2 is 'Route #2: 3_0')"),
+        ("Route #1: 1\n2\nRoute #2: 3\n", "(line 2 is '2')"),
+        ("37274\n51\n 0 1 1 501 99  5 0 53 131 161 0\n", "(line 1 is '37274')"),
+        ("Route #1: 1 2\nRoute #2: 3\nCost 18\nCost 20\n", "has the costs 18.0 and 20.0"),
+        (f"Route #1: {'9' * 5000}\n", "(line 1 is 'Route #1: 999"),
     ],
 )
 def test_a_solution_that_is_none_is_refused(tmp_path: Path, text: str, part: str) -> None:

@@ -185,16 +185,6 @@ def test_what_is_young_is_left_alone(full: Store) -> None:
     assert cleaned(full, solution_days=1e-6).candidates == ()
 
 
-def test_quarantined_rows_go_file_by_file(store: Store) -> None:
-    """Those of old files, although rows are still being rejected."""
-    for name, days in (("old", 100), ("young", 1)):
-        write(store, layout.driven_quarantine("lyon", name), b"rows", days)
-    assert cleaned(store).candidates == ()
-    (candidate,) = cleaned(store, quarantine_days=30.0).candidates
-    assert candidate.path == layout.driven_quarantine("lyon", "old")
-    assert store.list("driven") == [layout.driven_quarantine("lyon", "young")]
-
-
 def test_labels_lose_scraps_only(store: Store) -> None:
     spec = label_spec(largest=20, count=10)
     make_dataset(store, spec)

@@ -115,25 +115,66 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
         assert text in readme
 
 
-def test_the_next_night_learns_from_a_repaired_day(store: Store, decided: list[bool]) -> None:
-    """A broken route is missing in the first night's day; its corrected rows make it a new day."""
-    drive(store, 1, 8)
-    rows = store.get("incoming/routes.csv").decode().splitlines()
-    broken = [row.replace(",r1,1,C", ",r1,1,X") for row in rows]
-    store.put("incoming/routes.csv", "\n".join(broken).encode())
+def broken_routes(store: Store, last: int) -> str:
+    """Put a file of the days 1 to 12 whose second route has an unknown customer on days up to ``last``."""
+    drive(store, 1, 12)
+    whole = store.get("incoming/routes.csv").decode()
+    rows = [
+        row.replace(",r1,1,C", ",r1,1,X") if int(row[8:10]) <= last else row for row in whole.splitlines()[1:]
+    ]
+    store.put("incoming/routes.csv", "\n".join([whole.splitlines()[0], *rows]).encode())
+    return whole
+
+
+def test_a_day_of_which_rows_were_rejected_waits(
+    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be learned as a day with half of its routes, and reported as drift; others are learned."""
+    measured = Mock(return_value=())
+    monkeypatch.setattr(nightly, "drift", measured)
+    whole = broken_routes(store, 6)
+    half = {f"2026-02-{day:02}" for day in range(1, 7)}
     first = night(store)
-    assert "8 × customer … is not in the city (routes.csv)" in first.taken.lacks("")
-    assert not night(store).new
-    store.put(
-        "incoming/corrected.csv", "\n".join([rows[0], *(row for row in rows if ",r1," in row)]).encode()
-    )
+    assert first.record
+    assert set(first.waiting) == half
+    assert not half & {day.split()[0] for day in first.record.days}
+    pairs = read_pairs(store, "small", first.record.name)
+    assert pairs is not None
+    assert not half & set(pairs["name"])
+    assert {instance.n for instance in measured.call_args.args[2]} == {8}
+    assert "row 6: customer 'X28' is not in the city" in first.taken.lacks("")
+    again = night(store)
+    assert (again.new, again.taken.lacks("")) == (False, first.taken.lacks(""))
+    store.put("incoming/routes.csv", whole.encode())
     second = night(store)
-    assert second.new
-    assert second.taken.lacks("") == ""
+    assert (second.new, second.waiting, second.taken.lacks("")) == (True, (), "")
+    assert second.record
+    assert set(first.record.days) < set(second.record.days)
+
+
+def test_a_night_may_learn_from_what_is_left_of_a_day(store: Store, decided: list[bool]) -> None:
+    """And again once it is whole."""
+    whole = broken_routes(store, 12)
+    assert not night(store).new
+    learning = SPEC.model_copy(update={"partial": "learn"})
+    first = night(store, learning)
+    assert first.new
+    assert first.taken.lacks("") != ""
+    store.put("incoming/routes.csv", whole.encode())
+    second = night(store, learning)
     assert first.record
     assert second.record
     assert not set(first.record.days) & set(second.record.days)
     assert len(first.record.days) == len(second.record.days)
+
+
+def test_a_refused_file_stops_no_night_and_is_named_by_each(store: Store, decided: list[bool]) -> None:
+    drive(store, 1, 8)
+    store.put("incoming/bad.csv", b"day\n1\n")
+    first, second = night(store), night(store)
+    assert (first.new, second.new) == (True, False)
+    for done in (first, second):
+        assert done.taken.lacks("").startswith("incoming/bad.csv is refused: bad.csv has no column date")
 
 
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:

@@ -17,10 +17,12 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
-from mcvrp.tasks.solve.day import _members, chosen_model, plan_day, solve_day
+from mcvrp.tasks.solve.day import _members, plan_day, solve_day
 from mcvrp.tasks.solve.member import ModelMember, SearchMember
+from mcvrp.tasks.solve.models import chosen_model
 from mcvrp.tasks.solve.parts import PartsMember
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solvers.solver import SolverFailed
 from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_model, solved_day
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
@@ -44,25 +46,52 @@ def instance(n: int, city: City = CITY, capacity: int = 20) -> Instance:
     return Instance(city.city_id, ids, rng.integers(1, 10, n), capacity)  # type: ignore[arg-type]
 
 
+def demands(day: Instance) -> dict[int, int]:
+    return dict(zip(day.ids.tolist(), day.demands.tolist(), strict=True))
+
+
 @pytest.mark.parametrize("by", ["auto", "model", "hgs", "pyvrp"])
 @pytest.mark.parametrize("n", [1, 2, 25])
 def test_routes_serve_everybody(store: Store, n: int, by: str) -> None:
-    """Whoever searches alone finds them; the routes that are written cost least of all that were found."""
+    """Each member is heard; the routes that are written cost least of all that were found."""
     day = instance(n)
-    demands = dict(zip(day.ids.tolist(), day.demands.tolist(), strict=True))
-    solved = solved_day(store, demands, by=by, samples=8, time_limit=20.0)
+    solved = solved_day(store, demands(day), by=by, samples=8, time_limit=120.0)
     summary = solved.summary
     assert infeasibility(day, solved.solution) is None
     assert summary.cost == cost(CITY, solved.solution) == min(each.cost for each in summary.findings)
-    assert summary.found_by == summary.findings[0].by
+    assert (summary.found_by, summary.failures) == (summary.findings[0].by, ())
     labels = {each.by for each in summary.findings}
     alone = {"model": "model small version 1", "hgs": "HGS", "pyvrp": "PyVRP"}
     if n == 1:
         assert labels == {"savings"}
     elif by == "auto":
-        assert {"HGS", "savings"} <= labels
+        assert {"HGS", "savings", "model small version 1"} <= labels
     else:
         assert labels == {alone[by]}
+
+
+@pytest.mark.parametrize("damage", ["cut", "removed", "flipped"])
+def test_damaged_weights_are_reported_beside_the_routes_of_the_search(tmp_path: Path, damage: str) -> None:
+    """With the file and the command that removes it; alone, the model is refused."""
+    own = Store.open(tmp_path / "the store")
+    put_day(own)
+    file = tmp_path / "the store/models/small/0001/model.safetensors"
+    data = file.read_bytes()
+    changed = {"cut": data[:-100], "flipped": data[:-1] + bytes([data[-1] ^ 1])}.get(damage)
+    file.unlink()
+    if changed:
+        file.write_bytes(changed)
+    day = instance(25)
+    solved = solved_day(own, demands(day), samples=2, time_limit=120.0)
+    assert infeasibility(day, solved.solution) is None
+    assert solved.summary.found_by == "HGS"
+    (failure,) = solved.summary.failures
+    assert failure.startswith("model small version 1: ")
+    assert str(file) in failure
+    assert f"remove the version (rm -r '{file.parent}'), and export it again with mcvrp train" in failure
+    assert failure in solved.summary.notes
+    with pytest.raises(SolverFailed, match=r"remove the version \(rm -r "):
+        solved_day(own, demands(day), by="model")
 
 
 def test_a_day_from_orders_to_summary(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,23 @@ def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     assert marked == Kept("keep.csv", (), (Begun((1,), (2,)),), ())
     plain = "route,stop,customer\na,1,1\nb,1,2\nb,2,3\n"
     assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ())
+
+
+def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
+    """Those of its date; other days are refused."""
+    file = tmp_path / "keep.csv"
+    file.write_text("date,route,stop,customer\n2026-11-30,a,1,1\n2026-12-01,a,1,2\n")
+    instance = Instance(CITY.city_id, np.arange(1, 7), np.full(6, 3), 18)  # type: ignore[arg-type]
+
+    def kept(date: str | None) -> Kept:
+        day = None if date is None else datetime.date.fromisoformat(date)
+        return read_kept(Store.open(tmp_path), str(file), NAMES, instance, date=day)
+
+    assert kept("2026-12-01").whole == ((2,),)
+    with pytest.raises(McvrpError, match=r"rows of 2 days, .*: choose one with --date"):
+        kept(None)
+    with pytest.raises(McvrpError, match="no row of 2026-12-02, but of"):
+        kept("2026-12-02")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, Merged, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.malformed import parquet
-from tests.support.workbook import xlsx
+from tests.support.workbook import DAY, xlsx
 
 CITY = City.uniform(1200, seed=1)
 NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 1201))))
@@ -49,6 +50,136 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(McvrpError, match="no column demand"):
         checked_day(table, CITY, names, "town", 20)
     assert day(SOUND, tmp_path).instance.ids.tolist() == [1, 2]  # the city's names are no obligation
+
+
+ACCENTS = Addresses(("Depot", "Caf\u00e9", "7", "007"))
+
+
+def test_ids_of_two_unicode_forms_are_one_customer(store: Store) -> None:
+    """In files, forms, tables and --columns; orders of both forms are merged."""
+    one, two = "Caf\u00e9", "Cafe\u0301"  # é as one character, and as two
+    store.put("day.csv", f"Num\u00e9ro,demand\n{one},3\n{two},4\n".encode())
+    spec = SolveSpec(columns={"id": "Nume\u0301ro"})
+    day = checked_day(read_orders("store:day.csv", store), CITY, ACCENTS, "town", 20, spec)
+    assert day.merged == (Merged(one, 2, 7),)
+    for orders in ([Order(customer=two, demand=1)], pd.DataFrame({"customer": [two], "demand": [1]})):
+        assert checked_day(read_orders(orders, store), CITY, ACCENTS, "town", 20).instance.ids.tolist() == [1]
+
+
+def test_a_number_that_may_be_shown_as_another_customer_is_refused(store: Store) -> None:
+    """The cell 7 of a spreadsheet may be shown as 007, and pandas reads 007 as 7; as text it is clear."""
+    message = "customer is the number 7, which may be shown as '007', an id of its own: write ids as text"
+    for orders in (
+        xlsx({"A": [["customer", "demand"], [7, 3]]}),
+        parquet(pd.DataFrame({"customer": [7], "demand": [3]})),
+    ):
+        store.put("day", orders)
+        with pytest.raises(McvrpError, match=message):
+            checked_day(read_orders("store:day", store), CITY, ACCENTS, "town", 20)
+    table = read_orders(pd.DataFrame({"customer": [7], "demand": [3]}), store)
+    with pytest.raises(McvrpError, match=message):
+        checked_day(table, CITY, ACCENTS, "town", 20)
+    for clear in (xlsx({"A": [["customer", "demand"], ["7", 3]]}), b"customer,demand\n7,3\n"):
+        store.put("day", clear)
+        day = checked_day(read_orders("store:day", store), CITY, ACCENTS, "town", 20)
+        assert day.instance.ids.tolist() == [2]
+
+
+TWO_DAYS = "date,customer,demand\n2026-11-30,C1,3\n2026-11-30,C2,3\n2026-12-01,C3,3\n2026-12-01,C4,2\n"
+MONDAY, TUESDAY = datetime.date(2026, 11, 30), datetime.date(2026, 12, 1)
+
+
+def of_date(store: Store, data: str | bytes, date: datetime.date | None, **spec: Any) -> Day:
+    store.put("days", data if isinstance(data, bytes) else data.encode())
+    table = read_orders("store:days", store)
+    return checked_day(table, CITY, NAMES, "town", 20, SolveSpec(**spec), date)
+
+
+def test_orders_of_several_days_need_a_date(store: Store) -> None:
+    """It chooses its orders; without it, and for other days, the error counts the rows per day."""
+    days = r"2026-11-30 \(2\) and 2026-12-01 \(2\): choose one with --date"
+    with pytest.raises(McvrpError, match=rf"^days has rows of 2 days, {days}"):
+        of_date(store, TWO_DAYS, None)
+    with pytest.raises(McvrpError, match=rf"^days has no row of 2026-11-29, but of {days}"):
+        of_date(store, TWO_DAYS, datetime.date(2026, 11, 29))
+    result = of_date(store, TWO_DAYS.replace("C3,3", "X9,x"), MONDAY)
+    assert (result.instance.ids.tolist(), result.orders) == ([1, 2], 2)
+    assert "2 of 4 rows of days are of 2026-11-30, the others were left out" in result.notes
+    assert of_date(store, TWO_DAYS, TUESDAY).instance.ids.tolist() == [3, 4]
+    with pytest.raises(McvrpError, match="row 5: customer is missing"):  # as the file counts
+        of_date(store, TWO_DAYS.replace("C4,2", ",2"), TUESDAY)
+
+
+def test_orders_of_another_day_are_refused(store: Store) -> None:
+    one = "date,customer,demand\n2026-11-30,C1,3\n"
+    assert of_date(store, one, None).instance.n == of_date(store, one, MONDAY).instance.n == 1
+    with pytest.raises(McvrpError, match=r"no row of 2026-12-01, but of 2026-11-30 \(1\)"):
+        of_date(store, one, TUESDAY)
+    for undated in (SOUND, "date,customer,demand\n,C1,3\n,C2,4\n"):
+        assert of_date(store, undated, TUESDAY).instance.n == 2
+
+
+DAYS = pd.DataFrame({"date": pd.to_datetime([MONDAY, TUESDAY]), "customer": ["C1", "C2"], "demand": 3})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "date;customer;demand\n30/11/2026;C1;3\n01/12/2026;C2;3\n",
+        "date;customer;demand\n30.11.2026;C1;3\n1.12.2026;C2;3\n",
+        "date,customer,demand\n2026-11-30 08:15,C1,3\n2026-12-01T09:00:00Z,C2,3\n",
+        xlsx({"A": [["date", "customer", "demand"], [(DAY, 46356), "C1", 3], [(DAY, 46357.25), "C2", 3]]}),
+        parquet(DAYS),
+        parquet(DAYS.assign(date=DAYS["date"] + pd.Timedelta("9h"))),
+        parquet(DAYS.assign(date=DAYS["date"].dt.date)),
+        parquet(DAYS.assign(date=DAYS["date"].dt.tz_localize("Asia/Tokyo"))),
+        parquet(DAYS.assign(date=DAYS["date"].astype(str))),
+    ],
+    ids=range(9),
+)
+def test_dates_are_read_in_all_files(store: Store, data: str | bytes) -> None:
+    with pytest.raises(McvrpError, match=r"rows of 2 days, 2026-11-30 \(1\) and 2026-12-01 \(1\)"):
+        of_date(store, data, None)
+    assert of_date(store, data, TUESDAY).instance.ids.tolist() == [2]
+
+
+def test_a_date_that_is_not_clear_is_refused_by_row(store: Store) -> None:
+    """Unless it does not matter: a single text is a single day."""
+    head = "date,customer,demand\n"
+    unclear = "no date or perhaps with day or month first: write it like 2026-01-31"
+    for cells, message in (
+        (("02/11/2026", "03/11/2026"), f"row 2: date is '02/11/2026', {unclear}"),
+        (("2026-11-30", "soon"), f"row 3: date is 'soon', {unclear}"),
+        (("2026-11-30", ""), "row 3: date is missing"),
+    ):
+        for date in (None, MONDAY):
+            with pytest.raises(McvrpError, match=message):
+                of_date(store, f"{head}{cells[0]},C1,1\n{cells[1]},C2,1\n", date)
+    same = f"{head}02/11/2026,C1,1\n02/11/2026,C2,1\n"
+    assert of_date(store, same, None).instance.n == 2
+    with pytest.raises(McvrpError, match="row 2: date is '02/11/2026'"):
+        of_date(store, same, datetime.date(2026, 11, 2))
+
+
+def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
+    """A column of another name that has several days is noted, unless there is a date."""
+    own = TWO_DAYS.replace("date", "Jour")
+    with pytest.raises(McvrpError, match="rows of 2 days"):
+        of_date(store, own, None, columns={"date": "jour"})
+    assert of_date(store, own, MONDAY, columns={"date": "jour"}).instance.n == 2
+    with pytest.raises(McvrpError, match=r"no column 'Tag' .*--columns date=NAME"):
+        of_date(store, own, MONDAY, columns={"date": "Tag"})
+    assert any(
+        note.startswith("Jour has 2 days, and all are routed") for note in of_date(store, own, None).notes
+    )
+    local = (
+        TWO_DAYS.replace("date", "Datum")
+        .replace("2026-11-30", "02/11/2026")
+        .replace("2026-12-01", "03/11/2026")
+    )
+    assert any(each.startswith("Datum has 2 days") for each in of_date(store, local, None).notes)
+    both = TWO_DAYS.replace("date", "date,Jour").replace("2026-1", "2026-11-30,2026-1")
+    assert not any("all are routed" in note for note in of_date(store, both, None).notes)
 
 
 def test_orders_become_an_instance(tmp_path: Path) -> None:

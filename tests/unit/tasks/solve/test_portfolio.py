@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -77,10 +78,10 @@ def test_members_that_fail_or_die_do_not_end_the_others() -> None:
     search = portfolio(patient=True)  # until all have ended
     assert cost(CITY, search.search(members, "a day")) == cost(CITY, good)
     assert search.seconds < 25
-    failures = sorted(search.failures)
-    assert failures == ["failing: gave up", failures[1]]
-    assert failures[1].startswith("killed: its process was killed")
-    assert search.silent == []
+    assert search.failures.keys() == {"failing", "killed"}
+    assert search.failures["failing"] == "gave up"
+    assert search.failures["killed"].startswith("its process was killed")
+    assert search.silent == {}
 
 
 def test_without_an_answer_the_reasons_are_named() -> None:
@@ -93,10 +94,9 @@ def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
     first, later = sorted((random_solution(DAY, k) for k in (1, 2)), key=lambda each: -cost(CITY, each))
     searching = Scripted("one", ((0.0, first), (0.3, later), (60.0, first)))
     search = portfolio()
-    solution = search.search([searching, Scripted("silent", ((60.0, first),))], "a day")
+    solution = search.search([searching], "a day")
     assert cost(CITY, solution) == cost(CITY, later)
     assert search.seconds < 25
-    assert search.silent == ["silent has found no routes"]
     patient = portfolio(2.5, patient=True)
     patient.search([Scripted("one", ((0.0, first), (60.0, first)))], "a day")
     assert patient.seconds >= 2.4
@@ -107,8 +107,42 @@ def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
         portfolio(1.0, Limits(fleet=9)).search([Scripted("one", ((0.0, SolverFailed("gave up")),))], "a day")
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_search_waits_until_every_member_was_heard(begun: bool) -> None:
+    """A member that takes long to start is heard, also if it has found nothing, or fails."""
+    first = random_solution(DAY, 1)
+    members = [
+        Scripted("fast", ((0.0, first), (60.0, first))),
+        Scripted("late", ((2.0, first), (60.0, first))),
+        Scripted("without", ((2.5, None), (60.0, first)), begun),
+        Scripted("failing", ((3.0, SolverFailed("its weights are corrupt")),)),
+        Scripted("ended", (), begun),
+    ]
+    search = portfolio(600.0)
+    search.search(members, "a day")
+    assert search.seconds < 50
+    assert search.findings.keys() == {"fast", "late"}
+    assert search.failures == {"failing": "its weights are corrupt"}
+    nothing = "no cheaper routes" if begun else "no routes"
+    assert search.silent == {"without": nothing, "ended": nothing}
+
+
+def test_a_member_that_is_not_heard_in_time_has_failed() -> None:
+    """Several of one name have if none of them was heard."""
+    good = random_solution(DAY, 1)
+    members = [Scripted(name, ((wait, good), (60.0, good))) for name, wait in (("HGS", 0.0), ("HGS", 60.0))]
+    search = portfolio(2.5)
+    search.search([*members, Scripted("model", ((60.0, good),))], "a day")
+    (reason,) = search.failures.values()
+    assert search.failures == {"model": reason}
+    assert re.fullmatch(
+        r"still starting after .* s, at the time limit of 2.5 s: increase --time-limit", reason
+    )
+    assert search.silent == {}
+
+
 def test_ctrl_c_leaves_the_best_so_far() -> None:
-    """Before there are any routes, it is what it is elsewhere."""
+    """A member that was not heard has found nothing; before there are any routes, it is as elsewhere."""
     good = random_solution(DAY, 1)
     search = portfolio(patient=True)
 
@@ -118,8 +152,9 @@ def test_ctrl_c_leaves_the_best_so_far() -> None:
         signal.raise_signal(signal.SIGINT)
 
     threading.Thread(target=press, daemon=True).start()
-    search.search([Scripted("one", ((0.0, good), (60.0, good)))], "a day")
+    search.search([Scripted("one", ((0.0, good), (60.0, good))), Scripted("two", ((60.0, good),))], "a day")
     assert search.interrupted
+    assert (search.failures, search.silent) == ({}, {"two": "no routes"})
     assert search.solution is not None
     threading.Timer(1.0, signal.raise_signal, (signal.SIGINT,)).start()
     with pytest.raises(KeyboardInterrupt):
@@ -137,13 +172,16 @@ def test_a_search_in_slices_improves(city: City, solver: str) -> None:
     start = random_solution(day, 3)
     member = SearchMember.of(solver, city, day, SolveSpec(time_limit=1.0), 1)
     answers = list(member.found(time.monotonic() + 1.0))
-    prices = [cost(city, each.solution) for each in answers]
+    prices = [cost(city, each.solution) for each in answers if each.solution]
     assert prices == sorted(prices, reverse=True)
-    assert all(infeasibility(day, each.solution) is None for each in answers)
+    assert len(prices) == len(answers)
+    assert all(infeasibility(day, each.solution) is None for each in answers if each.solution)
     started = SearchMember.of(
         solver, city, day, SolveSpec(time_limit=1.0), 1, starts=(answers[-1].solution, start)
     )
-    assert all(cost(city, each.solution) < prices[-1] for each in started.found(time.monotonic() + 0.2))
+    first, *more = started.found(time.monotonic() + 0.2)
+    for found in (first, *more):
+        assert found.solution is None or cost(city, found.solution) < prices[-1]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,105 @@
+"""Optional columns of orders: service times of a shift, priorities of customers who may be left out.
+
+Other columns are carried into the routes; notes say what of them no route respects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mcvrp.tasks.files.file_bytes import Faults
+from mcvrp.tasks.files.tabular import Tabular, column_key
+from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec
+from mcvrp.tasks.support.text import column_unit, listed, seconds_with_unit, times_of_day
+
+_SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Service times and priorities of customers, by their nodes."""
+
+    service: Mapping[int, float] = field(default_factory=dict)  # seconds of all of a customer's orders
+    priority: Mapping[int, float] | None = None  # the highest of a customer's orders; None without a column
+    columns: tuple[str, ...] = ()  # that were read
+    service_text: str = field(default="", compare=False)  # service times of the orders in words, if any
+
+
+def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, faults: Faults) -> Wishes:
+    """Return the columns that ``spec`` uses: service times of a shift, priorities of those to leave out.
+
+    ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
+    columns are of service times.
+    """
+    service, priority, columns, text = dict[int, float](), None, [], ""
+    if spec is not None and spec.shift is not None:
+        column = _service_column(table)
+        columns += [column] if column else []
+        seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
+        for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
+            service[node] = service.get(node, 0.0) + number
+            if number < 0 or number > MOST_SECONDS:  # NaN is neither: that cell is reported already
+                faults.at(row, f"{column} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
+        text = " to ".join(f"{number:.10g}" for number in dict.fromkeys([min(seconds), max(seconds)]))
+        text += " s per order"
+        if column:
+            title, unit = table.titles.get(column, column), column_unit(column)[2]
+            text += f"; numbers in the column {title} are {unit}"
+    if spec is not None and spec.drop and (column := table.column(_PRIORITY)):
+        columns, priority = [*columns, column], dict[int, float]()
+        for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
+            priority[node] = max(priority.get(node, number), number)
+    return Wishes(service, priority, tuple(columns), text)
+
+
+def _service_column(table: Tabular) -> str | None:
+    names = [column for column in table.frame.columns if column_unit(column)[0] in _SERVICE]
+    return table.column(*dict.fromkeys(("service", *names)))
+
+
+def _numbers(
+    table: Tabular, column: str | None, empty: float, faults: Faults, *, durations: bool = False
+) -> list[float]:
+    """Return a column of numbers, ``empty`` for empty cells, and without a column.
+
+    Those of ``durations`` may have a unit, and are returned in seconds.
+    """
+    values = np.full(len(table), empty)
+    if column is None:
+        return values.tolist()
+    cells, unit, expected = table.text(column), 1.0, "a number"
+    bare = cells != ""
+    if durations:
+        unit, expected = column_unit(column)[1], "a number or a duration such as 3min"
+        for k, cell in enumerate(cells):
+            if (seconds := seconds_with_unit(cell)) is not None:
+                values[k], bare[k] = seconds, False
+    if bare.any():
+        part = replace(table, frame=table.frame[bare].reset_index(drop=True), rows=table.rows[bare])
+        values[bare] = unit * part.numbers(column, faults, expected)
+    return values.tolist()
+
+
+def notes_on(
+    table: Tabular, further: Mapping[str, Sequence[str]], wishes: Wishes, spec: SolveSpec
+) -> Iterator[str]:
+    """Yield what the ``further`` columns do not mean for the routes, even if they look like limits."""
+    if not further:
+        return
+    options = {title: _option(column_key(title)) for title in further}
+    unused = [f"{title} counts with {option} only" for title, option in options.items() if option]
+    yield "; ".join([f"further columns of the orders, carried into the routes: {listed(further)}", *unused])
+    yield from times_of_day(further)
+    others = f"not used: {listed(further, most=10)} (if one of them has it, name it:"
+    if spec.drop and wishes.priority is None:
+        yield f"no column priority, so all customers are equally urgent; {others} --columns priority=NAME)"
+    if spec.shift is not None and spec.service is None and _service_column(table) is None:
+        yield f"no column service, so stops take no time; {others} --columns service=NAME)"
+
+
+def _option(column: str) -> str | None:
+    """Return the option that an optional column of orders counts with, None for other columns."""
+    return "--drop" if column == _PRIORITY else "--shift" if column_unit(column)[0] in _SERVICE else None

@@ -1,0 +1,144 @@
+"""`mcvrp solve`: which city and model a day gets if none is named, and the exit code if a member fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcvrp.flows.cli import main as cli
+from mcvrp.flows.config.preset import Preset
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.store.store import Store
+from tests.support.solving import CITY, put_model
+
+DAY = "customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9))
+QUICK = ("--capacity", "9", "--time-limit", "120")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The store of the environment, with the numbered city "small" and a model of it, and a day of orders."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MCVRP_STORE", "store")
+    Path("monday.csv").write_text(DAY)
+    store = Store.open("store")
+    save_city(store, "small", CITY)
+    put_model(store, "small", CITY)
+    return store
+
+
+def named(store: Store, name: str, prefix: str, columns: dict[str, str] | None = None) -> City:
+    """Add a city whose customers are called ``prefix`` and a number."""
+    city = City.uniform(40, seed=len(prefix))
+    save_city(store, name, city, Addresses(tuple(f"{prefix}{k}" for k in range(41)), columns=columns or {}))
+    return city
+
+
+def solved(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    capsys.readouterr()
+    assert cli.run(["solve", "monday.csv", *QUICK, "--json", "--overwrite", *arguments]) == code
+    out, err = capsys.readouterr()
+    return json.loads(out), err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert cli.run([*arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert not Path("nowhere").exists()
+    return err.splitlines()[-1]
+
+
+def test_a_store_with_one_city_needs_no_name(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever preset was used last: its model is used if it is one of the city, otherwise the city's."""
+    for preset in (None, "smoke"):
+        if preset:
+            Preset.read(preset).record(place)
+        day, err = solved(capsys)
+        assert (day["city"], day["model"], day["failures"]) == ("small", "small", [])
+        assert "preset" not in err
+    assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--samples", "0"]) == 0
+    assert capsys.readouterr().out.startswith("city      small\n")
+
+
+def test_the_last_preset_decides_nothing_in_another_city(
+    place: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the city of the same ids, nor the model, nor the limits."""
+    own = Preset.read("smoke").toml.replace('"smoke"', '"small"') + "[solve]\nfleet = 3\n"
+    Path("small.toml").write_text(own)
+    Preset.read("small.toml").record(place)
+    day, err = solved(capsys, "--by", "pyvrp")
+    assert "preset: small.toml, the last one used" in err
+    assert "satisfy --fleet 3" in " ".join(day["notes"])
+    save_city(place, "twin", City.uniform(40, seed=9))
+    refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
+    assert refusal.endswith(
+        "monday.csv: several cities have all its customers, 'small', 'twin': name one by --city"
+    )
+    day, err = solved(capsys, "--city", "twin")
+    assert (day["city"], day["model"]) == ("twin", None)
+    assert "preset" not in err
+    assert day["notes"] == ["searched without a model: the store has no model of city 'twin'"]
+    assert solved(capsys, "--preset", "small.toml", "--by", "pyvrp")[0]["city"] == "small"
+
+
+def test_of_several_cities_the_one_with_all_customers_is_meant(
+    place: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns have its names; customers that none or only another one has are named with the cities."""
+    put_model(place, "lyon", named(place, "lyon", "C", {"id": "Code client"}))
+    named(place, "paris", "PA")
+    Path("monday.csv").write_text(DAY.replace("customer", "Code client").replace("\n", "\nC").rstrip("C"))
+    day, err = solved(capsys)
+    assert (day["city"], day["model"]) == ("lyon", "lyon")
+    assert err.splitlines()[0] == "city: lyon, the only one that has all customers; --city selects another"
+    Path("monday.csv").write_text("Code client,demand\nC1,2\nC99,3\n")
+    refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
+    assert "monday.csv: no city has all its customers (lyon lacks 1, such as 'C99')" in refusal
+    assert refusal.endswith("correct them, or name its city by --city")
+    Path("monday.csv").write_text("Kunde,demand\nC1,2\n")
+    refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
+    assert "monday.csv has no column customer" in refusal
+
+
+def test_a_model_of_another_city_is_refused_if_it_is_named(
+    place: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its name or version, or as the only one that searches; several of a city are not chosen among."""
+    named(place, "lyon", "C")
+    Path("monday.csv").write_text(DAY.replace("\n", "\nC").rstrip("C"))
+    command = ("solve", "monday.csv", "--capacity", "9", "--city", "lyon", "--out", "nowhere")
+    refusal = refused(capsys, *command, "--model", "small")
+    assert "model 'small' version 1 routes city" in refusal
+    assert refusal.endswith("; use --samples 0 to search without a model")
+    for options in (("--by", "model"), ("--version", "3")):
+        assert "the store has no model of city 'lyon': train one" in refused(capsys, *command, *options)
+    for name in ("one", "two"):
+        put_model(place, name, City.uniform(40, seed=1))
+    assert refused(capsys, *command).endswith(
+        "city 'lyon' has several models, one and two: name one by --model"
+    )
+    assert "--city" in refused(capsys, *command, "--set", "city.name=small")
+
+
+def test_failed_members_are_printed_last_and_the_exit_code_is_1(
+    place: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The document, the card and the notes have the reason; the routes are those of the search."""
+    weights = tmp_path / "store/models/small/0001/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    day, err = solved(capsys, "--out", "out", code=1)
+    (failure,) = day["failures"]
+    assert f"{weights} is corrupt" in failure
+    assert err.splitlines()[-1] == f"mcvrp: {failure}"
+    assert failure in day["notes"]
+    assert "is corrupt" in Path("out/README.md").read_text()
+    assert day["found_by"] in ("HGS", "savings")
+    assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--out", "out"]) == 1
+    assert "corrupt" not in capsys.readouterr().out

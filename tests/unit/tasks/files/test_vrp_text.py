@@ -1,0 +1,323 @@
+"""The text of CVRPLIB's instances: every layout is read alike, and nothing else is read at all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, strategies as st
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.tasks.files.vrp_text import VrpText, vrp_text
+
+SMALL = """\
+NAME : small
+COMMENT : none
+TYPE : CVRP
+DIMENSION : 4
+EDGE_WEIGHT_TYPE : EUC_2D
+CAPACITY : 12
+NODE_COORD_SECTION
+1 0 0
+2 0 9
+3 9 0
+4 9 9
+DEMAND_SECTION
+1 0
+2 4
+3 5
+4 6
+DEPOT_SECTION
+1
+-1
+EOF
+"""
+MATRIX = "EDGE_WEIGHT_SECTION\n0 1 2 3\n1 0 4 5\n2 4 0 6\n3 5 6 0\n"
+EXPLICIT = SMALL.replace("EUC_2D", "EXPLICIT\nEDGE_WEIGHT_FORMAT : FULL_MATRIX").replace(
+    "DEMAND_SECTION", MATRIX + "DEMAND_SECTION"
+)
+# Words that begin a section or end the file, if they are at the start of a line.
+NAMES = (
+    "GEOFENCE-n6-k3",
+    "EOF",
+    "zone EOF 7",
+    "DEMAND_SECTION is in kg",
+    "_SECTION",
+    "CAPACITY : 3",
+    "",
+    "# 1",
+)
+FORMATS = {  # cells in the order of the file, by the definition of TSPLIB 95, section 1.2.3 (rows, columns)
+    "FULL_MATRIX": lambda n: [(i, j) for i in range(n) for j in range(n)],
+    "UPPER_ROW": lambda n: [(i, j) for i in range(n) for j in range(i + 1, n)],
+    "LOWER_ROW": lambda n: [(i, j) for i in range(n) for j in range(i)],
+    "UPPER_DIAG_ROW": lambda n: [(i, j) for i in range(n) for j in range(i, n)],
+    "LOWER_DIAG_ROW": lambda n: [(i, j) for i in range(n) for j in range(i + 1)],
+    "UPPER_COL": lambda n: [(i, j) for j in range(n) for i in range(j)],
+    "LOWER_COL": lambda n: [(i, j) for j in range(n) for i in range(j + 1, n)],
+    "UPPER_DIAG_COL": lambda n: [(i, j) for j in range(n) for i in range(j + 1)],
+    "LOWER_DIAG_COL": lambda n: [(i, j) for j in range(n) for i in range(j, n)],
+}
+
+
+def read(text: str) -> VrpText:
+    return vrp_text("a.vrp", text.encode())
+
+
+def content(vrp: VrpText) -> tuple[object, ...]:
+    arrays = (array if array is None else array.tolist() for array in (vrp.places, vrp.matrix, vrp.demands))
+    return (vrp.weights, vrp.capacity, *arrays)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(McvrpError) as raised:
+        read(text)
+    message = str(raised.value)
+    assert "a.vrp" in message
+    assert len(message) <= LONGEST
+    return message
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Choices that the format leaves open."""
+
+    keyword: Callable[[str], str]  # upper or lower case
+    colon: str
+    space: str  # between cells
+    indent: str
+    end: str  # of lines
+    encoding: str
+    has_eof: bool
+    has_end_of_depots: bool  # -1
+
+    def file(self, parts: Iterable[tuple[str, str | list[list[str]]]]) -> bytes:
+        """Return the file with the specifications and sections ``parts`` in this order."""
+        lines = []
+        for keyword, content in parts:
+            if isinstance(content, str):
+                lines.append(f"{self.keyword(keyword)}{self.colon}{content}")
+            else:
+                lines += [self.keyword(keyword), "# a comment", ""]
+                lines += [self.space.join(row) for row in content]
+        text = self.end.join(f"{self.indent}{line}{self.indent}" for line in lines)
+        return (text + (f"{self.end}EOF" if self.has_eof else "")).encode(self.encoding)
+
+
+LAYOUTS = st.builds(
+    Layout,
+    keyword=st.sampled_from([str.upper, str.lower]),
+    colon=st.sampled_from([" : ", ": ", ":", "\t:\t"]),
+    space=st.sampled_from([" ", "\t", "  "]),
+    indent=st.sampled_from(["", " ", "\t"]),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "latin-1"]),
+    has_eof=st.booleans(),
+    has_end_of_depots=st.booleans(),
+)
+SPELLINGS = ("{:.3f}", "{:+.3f}", "{:.12e}", "{:.15g}")
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> tuple[bytes, tuple[object, ...]]:
+    """Draw a file in one of the layouts that the format permits, and what it says."""
+    layout = draw(LAYOUTS)
+    n, capacity = draw(st.integers(2, 6)), draw(st.integers(1, 80_000))
+    demands = draw(st.lists(st.integers(1, min(capacity, 65_535)), min_size=n - 1, max_size=n - 1))
+    values = st.integers(0, 8_000_000).map(lambda eighths: eighths / 8)
+    places = draw(st.lists(st.tuples(values, values), min_size=n, max_size=n))
+
+    def spelled(value: float) -> str:
+        return draw(st.sampled_from(SPELLINGS)).format(value)
+
+    weights = draw(st.sampled_from(["EUC_2D", "CEIL_2D", "FLOOR_2D", "EXPLICIT"]))
+    parts: list[tuple[str, str | list[list[str]]]] = [
+        ("NAME", draw(st.sampled_from(NAMES))),
+        ("COMMENT", draw(st.sampled_from(NAMES))),
+        ("COMMENT", "Café\x85"),
+        ("TYPE", "CVRP"),
+        ("DIMENSION", str(n)),
+        ("CAPACITY", str(capacity)),
+        ("EDGE_WEIGHT_TYPE", layout.keyword(weights)),
+        ("DEPOT_SECTION", [["1"], ["-1"]] if layout.has_end_of_depots else [["1"]]),
+        ("DEMAND_SECTION", [["1", "0"], *([str(k), str(d)] for k, d in enumerate(demands, start=2))]),
+    ]
+    rows = [[str(k), spelled(x), spelled(y)] for k, (x, y) in enumerate(places, start=1)]
+    matrix, read = None, [list(place) for place in places]
+    if weights != "EXPLICIT":
+        parts.append(("NODE_COORD_SECTION", rows))
+        if draw(st.booleans()):  # for pictures only
+            parts.append(("DISPLAY_DATA_SECTION", rows[::-1]))
+    else:
+        form = draw(st.sampled_from(list(FORMATS)))
+        matrix, words = [[0.0] * n for _ in range(n)], []
+        for i, j in FORMATS[form](n):
+            matrix[i][j] = draw(values) if i != j else 0.0
+            if form != "FULL_MATRIX":
+                matrix[j][i] = matrix[i][j]
+            words.append(spelled(matrix[i][j]))
+        width = draw(st.integers(1, n * n))
+        lines = [words[k : k + width] for k in range(0, len(words), width)]
+        parts += [("EDGE_WEIGHT_FORMAT", layout.keyword(form)), ("EDGE_WEIGHT_SECTION", lines)]
+        title = draw(st.sampled_from(["NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", None]))
+        if title is None:
+            read = None
+        else:
+            parts.append((title, rows))
+    return layout.file(draw(st.permutations(parts))), (weights, capacity, read, matrix, demands)
+
+
+@given(instances())
+def test_an_instance_is_the_same_in_every_layout(drawn: tuple[bytes, tuple[object, ...]]) -> None:
+    data, expected = drawn
+    assert content(vrp_text("a.vrp", data)) == expected
+
+
+LINES = SMALL.splitlines()
+
+
+@pytest.mark.parametrize("text", [SMALL, EXPLICIT], ids=["coordinates", "matrix"])
+def test_no_change_of_a_line_makes_another_instance(text: str) -> None:
+    """A line that is lost, repeated, or moved is refused, unless the instance remains the same."""
+    lines, same = text.splitlines(), content(read(text))
+    changes = [[*lines[:k], *lines[k + 1 :]] for k in range(len(lines))]
+    changes += [[*lines[:k], lines[k], *lines[k:]] for k in range(len(lines))]
+    for i, j in itertools.permutations(range(len(lines)), 2):
+        rest = [*lines[:i], *lines[i + 1 :]]
+        changes.append([*rest[:j], lines[i], *rest[j:]])
+    outcomes = set()
+    for changed in changes:
+        try:
+            outcomes.add(content(read("\n".join(changed))) == same)
+        except McvrpError:
+            outcomes.add(None)
+    assert outcomes == {True, None}
+
+
+@pytest.mark.parametrize("words", NAMES)
+@pytest.mark.parametrize("keyword", ["NAME", "COMMENT"])
+def test_words_of_a_name_are_no_keywords(keyword: str, words: str) -> None:
+    (line,) = (line for line in LINES if line.startswith(keyword))
+    assert content(read(SMALL.replace(line, f"{keyword} : {words}"))) == content(read(SMALL))
+
+
+def spec(line: str, before: str = "CAPACITY") -> str:
+    return SMALL.replace(before, f"{line}\n{before}", 1)
+
+
+REFUSED = {
+    "capacity twice": (spec("CAPACITY : 7"), "has CAPACITY twice, in lines 6 and 7"),
+    "capacity in the data": (SMALL.replace("3 9 0", "CAPACITY : 12\n3 9 0"), "line 11, '3 9 0', is neither"),
+    "weights twice": (spec("EDGE_WEIGHT_TYPE : CEIL_2D"), "has EDGE_WEIGHT_TYPE twice, in lines 5 and 6"),
+    "section twice, once empty": (spec("DEMAND_SECTION"), "has DEMAND_SECTION twice, in lines 6 and 13"),
+    "service": (spec("SERVICE : 9"), "SERVICE in line 6 of a.vrp asks for a time window"),
+    "service time": (spec("SERVICE_TIME : 0.5"), "SERVICE_TIME in line 6 of a.vrp asks for a time window"),
+    "fleet": (spec("FLEET : 2"), "FLEET in line 6 of a.vrp asks for a limit of the fleet"),
+    "vehicle": (spec("VEHICLE : 2"), "VEHICLE in line 6 of a.vrp asks for a limit of the fleet"),
+    "vehicles": (spec("VEHICLES : 2"), "VEHICLES in line 6 of a.vrp asks for a limit of the fleet"),
+    "trucks": (spec("No_of_trucks: 2"), "NO_OF_TRUCKS in line 6 of a.vrp asks for a limit of the fleet"),
+    "distance": (spec("DISTANCE : 30"), "DISTANCE in line 6 of a.vrp asks for a longest route"),
+    "length": (spec("MAX_ROUTE_LENGTH : 30"), "MAX_ROUTE_LENGTH in line 6 of a.vrp asks for a longest route"),
+    "route limit": (spec("ROUTE_LIMIT : 30"), "ROUTE_LIMIT in line 6 of a.vrp is not read"),
+    "size of a tour": (spec("MTSP_MAX_SIZE : 2"), "MTSP_MAX_SIZE in line 6 of a.vrp is not read"),
+    "dimension of demands": (spec("DEMAND_DIMENSION : 2"), "DEMAND_DIMENSION in line 6 of a.vrp is not read"),
+    "late": (SMALL.replace("EOF", "ROUTE_LIMIT : 30\nEOF"), "ROUTE_LIMIT in line 20 of a.vrp is not read"),
+    "other section": (
+        SMALL.replace("DEPOT_S", "PRIZE_SECTION\n2 9\nDEPOT_S"),
+        "PRIZE_SECTION in line 17 of a.vrp is not read",
+    ),
+    "third coordinate": (
+        SMALL.replace("2 0 9", "2 0 9 5"),
+        "line 9, row 2 of NODE_COORD_SECTION, is '2 0 9 5'",
+    ),
+    "space": (
+        spec("NODE_COORD_TYPE : THREED_COORDS"),
+        "NODE_COORD_TYPE 'THREED_COORDS' in line 6: give TWOD",
+    ),
+    "display data": (SMALL.replace("NODE_COORD", "DISPLAY_DATA"), "has no NODE_COORD_SECTION"),
+    "a matrix beside": (
+        SMALL.replace("DEMAND_S", MATRIX + "DEMAND_S"),
+        "has EDGE_WEIGHT_TYPE EUC_2D and, in line 12, EDGE_WEIGHT_SECTION",
+    ),
+    "a format beside": (spec("EDGE_WEIGHT_FORMAT : LOWER_ROW"), "EDGE_WEIGHT_FORMAT 'LOWER_ROW' in line 6"),
+    "no weights": (
+        SMALL.replace("EDGE_WEIGHT_TYPE : EUC_2D\n", ""),
+        "has no EDGE_WEIGHT_TYPE: give EUC_2D",
+    ),
+    "no format": (
+        EXPLICIT.replace("EDGE_WEIGHT_FORMAT : FULL_MATRIX\n", ""),
+        "has no EDGE_WEIGHT_FORMAT: give",
+    ),
+    "other format": (
+        EXPLICIT.replace("FULL_MATRIX", "FUNCTION"),
+        "EDGE_WEIGHT_FORMAT 'FUNCTION' in line 6: give",
+    ),
+    "cell in words": (
+        EXPLICIT.replace("1 0 4 5", "1 0 x 5"),
+        "EDGE_WEIGHT_SECTION of a.vrp has in line 15 the",
+    ),
+    "no colon": (spec("CAPACITY 7"), "line 6, 'CAPACITY 7', is neither 'KEYWORD : VALUE' nor in a section"),
+    "a long keyword": (spec(f"{'A' * 5000} : 1"), "line 6, 'AAA"),
+    "text of a section": (spec("DEMAND_SECTION : kg"), "line 6, 'DEMAND_SECTION : kg', is neither"),
+    "words in a section": (SMALL.replace("3 9 0", "Here:\n3 9 0"), "line 11, '3 9 0', is neither"),
+    "a sentence in a section": (
+        SMALL.replace("3 9 0", "from here on\n3 9 0"),
+        "line 10, row 3 of NODE_COORD_S",
+    ),
+    "text after the end": (
+        SMALL + "\n\nDEPOT_SECTION\n2\n",
+        "has line 23, 'DEPOT_SECTION', after EOF",
+    ),
+    "two files": (SMALL + SMALL, "has line 21, 'NAME : small', after EOF"),
+    "a depot after -1": (SMALL.replace("-1\n", "-1\n2\n-1\n"), "has line 20 after its -1"),
+}
+
+
+@pytest.mark.parametrize(("text", "part"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_read_is_refused_by_its_line(text: str, part: str) -> None:
+    assert part in refused(text)
+
+
+@given(
+    keyword=st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True),
+    value=st.sampled_from(["1", "30", "yes", ""]),
+    at=st.integers(0, len(LINES) - 1),
+)
+def test_no_other_keyword_is_ignored(keyword: str, value: str, at: int) -> None:
+    """Wherever it stands, a specification that is not known is refused by name or line."""
+    assume(f"{keyword} :" not in SMALL and keyword != "EOF" and not keyword.endswith("_SECTION"))
+    message = refused("\n".join([*LINES[:at], f"{keyword} : {value}", *LINES[at:]]))
+    assert f"{keyword} in line {at + 1} of" in message or f"line {at + 2}, " in message
+
+
+@pytest.mark.parametrize("keyword", ["DISTANCE", "SERVICE_TIME", "VEHICLES"])
+@pytest.mark.parametrize("value", ["0", "0.0000"])
+def test_a_limit_of_zero_is_none(keyword: str, value: str) -> None:
+    assert content(read(spec(f"{keyword} : {value}"))) == content(read(SMALL))
+
+
+HARMLESS = (
+    *("BEST_KNOWN : 521", "DISPLAY_DATA_TYPE : NO_DISPLAY", "NODE_COORD_TYPE : TWOD_COORDS"),
+    *("EDGE_WEIGHT_FORMAT : FUNCTION", "COMMENT : more", "CAPACITY : 12"),
+)
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_lines_without_a_meaning_for_routes_are_accepted(line: str) -> None:
+    assert content(read(spec(line))) == content(read(SMALL))
+
+
+def test_a_large_matrix_is_read_as_it_was_written() -> None:
+    n = 300
+    costs: NDArray[np.float64] = np.random.default_rng(1).integers(1, 10**6, (n, n)).astype(float)
+    np.fill_diagonal(costs, 0)
+    rows = "\n".join(" ".join(f"{cell:.0f}" for cell in row) for row in costs)
+    text = EXPLICIT.replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n").replace(": 4", f": {n}")
+    text = text[: text.index("NODE_COORD")] + text[text.index("EDGE_WEIGHT_S") :]
+    demands = "".join(f"{k} 1\n" for k in range(2, n + 1))
+    matrix = read(text.replace("2 4\n3 5\n4 6\n", demands)).matrix
+    assert np.array_equal(matrix, costs)  # type: ignore[arg-type]

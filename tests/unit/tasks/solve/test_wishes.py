@@ -1,0 +1,130 @@
+"""Optional columns of orders: durations with units, priorities, and what no route respects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.importer import import_city
+from mcvrp.tasks.city.spec import AddressFile
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.outputs import solve_figures
+from mcvrp.tasks.solve.spec import Order, SolveSpec
+from tests.support.malformed import parquet
+from tests.support.solving import solved_day
+from tests.support.workbook import xlsx
+
+CITY = City.uniform(12, seed=1)
+NAMES = Addresses.numbered(12)
+
+
+def day(store: Store, header: str, *cells: object, **spec: object) -> Day:
+    """Return a day of an order of 1 for each of ``cells``, in a last column with this ``header``."""
+    rows = "".join(f"{k};1;{cell}\n" for k, cell in enumerate(cells, start=1))
+    store.put("day.csv", f"customer;demand;{header}\n{rows}".encode())
+    checked = SolveSpec.model_validate(spec)
+    return checked_day(read_orders("store:day.csv", store), CITY, NAMES, "town", 20, checked)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds", "text"),
+    [
+        ("service", 3.0, "seconds"),
+        ("Service_s", 3.0, "seconds"),
+        ("service_min", 180.0, "minutes"),
+        ("Service (min)", 180.0, "minutes"),
+        ("service time [minutes]", 180.0, "minutes"),
+        ("service-duration h", 10800.0, "hours"),
+    ],
+)
+def test_a_number_is_in_the_unit_that_its_column_declares(
+    store: Store, header: str, seconds: float, text: str
+) -> None:
+    """Otherwise in seconds, as `--service`; with a unit of its own it is what it says."""
+    wishes = day(store, header, "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
+    assert wishes.service == {1: seconds, 2: 180.0, 3: 3720.0, 4: 300.0}
+    assert wishes.service_text.endswith(f" s per order; numbers in the column {header} are {text}")
+
+
+def test_durations_are_read_in_all_files(store: Store) -> None:
+    """And in a column that is named, whose name may declare the unit."""
+    rows: list[list[Any]] = [["customer", "demand", "Dauer (Minuten)"], [1, 1, 2.5], [2, 1, "90 s"]]
+    frame = pd.DataFrame(rows[1:], columns=rows[0]).astype(str)
+    spec = SolveSpec.model_validate({"shift": "8h", "columns": {"service": "Dauer (Minuten)"}})
+    orders = [Order.model_validate(row) for row in frame.to_dict("records")]
+    for data in (xlsx({"A": rows}), parquet(frame), frame, orders):
+        if isinstance(data, bytes):
+            store.put("day", data)
+        table = read_orders("store:day" if isinstance(data, bytes) else data, store)
+        assert checked_day(table, CITY, NAMES, "town", 20, spec).wishes.service == {1: 150.0, 2: 90.0}
+
+
+@pytest.mark.parametrize("cell", ["3 mn", "0:03:00", "min", "1.2.3min", "-3min"])
+def test_what_is_no_duration_is_refused(store: Store, cell: str) -> None:
+    message = f"row 2: service is '{cell}', not a number or a duration such as 3min"
+    with pytest.raises(McvrpError, match=message):
+        day(store, "service", cell, shift=600)
+
+
+def test_service_times_are_in_the_table(store: Store) -> None:
+    """Range and unit, so that minutes that were taken for seconds are seen."""
+    save_city(store, "timed", replace(CITY, unit="s"), NAMES)
+    store.put("day.csv", b"customer,demand,service\n1,1,3\n2,1,10\n")
+    options: dict[str, Any] = {"city": "timed", "model": None, "time_limit": 1.0}
+    summary = solved_day(store, "store:day.csv", 20, shift=600, **options).summary
+    text = "3 to 10 s per order; numbers in the column service are seconds"
+    assert solve_figures(summary)["service time"] == text
+    assert "service time" not in solve_figures(solved_day(store, "store:day.csv", 20, **options).summary)
+    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
+
+
+def test_columns_that_are_not_used_are_named(store: Store) -> None:
+    """With --drop and no priority, or --shift and no service; not if the option has nothing to use."""
+    unused = "not used: Créneau and Priorité (if one of them has it, name it: --columns"
+    header = "Créneau;Priorité"
+    notes = day(store, header, "matin;1", "soir;2", drop=True).notes
+    assert f"no column priority, so all customers are equally urgent; {unused} priority=NAME)" in notes
+    notes = day(store, header, "matin;1", "soir;2", shift=600).notes
+    assert f"no column service, so stops take no time; {unused} service=NAME)" in notes
+    for spec in ({}, {"drop": True, "columns": {"priority": "Priorité"}}, {"shift": 600, "service": 9}):
+        assert not any("not used" in note for note in day(store, header, "matin;1", "soir;2", **spec).notes)
+    assert day(store, "priority", 1, drop=True).notes == ()
+
+
+@pytest.mark.parametrize("column", ["service", "service_min", "Service (min)", "priority"])
+def test_a_column_that_counts_with_an_option_is_named(store: Store, column: str) -> None:
+    option = "--drop" if column == "priority" else "--shift"
+    (note,) = day(store, column, 1).notes
+    assert note.endswith(f"carried into the routes: {column}; {column} counts with {option} only")
+
+
+TIMES = ["8:00", "08:00-10:00", "8h-10h", "entre 8h30 et 10h", "8-10h", "10.30 Uhr", "until 5 pm", "08:15:00"]
+
+
+@pytest.mark.parametrize("cell", TIMES)
+def test_times_of_day_are_named_as_not_respected(store: Store, cell: str) -> None:
+    """Whatever their column is called; in orders and in addresses."""
+    note = "Créneau: looks like times of day, which no routes here respect"
+    assert note in day(store, "Créneau", cell, "", cell).notes
+    store.put("own.csv", f"id;x;y;depot;Créneau\nd;0;0;1;\na;1;1;;{cell}\n".encode())
+    spec = AddressFile(file="store:own.csv")
+    assert note in import_city(store, spec).notes
+
+
+def test_other_texts_are_no_times_of_day(store: Store) -> None:
+    """Also dates stored as timestamps, and a note with a time among others."""
+    for cell in ("2026-11-30", "12", "8.30", "12 hens", "3:99", "Box 24", "1:2"):
+        assert not any("times of day" in note for note in day(store, "note", cell).notes)
+    notes = day(store, "note", "ring at 8:00", "second floor", "dog").notes
+    assert not any("times of day" in note for note in notes)
+    frame = pd.DataFrame({"customer": [1], "demand": [1], "ordered": pd.to_datetime(["2026-11-30"])})
+    result = checked_day(read_orders(frame, store), CITY, NAMES, "town", 20)
+    assert result.further == {"ordered": {1: "2026-11-30"}}
+    assert not any("times of day" in note for note in result.notes)
