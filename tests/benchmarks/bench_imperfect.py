@@ -300,8 +300,7 @@ def figure(results: Results, runs: Sequence[Run]) -> bytes:
             [gap.mean for gap in gaps],
             [2 * gap.error for gap in gaps],
             color=colour,
-            marker=marker,
-            linewidth=1,
+            fmt=marker,
             label=f"model, {name}",
         )
     axis.set_xscale("log")

@@ -1,7 +1,7 @@
-"""Models that improve without a solver: rounds on their own beams, and nights of drivers (bench_nights FOLDER).
+"""Models that improve without a solver, by their own beams or by drivers (bench_nights FOLDER).
 
-Uses the models of `bench_imperfect FOLDER`. Each case has a store of its own beside FOLDER, and goes on where it
-stopped when it is started again.
+Uses the models of `bench_imperfect FOLDER`. Each case has a store of its own beside FOLDER, and is resumed by
+the same command.
 
 - rounds SOURCE: the champion was trained on 30,000 days of SOURCE; `mcvrp improve` replaces labels by its own
   beam of 16, and fine-tunes it on them, round by round.
