@@ -118,6 +118,7 @@ class NightlySpec(TrialSpec):
     )
     partial: Literal["wait", "learn"] = Field(
         "wait",
+        exclude_if=lambda partial: partial == "wait",
         description="wait: days of which rows are in quarantine are left out until these are corrected; "
         "learn: the night learns from the rest of them",
     )
