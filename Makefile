@@ -131,6 +131,14 @@ bench-peers: $(STAMP) .venv-peers
 bench-records: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_records
 
+# Models of imperfect routes, half an hour; --all --seeds 2 takes hours.
+bench-imperfect: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_imperfect imperfect
+
+# Uses the models of bench-imperfect: rounds on a model's own beams, nights of drivers.
+bench-nights: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_nights imperfect --rounds "savings, noise 0.3" --nights 10
+
 # A million labels in hours, also over several starts; the programs of tests/support/s3_server.py.
 bench-million: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_million $(STORE)-million

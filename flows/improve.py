@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from mcvrp.flows.config import settings
@@ -30,6 +31,14 @@ def improve_round(store: Store, city: StoredCity, spec: ImproveSpec, number: int
     return done
 
 
+def to_first_rejection(rounds: Iterable[Round]) -> Iterator[Round]:
+    """Yield ``rounds``, computed one by one, up to the first without a promotion."""
+    for done in rounds:
+        yield done
+        if not done.record.promote:
+            return
+
+
 @stage("improve", "improve {improve.model}, {improve.rounds} rounds", timeout=7 * DAY)
 def improve(
     city: CityName,
@@ -38,10 +47,13 @@ def improve(
     ],
     store: StoreUri = None,
 ) -> tuple[Round, ...]:
-    """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not."""
+    """Improve labels with the champion, fine-tune it on them, compare, and promote it or report why not.
+
+    Rounds end with the first that does not promote.
+    """
     opened, read = inputs(check_trial, store, city, improve)
     numbers = range(1, improve.rounds + 1)
-    rounds = tuple(improve_round(opened, read, improve, number) for number in numbers)
+    rounds = tuple(to_first_rejection(improve_round(opened, read, improve, number) for number in numbers))
     body = trial_body(opened, improve.model, rounds[-1].record, [improve_tables(rounds)])
     show_figures(f"improve {improve.model}", f"Improvement of {improve.model}", improve_figures(rounds), body)
     return rounds

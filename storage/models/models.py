@@ -26,8 +26,6 @@ from mcvrp.storage.versions import MODEL
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
 
-_EXPORT_AGAIN = "export the model again with mcvrp models export"
-
 
 def export_model(
     store: Store,
@@ -220,7 +218,7 @@ def open_folder(location: str | PathLike[str]) -> Store:
 def folder_card(folder: Store) -> ModelCard:
     """Return the card of the exported model in ``folder``; McvrpError if it is corrupt."""
     return read_document(
-        folder, layout.folder_card, ModelCard, MODEL, named="model's card", hint=_EXPORT_AGAIN
+        folder, layout.folder_card, ModelCard, MODEL, named="model's card", hint=_export_again(folder)
     )
 
 
@@ -243,8 +241,8 @@ def load_model(
         hint = _train_again(store, card)
         path, weights = layout.model_card(name, card.version), model_weights(location, card)
     else:
-        store, hint, path = open_folder(location), _EXPORT_AGAIN, layout.folder_card
-        card = folder_card(store)
+        store, path = open_folder(location), layout.folder_card
+        card, hint = folder_card(store), _export_again(store)
         weights = read_weights(store, "", card.weights_sha256, hint)
     network = network_of_weights(card.network, weights, store.url(path), hint)
     network.city_id, network.city = card.city_id, card.city
@@ -257,4 +255,8 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
 
 
 def _train_again(store: Store, card: ModelCard) -> str:
-    return f"remove the version ({store.removal(card.folder)}), and export it again with mcvrp train"
+    return f"run {store.removal(card.folder)} and mcvrp train, which publishes it again"
+
+
+def _export_again(folder: Store) -> str:
+    return f"run {folder.removal('')} and mcvrp models export again"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MODEL_WEIGHTS = "model.safetensors"
 Arrays = dict[str, NDArray[Any]]
 _LATER = {"pointer", "landmarks"}  # fields that a card may lack
-_SHOWN = 160  # characters of the difference in an error message
+_SHOWN = 110  # characters of the difference in an error message
 
 
 def read_weights(store: Store, folder: str, sha256: str, hint: str) -> Arrays:

@@ -21,6 +21,7 @@ from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.label_files import read_table, write_table
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
+from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.retrain.card import Gains, TrialMetrics, read_metrics
@@ -60,8 +61,8 @@ def run_round(
 ) -> Round:
     """Run or resume round ``number`` of the loop ``spec``.
 
-    Labels are sampled at random, each at its best known cost. A solution of the champion (sampled, then
-    improved by local search) replaces a label if it costs less; the challenger is fine-tuned on all of them.
+    Labels are sampled at random, each at its best known cost. A solution of the champion (see ``spec.by``)
+    replaces a label if it costs less; the challenger is fine-tuned on all of them.
     ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises McvrpError if there are no
     labels, and as `trial_context` and `run_trial`.
     """
@@ -78,8 +79,6 @@ def run_round(
 
 
 def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> Trial:
-    from mcvrp.tasks.solvers.local_search import Polished  # imports torch
-
     store, city, name = context.store, context.city, context.trial_name(ROUND, [loop, str(number)])
     seed = spec.seed + number  # other labels in each round
     labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.improved_labels()))
@@ -88,10 +87,21 @@ def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> 
             f"dataset {context.old!r} in {store.url()} has no labels to improve: run mcvrp label first"
         )
     with Pool(local_cores()) as pool:
-        solver = Polished(sampler(store, context.champion, spec.p, spec.tries, pool))
+        solver = _solver(store, context.champion, spec, pool)
         better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
     mix = write_mix(store, city, name, [context.old_labels, context.champion.as_parent], better)
     return Trial(name, number, mix, loop=loop, gains=gains(labels, better))
+
+
+def _solver(store: Store, champion: ModelCard, spec: ImproveSpec, pool: Pool) -> Solver:
+    """Return the champion as the solver that improves labels."""
+    from mcvrp.model.strategies import Beam  # these import torch
+    from mcvrp.tasks.solvers.local_search import Polished
+
+    samples = sampler(store, champion, spec.p, spec.tries, pool)
+    if spec.by == "beam":  # of the city as it is, not rotated
+        return replace(samples, strategy=Beam(spec.tries), rotations=1)
+    return Polished(samples)
 
 
 def improved(

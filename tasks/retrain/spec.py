@@ -80,10 +80,20 @@ class ImproveSpec(TrialSpec):
 
     stage: ClassVar[str] = "improve"
 
-    rounds: int = Field(3, ge=1, description="Number of rounds; a larger number continues earlier rounds")
+    rounds: int = Field(
+        3,
+        ge=1,
+        description="Maximum number of rounds: the first without a promotion is the last; "
+        "a larger number continues earlier rounds",
+    )
     count: int = Field(2000, ge=1, description="Labels per round, distributed evenly over the sizes")
     tries: int = Field(
-        16, ge=1, le=MOST_SAMPLES, description="Samples of the champion per label, each with local search"
+        16, ge=1, le=MOST_SAMPLES, description="Samples of the champion per label, or width of its beam"
+    )
+    by: Literal["local-search", "beam"] = Field(
+        "local-search",
+        exclude_if=lambda by: by == "local-search",
+        description="local-search: samples, each improved by local search; beam: beam search, no heuristic",
     )
 
 
@@ -108,6 +118,7 @@ class NightlySpec(TrialSpec):
     )
     partial: Literal["wait", "learn"] = Field(
         "wait",
+        exclude_if=lambda partial: partial == "wait",
         description="wait: days of which rows are in quarantine are left out until these are corrected; "
         "learn: the night learns from the rest of them",
     )

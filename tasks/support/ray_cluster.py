@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from typing import Any
 import psutil
 import ray
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.tasks.support.processes import start_group, stop_group
 from mcvrp.tasks.support.scratch import scratch_folder
 
@@ -30,7 +31,9 @@ _CONNECT_SECONDS = 8.0  # for a cluster's port to open
 _HEALTH_SECONDS = 40.0  # for Ray's health check, whose process alone takes 2 s of a core to start
 _HEAD_SECONDS = 60.0  # from a head's first answer to the node that others need to join
 _REJOIN_SECONDS = 3.0  # between two attempts
-_PREFIX = "mcvrp-ray-"  # of our nodes' folders; short: socket paths below it have at most 107 characters
+_PREFIX = "mcvrp-ray-"  # of our nodes' folders; short, because of `require_short`
+_SOCKET = "/session_2026-01-31_23-59-59_999999_4194304/sockets/plasma_store"  # Ray's longest path in a folder
+_MOST_BYTES = 107  # of the path of a socket
 _READY = "Ray runtime started"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _JOIN_ENVIRONMENT = {
@@ -62,8 +65,11 @@ def join_cluster(
 
     Returns the node through which it is connected, None for a Ray client (``ray://``), which needs none.
     ``options`` are those of `ray.init`, ``shared_bytes`` is the size of the objects that the driver will
-    share. McvrpError if the cluster does not answer for ``patience`` seconds, or rejects this process.
+    share. McvrpError if the cluster does not answer for ``patience`` seconds, or rejects this process, or
+    the path of the temporary folder is too long.
     """
+    if not address.startswith("ray://") and _existing_node(address) is None:
+        require_short(f"{tempfile.gettempdir()}/{_PREFIX}12345678", "TMPDIR")
     began = time.monotonic()
     while True:
         try:
@@ -77,6 +83,17 @@ def join_cluster(
             if time.monotonic() - began > patience:
                 raise
         time.sleep(_REJOIN_SECONDS)
+
+
+def require_short(folder: str, variable: str) -> None:
+    """Raise McvrpError if Ray's sockets in ``folder``, below that of ``variable``, have too long paths."""
+    if (excess := len(os.fsencode(folder + _SOCKET)) - _MOST_BYTES) > 0:
+        own = os.environ.get(variable, "")
+        most = len(os.fsencode(own)) - excess
+        raise McvrpError(
+            f"{variable}={brief(own, 100)} is too long for the paths of Ray's sockets: set it to a path of "
+            f"at most {most} characters, such as /tmp"
+        )
 
 
 def _connect(

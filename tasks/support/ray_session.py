@@ -23,11 +23,13 @@ from mcvrp.model.problem import City
 from mcvrp.shared_array import dumps
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import below, descendants, is_alive, kill_all
-from mcvrp.tasks.support.ray_cluster import RayNode, join_cluster
+from mcvrp.tasks.support.ray_cluster import RayNode, join_cluster, require_short
 
 logger = logging.getLogger(__name__)
 
 _PAUSES = (5.0, 30.0)  # seconds before Ray is started again if it did not come up
+_FOLDERS = ("RAY_TMPDIR", "TMPDIR")  # variables of Ray's folder, the first that is set
+_PASSING = (BlockingIOError, ConnectionError, TimeoutError)  # OSErrors of a busy machine
 _CORES_SECONDS = 60.0  # from the start of a cluster's head to its first node with cores
 _LOOK_SECONDS = 1.0  # between two looks for it
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
@@ -203,6 +205,9 @@ def _started(workers: int | None) -> Iterator[int]:
 
 def _start(cores: int) -> list[psutil.Process]:
     before = descendants(os.getpid())
+    variable = next((name for name in _FOLDERS if name in os.environ), _FOLDERS[0])
+    folder = os.environ.get(variable, "")
+    require_short(f"{folder}/ray", variable)
     # several times: a busy machine may take longer than the 30 s that Ray allows
     for pause in (*_PAUSES, None):
         try:
@@ -219,6 +224,12 @@ def _start(cores: int) -> list[psutil.Process]:
             ray.shutdown()
             kill_all(_new_descendants(before))
             why = brief(reason(error), _REASON_LENGTH)
+            if isinstance(error, OSError | ValueError) and not isinstance(error, _PASSING):
+                where = f" in {variable}={folder}" if folder else ""
+                raise McvrpError(
+                    f"Ray cannot start on this machine{where} ({why}): correct that, or set RAY_TMPDIR to "
+                    "another folder"
+                ) from error
             if pause is None:
                 raise McvrpError(
                     f"Ray did not start on this machine in {len(_PAUSES) + 1} attempts ({why}): run the "

@@ -51,7 +51,11 @@ def rank_count(spec: TrainSpec, cores: int) -> int:
 
 
 def require_cores(ranks: int, cores: int) -> None:
-    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``, or GPUs, but fewer."""
+    """Raise McvrpError if this machine has fewer ``cores`` than ``ranks``, or GPUs, but fewer.
+
+    Also if DeepSpeed would use another accelerator, see `require_accelerator`.
+    """
+    require_accelerator()
     if ranks > cores:
         raise McvrpError(
             f"train.ranks = {ranks}, but this machine has {cores} cores: request {cores} or fewer"
@@ -60,6 +64,20 @@ def require_cores(ranks: int, cores: int) -> None:
         raise McvrpError(
             f"train.ranks = {ranks}, but this machine has {gpus} GPU{'s' if gpus > 1 else ''}: "
             f"request at most {gpus}"
+        )
+
+
+def require_accelerator() -> None:
+    """Raise McvrpError if DS_ACCELERATOR, DeepSpeed's own variable, is not the device that ranks train on."""
+    if (chosen := os.environ.get("DS_ACCELERATOR")) is None:
+        return
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if chosen != device:
+        raise McvrpError(
+            f"DS_ACCELERATOR={chosen}, but this machine trains on {device}: remove the variable, or set it "
+            f"to {device}"
         )
 
 

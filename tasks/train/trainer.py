@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 import torch
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, brief, reason, sentence
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
@@ -51,6 +51,9 @@ from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
 from mcvrp.tasks.train.policy import PolicyStream
 
+_COMPILERS = ("torch._inductor", "torch._dynamo")  # modules of errors of train.compile
+_REASON_LENGTH = 100  # characters of them in an error message
+
 
 def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
     """Train the phase of ``job`` as ``rank``; return the error if it ended with one for the user.
@@ -69,13 +72,20 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
     except McvrpError as error:
         refusal = error
     except Exception as error:
-        if not is_out_of_memory(error):  # a bug, or a lost peer: the launcher reads the traceback
+        if is_out_of_memory(error):
+            refusal = McvrpError(
+                f"out of memory outside of micro-batches, for weights or optimizer state ({reason(error)}): "
+                "train a smaller network, spread the optimizer state over more ranks with "
+                "--set train.zero=1, or use a machine with more memory"
+            )
+        elif type(error).__module__.startswith(_COMPILERS):  # the same in every attempt
+            refusal = McvrpError(
+                f"train.compile failed ({brief(sentence(error), _REASON_LENGTH)}): set "
+                "TORCHINDUCTOR_CACHE_DIR or TMPDIR to a folder where programs may be executed and CXX to a "
+                "C++ compiler, or train.compile to false"
+            )
+        else:  # a bug, or a lost peer: the launcher reads the traceback
             raise
-        refusal = McvrpError(
-            f"out of memory outside of micro-batches, for weights or optimizer state ({reason(error)}): "
-            "train a smaller network, spread the optimizer state over more ranks with "
-            "--set train.zero=1, or use a machine with more memory"
-        )
     else:
         return None
     report(Refused(str(refusal), refusal.exit_code))

@@ -96,6 +96,18 @@ def test_a_city_and_a_model_of_the_store(tmp_path: Path) -> None:
     assert second.unserved == ()
 
 
+def test_a_model_that_fails_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The routes are those of the search; the summary has the reason, too."""
+    store = mcvrp.Store.open(tmp_path)
+    put_day(store)
+    store.delete("models/small/0001/model.safetensors")
+    day = mcvrp.solve(DEMANDS, "small", model="small", store=store, capacity=18, time_limit=120)
+    assert sorted(name for route in day.routes for name in route) == sorted(DEMANDS)
+    (failure,) = day.summary.failures
+    assert "there is no" in failure
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [failure]
+
+
 def test_files_of_the_store_are_in_that_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import subprocess
 import time
 from pathlib import Path
 from unittest.mock import Mock
@@ -302,3 +303,12 @@ def test_a_folder_that_is_made_while_it_is_listed_is_no_error(
     answers = Mock(side_effect=[FileNotFoundError("Cannot list directory"), found])
     monkeypatch.setattr(type(files), "filesystem", Mock(get_file_info=answers))
     assert store.list("d") == ["d/a"]
+
+
+def test_the_command_that_removes_a_folder_is_one_of_its_shell(tmp_path: Path) -> None:
+    """Names with spaces are quoted; a bucket has no folders to remove with rm."""
+    store = Store.open(tmp_path / "the store")
+    store.put("models/m/0001/model.safetensors", b"1")
+    subprocess.run(store.removal("models/m"), shell=True, check=True)  # noqa: S602
+    assert store.list("") == []
+    assert Store.at("s3://b/p").removal("models/m") == "aws s3 rm --recursive s3://b/p/models/m"

@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 
 from mcvrp.flows.figures import improve_figures
+from mcvrp.flows.improve import to_first_rejection
 from mcvrp.model.canonical_form import canonical
+from mcvrp.model.decoding import Beam, decode
 from mcvrp.model.problem import City, Instance, cost
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import MODEL, SOLVED, Label, table_labels
 from mcvrp.storage.layout import ROUND
-from mcvrp.storage.models.models import versions
+from mcvrp.storage.models.models import load_model, versions
 from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import trial_records
@@ -146,6 +148,29 @@ def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, deci
     assert {label.source for label in rows} == {MODEL, SOLVED}
     fewer = sum(key_of(label.instance) not in known and even(label.instance) for label in rows)
     assert second.measured.gains.improved == fewer
+
+
+def test_rounds_end_with_the_first_that_does_not_promote(store: Store, decided: list[bool]) -> None:
+    """No round is begun after one whose challenger was rejected."""
+    decided += [True, False, True]
+    begun = (run_round(store, SMALL, SPEC, k, Path("/nowhere"), nudge) for k in range(1, 4))
+    assert [each.record.promote for each in to_first_rejection(begun)] == [True, False]
+    assert len(trial_records(store, "small", ROUND)) == 2
+
+
+def test_a_beam_improves_labels_without_local_search(store: Store, decided: list[bool]) -> None:
+    """By beam, a label is replaced by the cheapest path of the champion's beam if that costs less."""
+    spec = SPEC.model_copy(update={"by": "beam", "tries": 3})
+    done = run_round(store, SMALL, spec, 1, Path("/nowhere"), nudge)
+    known = best_known(store, "small", [done.record])
+    assert done.measured.gains
+    assert 0 < len(known) == done.measured.gains.improved
+    network, card = load_model(store, "small", 1)
+    for label in known.values():
+        (beam,) = decode(network, CITY, [label.instance], strategy=Beam(3), samples=3)
+        assert label.cost == pytest.approx(beam.costs.min())
+        assert (label.source, label.version) == (MODEL, f"small@{card.version}")
+    assert {label.solver for label in known.values()} == {"FM-MCVRP (BS)"}
 
 
 def test_a_finished_loop_is_left_as_it_is(store: Store, decided: list[bool]) -> None:

@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import ray
 
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.model.problem import City
-from mcvrp.tasks.support import ray_session as module
+from mcvrp.tasks.support import ray_cluster, ray_session as module
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.ray_session import ray_session
 
@@ -65,6 +68,39 @@ def test_ray_is_started_again_or_given_up(
     assert [process.wait(30) for process in busy.leftover] == [-9] * min(failures, 3)
     assert ours.pid in descendants(os.getpid())
     assert not caught or len(str(caught.value)) <= LONGEST
+
+
+@pytest.mark.parametrize("variable", ["RAY_TMPDIR", "TMPDIR"])
+@pytest.mark.parametrize("folder", ["x" * 40, "file"])
+def test_an_error_of_the_environment_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, folder: str
+) -> None:
+    """It names the variable of Ray's folder; Ray itself finds what is wrong with the folder."""
+    started = Mock(wraps=ray.init)
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)  # Ray takes relative paths, too, and those of pytest are long
+    monkeypatch.setattr(ray, "init", started)
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    monkeypatch.setenv(variable, folder)
+    wrong = r"is too long for the paths of Ray's sockets: set it to a path of at most 39 characters"
+    if folder == "file":
+        wrong = r"\(Not a directory\): correct that, or set RAY_TMPDIR to another folder"
+    with pytest.raises(McvrpError, match=f"{variable}={folder} {wrong}"), ray_session(1):
+        pass
+    assert started.call_count == (folder == "file")
+
+
+def test_a_cluster_is_not_joined_from_a_long_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no second attempt, whatever the patience; a client needs no node, and so no sockets."""
+    attempts = Mock(side_effect=McvrpError("no Ray cluster answers"))
+    monkeypatch.setattr(ray_cluster, "require_answer", attempts)
+    monkeypatch.setattr(tempfile, "tempdir", "x" * 40)
+    monkeypatch.setenv("TMPDIR", "x" * 40)
+    for address, message in (("h:1", "TMPDIR=x* is too long"), ("ray://h:1", "no Ray cluster")):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(McvrpError, match=message), ray_session(1):
+            pass
+    assert attempts.call_count == 1
 
 
 def test_a_session_that_ends_by_an_error_leaves_no_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
