@@ -199,8 +199,9 @@ def night_figures(night: NightSummary) -> Figures:
         figures["drift"] = ", ".join(moved) if moved else "none worth a look"
     record = night.record
     if not night.new:
-        held_out = f" ({len(taken.days):,} held out)" if taken.days else ""
-        figures["decision"] = f"no new days to learn from{held_out}: nothing to do"
+        held_out = len(set(taken.days) - set(night.waiting))
+        held_out_text = f" ({held_out:,} held out)" if held_out else ""
+        figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do"
     elif record:
         verb = "promoted" if record.applied else "not promoted"
         figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"

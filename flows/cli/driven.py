@@ -18,7 +18,7 @@ def remove(options: argparse.Namespace) -> Outcome:
     removed = remove_day(store, city, options.day, model)
     lines = [
         f"{removed.date} of city {city} is removed: the next night reads it from another file in incoming"
-        + (f", or from {listed(removed.files)} once changed" if removed.files else "")
+        + (f", or from {listed(dict.fromkeys(removed.files))} once changed" if removed.files else "")
     ]
     for name, record in removed.nights:
         lines.append(

@@ -172,7 +172,7 @@ def _checked(name: str, body: Callable[P, R], model: type[BaseModel]) -> Callabl
             with TagsContext(current_tags=set()):
                 result = cast(Callable[..., R], body)(**(of_worker(values) if _deployed() else values))
             lacks = _log_result(name, result, values)
-            return cast(R, Completed(message=lacks, data=result)) if lacks else result
+            return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
         except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
             return cast(R, Failed(message="\n".join(lines(error)), data=error))
         except Exception as error:

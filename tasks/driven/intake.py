@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -74,17 +75,16 @@ class Intake:
         """Write the days of a file, and its receipt; what is rejected is left to `settle`."""
         number = 1 + max((receipt.number for receipt in self.receipts.values()), default=0)
         before = self.receipts.get(sha256, IntakeReceipt(name, sha256, number=number))
+        before = replace(before, name=name)
         kept = ~routes.days.dt.strftime("%Y-%m-%d").isin(before.removed)
         nodes = self.city.addresses.node_of
         checked = check_routes(
-            routes.table[kept], routes.days[kept], self.city.city, nodes, stored=self._stored
+            routes.table[kept], routes.days[kept], self.city.city, nodes, stored=partial(self._stored, before)
         )
         for day in checked.days:
             self._add(day, sha256)
         found = max(len(checked.rejected), before.quarantined + before.corrected)
-        receipt = replace(
-            before, name=name, rows=len(routes.table), days=checked.dates, open={}, corrected=found
-        )
+        receipt = replace(before, rows=len(routes.table), days=checked.dates, open={}, corrected=found)
         if len(checked.rejected):
             self.faulty[sha256] = receipt, checked, routes.dialect
         if sha256 not in self.receipts or not len(checked.rejected):
@@ -128,14 +128,20 @@ class Intake:
         found = sorted(self.receipts.values(), key=lambda receipt: receipt.number)
         return [Quarantined(each, faults.get(each.sha256)) for each in found if each.open]
 
-    def _stored(self, date: datetime.date) -> KnownDay | None:
+    def _stored(self, file: IntakeReceipt, date: datetime.date) -> KnownDay | None:
+        """Return the day of ``date`` as the content ``file`` is compared with it."""
         if (day := self.days.get(date)) is None:
             return None
-        files = [self.receipts[each].name for each in day.sources if each in self.receipts]
+        names = [
+            self.receipts[each].name if each in self.receipts else "another file" for each in day.sources
+        ]
         label = read_day(self.store, self.city.name, date)
-        remedy = f": if this file is right, run mcvrp driven remove {date} --city {self.city.name}"
         return KnownDay(
-            listed(dict.fromkeys(files)) or "another file", label.instance, label.solution, remedy
+            listed(dict.fromkeys(names)),
+            label.instance,
+            label.solution,
+            f": if this file is right, run mcvrp driven remove {date} --city {self.city.name}",
+            file.sha256 not in day.sources and set(names) == {file.name},
         )
 
     def _add(self, day: CheckedDay, sha256: str) -> None:

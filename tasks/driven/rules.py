@@ -42,12 +42,16 @@ class CheckedDay:
 
 @dataclass(frozen=True)
 class KnownDay:
-    """Orders and routes of a day in the store, the names of its files, the remedy if another one differs."""
+    """Orders and routes of a day in the store, the names of its files, the remedy if another one differs.
+
+    The file that is checked is a new version of all of them if ``replaced``: it has to have their routes.
+    """
 
     files: str
     orders: Instance
     solution: Solution
     remedy: str = ""
+    replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -287,19 +291,26 @@ def _check_whole_routes(rows: _Rows) -> None:
 def _check_stored(rows: _Rows, date: datetime.date, day: KnownDay, *, symmetric: bool) -> None:
     """Find the routes that the stored ``day`` has; reject the others of ``date`` if one contradicts it."""
     before, of_day = day.orders, rows.valid_rows
+    source = f"{date}, which was read from {day.files}{day.remedy}"
     of_day = of_day[of_day["day"] == pd.Timestamp(date)]
     routes = set(day.solution.routes)
     if symmetric:  # they are stored in their canonical direction
         routes |= {route[::-1] for route in routes}
     ordered = of_day.sort_values("stop").groupby("route")["node"]
-    driven = of_day["route"].map(ordered.agg(lambda nodes: tuple(nodes) in routes))
+    nodes = ordered.agg(tuple)
+    complete = (rows.reasons[rows.values["day"] == pd.Timestamp(date)] == "").all()
+    if day.replaced and complete and len(routes.intersection(nodes)) < len(day.solution.routes):
+        everywhere = pd.Series(True, index=of_day.index)
+        rows.reject_first(everywhere, pd.Series(f"the file lacks a route of {source}", index=of_day.index))
+        rows.contradict.loc[of_day.index] = True
+        return
+    driven = of_day["route"].map(nodes.isin(routes))
     served = of_day["node"].map(dict(zip(before.ids.tolist(), before.demands.tolist(), strict=True)))
     equal = (served == of_day["demand"]) & (of_day["capacity"] == before.capacity)
     known = equal.fillna(False).astype(bool).groupby(of_day["route"]).transform("all") & driven.astype(bool)
     rows.known.loc[of_day.index] |= known
     twice, other = served.notna() & ~known, (of_day["capacity"] != before.capacity) & ~known
     if twice.any() or other.any():
-        source = f"{date}, which was read from {day.files}{day.remedy}"
         rows.reject(twice, "customer '" + rows.text["customer"] + f"' is on another route of {source}")
         capacity = of_day["capacity"].astype("string")
         rows.reject_first(other, "its capacity is " + capacity + f", not {before.capacity} as on {source}")

@@ -91,8 +91,10 @@ def test_a_night_names_the_files_and_days_that_it_left_out() -> None:
             Quarantined(IntakeReceipt("a.csv", "0", open={"2026-02-01": (("C1",),)}), ("row 2: x",)),
         ),
     )
+    taken = replace(taken, days=["2026-02-01"])
     night = NightSummary("c", taken, 3, None, waiting=("2026-02-01",))
     figures = night_figures(night)
+    assert figures["decision"] == "no new days to learn from: nothing to do"
     assert figures["refused files"] == "incoming/b.csv"
     assert figures["not ingested yet"] == "incoming/c.csv waits"
     assert figures["rows in quarantine"] == "1"

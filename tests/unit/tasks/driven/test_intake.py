@@ -15,6 +15,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import IntakeReceipt, read_day, receipts
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.driven.remove import remove_day
 from mcvrp.tasks.driven.take import Taken, take_routes
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
@@ -167,6 +168,34 @@ def test_a_file_that_contradicts_the_day_is_named_until_it_is_gone(store: Store)
         )
         assert "run mcvrp driven remove 2026-02-27 --city lyon" in line
     store.delete("incoming/later.csv")
+    assert is_whole(store)
+
+
+@pytest.mark.parametrize("lines", [A + B.replace("C2", "C5").replace("C3", "C6"), A])
+def test_a_new_version_of_a_file_that_lacks_a_route_contradicts_its_day(store: Store, lines: str) -> None:
+    """Otherwise wrong customers would stay in the day, beside those that replace them."""
+    store.put("incoming/friday.csv", (HEADER + A + B).encode())
+    take(store)
+    store.put("incoming/friday.csv", (HEADER + lines).encode())
+    taken = take(store)
+    assert (taken.days, taken.partial) == ([], {"2026-02-27"})
+    why = (
+        "row 2, customer 'C1': the file lacks a route of 2026-02-27, which was read from friday.csv: if this"
+    )
+    assert why in taken.lacks("")
+    assert not is_whole(store)
+    remove_day(store, "lyon", FRIDAY, "small")
+    assert is_whole(store)
+    assert len(read_day(store, "lyon", FRIDAY).solution.routes) == 1 + (lines != A)
+    assert 2 not in read_day(store, "lyon", FRIDAY).instance.ids
+
+
+def test_a_new_version_of_a_file_may_have_more_routes(store: Store) -> None:
+    """An export grows, and a route that was rejected is corrected."""
+    store.put("incoming/friday.csv", (HEADER + A).encode())
+    take(store)
+    store.put("incoming/friday.csv", (HEADER + A + B).encode())
+    assert take(store).days == ["2026-02-27"]
     assert is_whole(store)
 
 
