@@ -36,8 +36,8 @@ _BASE = {
     *("models", "driven", "store", "promote", "rollback"),
 }
 _CITY_FIELDS = (
-    *("matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far", "dates"),
-)
+    "matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far", "dates",
+)  # fmt: skip
 
 
 def execute(options: argparse.Namespace) -> Outcome:

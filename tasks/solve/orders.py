@@ -154,7 +154,10 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
         return table
     days, faults = days_of(pd.Series(cells, dtype="string"), order), Faults(table.name)
     for k in np.flatnonzero(days.isna()):
-        unclear = f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31"
+        unclear = (
+            f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31, or "
+            "declare the city's order (mcvrp city import --dates)"
+        )
         faults.at(table.rows[k], f"{column} is {unclear if cells[k] else 'missing'}")
     faults.check()
     counts = days.dt.date.value_counts().sort_index()

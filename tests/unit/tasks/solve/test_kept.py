@@ -195,6 +195,9 @@ def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
         kept(None)
     with pytest.raises(McvrpError, match="no row of 2026-12-02, but of"):
         kept("2026-12-02")
+    file.write_text("date,route,stop,customer\n02/11/2026,a,1,1\n03/11/2026,a,1,2\n")  # in the city's order
+    names, day = replace(NAMES, dates="day-first"), datetime.date(2026, 11, 3)
+    assert read_kept(Store.open(tmp_path), str(file), names, instance, date=day).whole == ((2,),)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses
+from mcvrp.storage.cities import Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.orders import Day, Merged, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
@@ -89,10 +89,12 @@ TWO_DAYS = "date,customer,demand\n2026-11-30,C1,3\n2026-11-30,C2,3\n2026-12-01,C
 MONDAY, TUESDAY = datetime.date(2026, 11, 30), datetime.date(2026, 12, 1)
 
 
-def of_date(store: Store, data: str | bytes, date: datetime.date | None, **spec: Any) -> Day:
+def of_date(
+    store: Store, data: str | bytes, date: datetime.date | None, names: Addresses = NAMES, **spec: Any
+) -> Day:
     store.put("days", data if isinstance(data, bytes) else data.encode())
     table = read_orders("store:days", store)
-    return checked_day(table, CITY, NAMES, "town", 20, SolveSpec(**spec), date)
+    return checked_day(table, CITY, names, "town", 20, SolveSpec(**spec), date)
 
 
 def test_orders_of_several_days_need_a_date(store: Store) -> None:
@@ -159,6 +161,15 @@ def test_a_date_that_is_not_clear_is_refused_by_row(store: Store) -> None:
     assert of_date(store, same, None).instance.n == 2
     with pytest.raises(McvrpError, match="row 2: date is '02/11/2026'"):
         of_date(store, same, datetime.date(2026, 11, 2))
+
+
+@pytest.mark.parametrize(("order", "first"), [("day-first", (11, 2)), ("month-first", (2, 11))])
+def test_dates_are_in_the_order_of_the_city(store: Store, order: DateOrder, first: tuple[int, int]) -> None:
+    names = replace(NAMES, dates=order)
+    orders = "date,customer,demand\n02/11/2026,C1,3\n03/11/2026,C2,3\n2026-12-24,C3,3\n"
+    assert of_date(store, orders, datetime.date(2026, *first), names).instance.ids.tolist() == [1]
+    with pytest.raises(McvrpError, match=f"rows of 3 days, {datetime.date(2026, *first)} "):
+        of_date(store, orders, None, names)
 
 
 def test_the_date_may_have_a_name_of_its_own(store: Store) -> None:
