@@ -25,7 +25,7 @@ BENCHES := $(shell sed -n 's/^\(bench-[a-z]*\):.*/\1/p' $(firstword $(MAKEFILE_L
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
 	@echo "make test        all tests but the slow ones      make test-slow   the slow ones      make test-full   both"
-	@echo "make check       lint, types, layers, wording     make format      format the code"
+	@echo "make check       lint, types, layers              make format      format the code"
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
@@ -57,7 +57,6 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m tests.unit.docs.phrases
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from prefect import task
-
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_attention
 from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.models.attention import AttentionCard, attention_table
@@ -20,7 +19,7 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.attention.train import AttentionSummary, train_size
 
 
-@task(name="train attention model", task_run_name="train attention model, n={n}", **RESUMING_TASK_OPTIONS)
+@task("train attention model", "train attention model, n={n}")
 def train_attention_model(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionCard:
     """Train the attention model for ``n`` customers from its last checkpoint."""
     with showing_progress(f"attention {spec.model} {n}"):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from prefect import task
-
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_benchmark
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -20,15 +19,14 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
 
 
-@task(name="compare", task_run_name="compare {spec.run}", **RESUMING_TASK_OPTIONS)
+@task("compare", "compare {spec.run}")
 def compare(store: Store, city: City, spec: BenchmarkSpec, model: str | None) -> BenchmarkResults:
     """Solve the instances that have no results yet, and store the results."""
     with showing_progress(f"benchmark {spec.run}"):
         return run_benchmark(store, city, spec, model)
 
 
-_REPORT = "write report {results.spec.run}"
-report = task(name="write report", task_run_name=_REPORT, **RESUMING_TASK_OPTIONS)(write_report)
+report = task("write report", "write report {results.spec.run}")(write_report)
 
 
 @stage("benchmark", "benchmark {benchmark.run}", timeout=30 * DAY)

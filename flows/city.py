@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from prefect import task
-
+from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.parameters import StoreUri, shown
 from mcvrp.flows.figures import CitySummary, city_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.stage import HOUR, RESUMING_TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import HOUR, stage, task
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import CitySpec, make_city
 
 
-@task(name="make city", task_run_name="make city {spec.name}", **RESUMING_TASK_OPTIONS)
+@task("make city", "make city {spec.name}")
 def make(store: Store, spec: CitySpec) -> CitySummary:
     """Create the city of ``spec``, or check that the stored one is the same."""
     began = time.monotonic()

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from prefect import task
-
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
@@ -20,7 +19,7 @@ from mcvrp.tasks.retrain.improve import Round, run_round
 from mcvrp.tasks.retrain.spec import ImproveSpec
 
 
-@task(name="round", task_run_name="round {number} of {spec.model}", **RESUMING_TASK_OPTIONS)
+@task("round", "round {number} of {spec.model}")
 def improve_round(store: Store, city: StoredCity, spec: ImproveSpec, number: int) -> Round:
     """Run one round, resuming it if it was interrupted."""
     subject = f"improve {spec.model} round {number}"

@@ -5,25 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from prefect import task
-
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_labels
 from mcvrp.flows.figures import label_figures
 from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
-from mcvrp.flows.server.stage import DAY, TASK_OPTIONS, inputs, stage
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
 from mcvrp.tasks.support.ray_session import kept_ray
 
-# A hyphen: the font of the timeline in Prefect's UI has no dash.
-_HELD_OUT = "solve held-out n={spec.smallest}-{spec.largest}"
 
-
-@task(name="solve", task_run_name="solve n={spec.smallest}-{spec.largest}", **TASK_OPTIONS)
-def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
+def _solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Create the missing labels of the dataset; Ray spreads the work over cores, not Prefect."""
     with showing_progress(f"label {spec.dataset}"):
         summary = label_missing(store, city, spec)
@@ -32,6 +27,11 @@ def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     body = card_markdown(store, spec.dataset), links(store, paths)
     show_figures(f"label {spec.dataset}", title, label_figures(summary), *body)
     return summary
+
+
+# A hyphen: the font of the timeline in Prefect's UI has no dash.
+solve = task("solve", "solve n={spec.smallest}-{spec.largest}", resumes=False)(_solve)
+solve_held_out = task("solve", "solve held-out n={spec.smallest}-{spec.largest}", resumes=False)(_solve)
 
 
 @stage(
@@ -50,6 +50,5 @@ def label(
     with kept_ray():
         summary = solve(opened, read.city, dataset)
         for spec in others:
-            held_out = solve.with_options(task_run_name=_HELD_OUT)(opened, read.city, spec)
-            summary = replace(summary, held_out=held_out)
+            summary = replace(summary, held_out=solve_held_out(opened, read.city, spec))
     return summary

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime
 from typing import Annotated
 
-from prefect import task
-
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import night_figures, night_lacks, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.markdown import escaped
@@ -21,7 +20,7 @@ from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 
 
-@task(name="retrain", task_run_name="retrain {spec.model}", **RESUMING_TASK_OPTIONS)
+@task("retrain", "retrain {spec.model}")
 def retrain(store: Store, city: StoredCity, spec: NightlySpec) -> NightSummary:
     """Run the night, resuming it if it was interrupted."""
     with showing_progress(f"nightly {spec.model}"):

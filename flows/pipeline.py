@@ -7,14 +7,14 @@ from typing import Annotated
 from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
+from mcvrp.flows.config.inputs import checked_before, is_checked, open_store
 from mcvrp.flows.config.parameters import StoreUri, shown
 from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
-from mcvrp.flows.server.records import Records
-from mcvrp.flows.server.stage import DAY, open_store, running_records, stage
+from mcvrp.flows.server.stage import DAY, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
@@ -28,16 +28,14 @@ def pipeline(
 ) -> PipelineSummary:
     """Run all stages. What an earlier run has finished is found in the store and not repeated."""
     opened = open_store(store)
-    records = running_records() or Records()
-    if records.cities is None:
+    if not is_checked():
         check_pipeline(opened, spec)
-        records.cities = {}
     subject = f"pipeline {spec.city.name}"
-    with showing_steps(subject, 4 + spec.compares_attention) as begin:
+    with checked_before() as cities, showing_steps(subject, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
         # read once for all stages that follow
-        records.cities[opened.uri, made.name] = stored_city(opened, made.name)
+        cities[opened.uri, made.name] = stored_city(opened, made.name)
         begin("labels")
         labelled = label(made.name, spec.label, store)
         begin("training")
@@ -72,4 +70,4 @@ def _pictures_and_links(store: Store, pipeline: PipelineSummary) -> tuple[str, s
     }
     if pipeline.attention:
         paths["the attention models"] = layout.attention_dir(pipeline.attention.model)
-    return album(store, pictures), links(store, paths, folder)
+    return album(store, pictures), links(store, paths)

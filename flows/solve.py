@@ -6,12 +6,12 @@ import datetime
 import time
 from typing import Annotated
 
-from prefect import task
 from pydantic import Field
 
+from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
-from mcvrp.flows.server.stage import DAY, HOUR, TASK_OPTIONS, open_store, stage
+from mcvrp.flows.server.stage import DAY, HOUR, stage, task
 from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
@@ -21,14 +21,14 @@ from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 
-@task(name="route", task_run_name="route {planned.day.instance.n} customers", **TASK_OPTIONS)
+@task("route", "route {planned.day.instance.n} customers", resumes=False)
 def route(store: Store, planned: Planned, began: float) -> Solved:
     """Route the orders: the model and searches beside each other; the cheapest routes are kept."""
     with showing_progress(f"solve {planned.city_name}", resumes=False):
         return solve_day(store, planned, began)
 
 
-@task(name="write routes", task_run_name="write {place.folder}", **TASK_OPTIONS)
+@task("write routes", "write {place.folder}", resumes=False)
 def write(place: Place, solved: Solved) -> None:
     """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)

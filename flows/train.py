@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from prefect import task
-
 from mcvrp.flows.config import settings
+from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
 from mcvrp.flows.config.preflight import check_training
 from mcvrp.flows.figures import phase_figures, phase_table, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
-from mcvrp.flows.server.stage import DAY, RESUMING_TASK_OPTIONS, inputs, stage
+from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -21,7 +20,7 @@ from mcvrp.tasks.train.spec import TrainSpec
 Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")]
 
 
-@task(name="train phase", task_run_name="train {title}", **RESUMING_TASK_OPTIONS)
+@task("train phase", "train {title}")
 def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
     """Train ``phase`` for one job, from its last checkpoint or the result of the previous phase."""
     subject = f"train {spec.run} {phase}"
@@ -42,8 +41,7 @@ def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSum
     return until_complete(job)
 
 
-_PUBLISH = "publish model {spec.model}"
-publish_model = task(name="publish model", task_run_name=_PUBLISH, **RESUMING_TASK_OPTIONS)(publish)
+publish_model = task("publish model", "publish model {spec.model}")(publish)
 
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)

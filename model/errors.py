@@ -16,7 +16,7 @@ _SHORT.maxlevel, _SHORT.maxlong, _SHORT.maxother, _SHORT.maxstring = 3, _VALUE, 
 
 
 class McvrpError(Exception):
-    """Invalid input or environment: the message names the file, row or field, and the remedy.
+    """Invalid input or environment: the message names the file, row or field.
 
     Exit codes of the command, whoever raises the error:
 

@@ -92,7 +92,6 @@ run_spec = Path[str]("training/{run}/spec.json")
 run_figures = Path[str]("training/{run}/metrics.json")
 run_losses = Path[str]("training/{run}/losses.png")
 trainer_lease = Path[str]("training/{run}/lease.json")
-models_removed = Path[str]("training/{run}/models_removed.json")
 
 # Models: versions start at 1
 models_dir = Path[str]("models/{model}")
@@ -100,7 +99,6 @@ model_dir = Path[str, int]("models/{model}/{version:04d}")
 model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # written last
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
-model_removal = Path[str, int]("models/{model}/{version:04d}/removal.json")  # no alias may move here
 folder_card = "model.json"  # of an exported model
 model_pack = Path[str]("models/{model}/.weights.pq")  # see `storage.packs`
 model_alias = Path[str, str]("models/{model}/{alias}.json")
@@ -138,7 +136,7 @@ driven_quarantine = Path[str, str]("driven/{city}/quarantine/{file}.csv")
 # Trials of a challenger: nights, and rounds of the improvement loop
 NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs
 TRIAL_NAME = re.compile(f"({NIGHT}|{ROUND})[0-9a-f]{{12}}")
-TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder; written last
+_TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder; written last
 
 
 class _TrialPath(Path[str, str]):
@@ -170,7 +168,7 @@ improved_chunk = Path[str, str, int, int, int](
 
 def trial_record(model: str, trial: str) -> str:
     """Return the path of the record of a night or round."""
-    return f"{trial_dir(model, trial)}/{TRIAL_RECORDS[_top_folder(trial)]}"
+    return f"{trial_dir(model, trial)}/{_TRIAL_RECORDS[_top_folder(trial)]}"
 
 
 # Parsing of file and folder names

@@ -141,5 +141,4 @@ def provenance_line(provenance: Provenance | None, path: str) -> str:
         for name in (parent.path for parent in provenance.parents)
     ]
     origins = f" from {', '.join(parents)}" if parents else ""
-    further = f" {code(f'mcvrp lineage {path}')} prints all." if path else ""
-    return f"Made by {escaped(provenance)}{origins}.{further}"
+    return f"Made by {escaped(provenance)}{origins}."

@@ -45,18 +45,16 @@ def trial_records(
     model: str,
     kind: str,
     settle: Callable[[TrialRecord], TrialRecord] | None = None,
-    *,
-    days: bool = True,
 ) -> list[TrialRecord]:
     """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
 
     The holder of the lease gives ``settle``, which completes a trial and returns its final record. With it,
-    or without ``days``, final records come from a pack, without their days; all others are read.
+    final records come from a pack, without their days; all others are read.
     """
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
     names = [name for name in store.folders(folder) if name.startswith(kind)]
     files = [StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names]
-    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle or not days else None
+    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle else None
     packed = {file: content for file in files if pack and (content := pack.get(file))}
     unpacked = [file for file in files if file not in packed]
     read = zip(unpacked, in_parallel(lambda file: store.find(file.path), unpacked), strict=True)

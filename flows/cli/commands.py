@@ -1,248 +1,318 @@
-"""Commands of `mcvrp`: they run flows in this process and return their results as text and JSON."""
+"""The commands of `mcvrp` and their options; what they do is imported when they run: help is fast."""
 
 from __future__ import annotations
 
-import argparse
-import logging
-import re
-import sys
-import time
-from collections.abc import Collection
-from itertools import count
-from pathlib import PurePath
-from pkgutil import resolve_name
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias
 
-from mcvrp.flows.cli.output import Outcome, aligned, markdown_text, plain, writing
-from mcvrp.flows.config import settings
-from mcvrp.flows.config.parameters import checked
-from mcvrp.flows.config.preflight import check_cores, missing_packages, require_pipeline
-from mcvrp.flows.config.preset import Preset
-from mcvrp.flows.config.spec import PipelineSpec, require_sizes
-from mcvrp.flows.config.stages import STAGES, Stage
-from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage import layout
-from mcvrp.storage.cities import city_names, has_city, stored_city
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import make_city, plan_city
-from mcvrp.tasks.city.spec import CitySpec
-from mcvrp.tasks.support.text import listed
+from typer import Option
 
-logger = logging.getLogger(__name__)
+from mcvrp.flows.cli.app import Common, Outcome, app, arg, command, flag, group, opt
+from mcvrp.flows.config.stages import STAGES
 
-# Commands that need only the base of the installation.
-_BASE = {
-    *("plan", "preset", "city", "solve", "inspect", "lineage", "gc"),
-    *("models", "driven", "store", "promote", "rollback"),
-}
-_CITY_FIELDS = (
-    "matrix", "depot", "unit", "demand", "capacity", "history", "spare", "unrounded", "far", "dates",
-)  # fmt: skip
+Text: TypeAlias = str | None
+Number: TypeAlias = int | None
+Range: TypeAlias = tuple[int, int] | None
+_NoPrefect = Annotated[bool, flag("--no-prefect", "run without a Prefect server, which records the run")]
+_Columns = Annotated[list[str], opt("FIELD=NAME", 'names of columns: id="Code client" demand=Colis')]
+_Unrounded = Annotated[bool, flag("--unrounded", "do not round the EUC_2D costs of a .vrp")]
+_Model = Annotated[str, arg("MODEL", "name of the model")]
+_Folder = Annotated[str, arg("FOLDER", "folder of the exported model")]
+_Why = Annotated[str, opt("TEXT", "reason, kept in the model's history")]
 
 
-def execute(options: argparse.Namespace) -> Outcome:
-    """Run the command of ``options``; McvrpError if input or environment are invalid, if possible at once."""
-    if options.command not in _BASE:
-        require_pipeline(f"mcvrp {options.command}")
-    return resolve_name(f"mcvrp.flows.cli.{options.function}")(options)
+def _stage(name: str, common: Common, no_prefect: bool, **options: str | None) -> Outcome:
+    from mcvrp.flows.cli.stage import run_stage
+
+    return run_stage(STAGES[name], common, recorded=not no_prefect, **options)
 
 
-def of_stage(options: argparse.Namespace) -> Outcome:
-    """Run the stage that the command is for: all commands without a function of their own."""
-    if getattr(options, "instances", None):
-        return _cvrplib(options)
-    phase = getattr(options, "phase", None)
-    stage = next(stage for stage in STAGES.values() if stage.command == options.command)
-    preset, spec = preset_of(options, stage.sections)
-    if stage.name == "nightly":
-        _require_city_of_night(options, preset, spec.city.name)
-    if phase is None:
-        return run_stage(stage, writing(options), stage.asks(spec), preset)
-    spec.train.phase(phase)  # the preset alone shows whether the phase exists
-    alone = STAGES["train-phase"]
-    return run_stage(alone, writing(options), {**alone.asks(spec), "phase": phase}, preset)
+@command(app, STAGES["pipeline"].text, pipeline=True)
+def run(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
+    return _stage("pipeline", common, no_prefect)
 
 
-def preset_of(options: argparse.Namespace, sections: Collection[str] = ()) -> tuple[Preset, PipelineSpec]:
-    """Return the preset of ``options``, by default the last one used on the store, and its spec.
-
-    The spec has the ``sections``, (): all.
-    """
-    preset = Preset.chosen(options.preset, Store.at(settings.store_uri(options.store)))
-    return preset, preset.spec(options.overrides, sections)
+@command(app, STAGES["label"].text, pipeline=True)
+def label(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
+    return _stage("label", common, no_prefect)
 
 
-def _require_city_of_night(options: argparse.Namespace, preset: Preset, city: str) -> None:
-    """Raise McvrpError unless ``city``, that of ``preset``, is the only one of the store, or was meant.
-
-    The last preset used on the store may be of another city than that of the files in `incoming/`.
-    """
-    if options.city not in (None, city):
-        raise McvrpError(
-            f"--city {options.city}: preset {preset.name} is of city {city!r}: give that of the city, too "
-            "(--preset)"
-        )
-    if options.preset or options.city:
-        return
-    cities = city_names(Store.at(settings.store_uri(options.store)))
-    if len(cities) > 1:
-        raise McvrpError(
-            f"the store has several cities, {listed(cities)}: name that of the night by --preset, or by "
-            f"--city {city} if the last preset used on this store, {preset.name}, is meant"
-        )
-
-
-def run_stage(
-    stage: Stage, store: Store, parameters: dict[str, Any], preset: Preset | None = None
+@command(app, STAGES["train"].text, pipeline=True)
+def train(
+    common: Common,
+    phase: Annotated[Text, opt(None, "train only this phase, such as II-A")] = None,
+    no_prefect: _NoPrefect = False,
 ) -> Outcome:
-    """Check the parameters of ``stage``, run its flow with a Prefect server, and return its result.
-
-    The store keeps ``preset``, from which the parameters are, as the default of later commands.
-    """
-    # Only the specs of this stage: `label` needs no ranks. Before its city is read, which may not exist.
-    check_cores(**{name: parameters[name] for name in ("label", "train", "benchmark") if name in parameters})
-    cities = {}
-    if stage.name == "pipeline":  # its city may not exist yet
-        stage.load_check()(store, *parameters.values())
-    elif stage.check:
-        name, *specs = parameters.values()
-        city = cities[store.uri, name] = stored_city(store, name)
-        stage.load_check()(store, city, *specs)
-    if preset:
-        preset.record(store)
-    from mcvrp.flows.server.records import Records
-
-    result = _on_record(stage.load_flow(), Records(cities=cities), **parameters, store=store.uri)
-    figures = stage.figures_in(store, result, parameters)
-    parts = markdown_text(stage.summary("tables", result)), aligned(figures)
-    lacks = stage.summary("lacks", result)
-    code = IncompleteError.exit_code if lacks else 0
-    return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
+    return _stage("train", common, no_prefect, phase=phase)
 
 
-def _on_record(flow: Any, records: Any, **parameters: Any) -> Any:
-    """Run ``flow`` with a Prefect server, and verify afterwards that it has a record of every stage."""
-    from mcvrp.flows.server.server import prefect_server
-
-    with prefect_server(records) as server:
-        # No address: its password would end up in the mails of cron and the logs of CI.
-        if server.ours and sys.stderr.isatty() and settings.first_time("history"):
-            logger.info("Prefect records each run with log and figures: mcvrp ui shows them")
-        result = flow.recorded_in(records)(**parameters)
-        records.verify()
-    return result
+@command(app, STAGES["attention"].text, pipeline=True)
+def am(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
+    return _stage("attention", common, no_prefect)
 
 
-def _cvrplib(options: argparse.Namespace) -> Outcome:
-    from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
+@command(app, STAGES["benchmark"].text, pipeline=True)
+def benchmark(
+    common: Common,
+    instances: Annotated[Text, arg("[FOLDER]", "CVRPLIB instances (.vrp) with their .sol")] = None,
+    no_prefect: _NoPrefect = False,
+) -> Outcome:
+    if instances is None:
+        return _stage("benchmark", common, no_prefect)
+    from mcvrp.flows.cli.stage import benchmark_files
 
-    spec, store = preset_of(options, ["benchmark"])[1].benchmark, writing(options)
-    result = run_cvrplib(store, options.instances, spec)
-    rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
-    document = {"run": result.run, "answers": rows, "notes": result.notes}
-    return Outcome(
-        document, f"{markdown_text(result.markdown())}\n{store.url(layout.benchmark_dir(result.run))}"
-    )
-
-
-def plan(options: argparse.Namespace) -> Outcome:
-    """`mcvrp plan`: the cost of a run of the preset."""
-    from mcvrp.flows.cli.plan import make_plan, plan_text
-
-    (preset, spec), city = preset_of(options), None
-    if spec.city.source == "imported":
-        # not opened: addresses of a file need no store
-        city = plan_city(Store.at(settings.store_uri(options.store)), spec.city).city
-        require_sizes(spec, city)
-    estimate = make_plan(spec, preset.name, city=city)
-    return Outcome(plain(estimate), plan_text(estimate))
+    return benchmark_files(common, instances)
 
 
-def ui(options: argparse.Namespace) -> Outcome:
-    """`mcvrp ui`: the Prefect server and UI, until a signal."""
-    from mcvrp.flows.server.automations import check_webhook
-    from mcvrp.flows.server.ui import serve
-
-    if not 1 <= options.port <= 65535:
-        raise McvrpError(f"--port must be 1 to 65535, not {options.port}")
-    if options.notify:
-        check_webhook(options.notify)
-    if options.preset or options.overrides:  # the last one of the store may be incomplete
-        preset_of(options)
-    try:
-        serve(options, writing(options).uri)
-    except KeyboardInterrupt:  # the regular end
-        return Outcome({"stopped": True}, "stopped: finished work is kept")
+@command(app, STAGES["nightly"].text, pipeline=True)
+def nightly(
+    common: Common,
+    city: Annotated[Text, opt("NAME", "name of the city, which has to be that of the preset")] = None,
+    no_prefect: _NoPrefect = False,
+) -> Outcome:
+    return _stage("nightly", common, no_prefect, city=city)
 
 
-def create_city(options: argparse.Namespace) -> Outcome:
-    """Create the city of the preset."""
-    preset, spec = preset_of(options, ["city"])
-    return _made(spec.city, writing(options), preset)
+@command(app, STAGES["improve"].text, pipeline=True)
+def improve(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
+    return _stage("improve", common, no_prefect)
 
 
-def import_or_extend(options: argparse.Namespace) -> Outcome:
-    """Create a city from a file of addresses, or from a city and such a file."""
-    if options.overrides:
-        raise McvrpError(f"mcvrp city {options.action} uses no preset: use its options instead of --set")
-    store = writing(options)
-    # an invalid file is rejected before a server is started
-    spec = _city_spec(options)
-    if options.action == "extend" and not options.name:
-        spec = _numbered(store, spec)
-    else:
-        plan_city(store, spec)
-    return _made(spec, store)
+@command(app, "estimate the cost of a run")
+def plan(
+    common: Common,
+    core_price: Annotated[float | None, opt("MONEY", "price of a core-hour")] = None,
+    gpu_price: Annotated[float | None, opt("MONEY", "price of a GPU-hour")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.plan import plan_run
+
+    return plan_run(common, core_price, gpu_price)
 
 
-def _made(spec: CitySpec, store: Store, preset: Preset | None = None) -> Outcome:
-    if not missing_packages():
-        return run_stage(STAGES["city"], store, {"city": spec}, preset)
-    from mcvrp.flows.figures import CitySummary, city_figures
-
-    if preset:
-        preset.record(store)
-    began = time.monotonic()
-    summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
-    folder = store.url(layout.city_dir(spec.name))
-    return Outcome(plain(summary), aligned({**city_figures(summary), "folder": folder}))
+_city = group("city", "create, import or extend a city")
 
 
-def _city_spec(options: argparse.Namespace) -> CitySpec:
-    extends = layout.checked_name("city", options.city) if options.action == "extend" else None
-    fields = {name: value for name in _CITY_FIELDS if (value := getattr(options, name, None)) is not None}
-    if options.columns:
-        fields["columns"] = options.columns
-    addresses = {"file": options.file, **fields, **({"extends": extends} if extends else {})}
-    name = options.name or extends or _file_name(options.file)
-    data = {"name": name, "source": "imported", "addresses": addresses}
-    return checked(
-        CitySpec, data, lambda each: each.text.replace("[addresses] ", "").replace("addresses.", "--")
-    )
+@dataclass(frozen=True, kw_only=True)
+class NewAddresses:
+    """Addresses and their costs, for `mcvrp city import` and `extend`."""
+
+    file: Annotated[str, arg("FILE", "addresses; store:PATH for a file in the store")]
+    matrix: Annotated[Text, opt("FILE", "travel costs: .npy, or a table with from, to, cost")] = None
+    spare: Annotated[Number, opt("K", "output classes reserved for future addresses")] = None
+    columns: _Columns = field(default_factory=list)
+    dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
 
 
-def _numbered(store: Store, spec: CitySpec) -> CitySpec:
-    """Return ``spec`` with the first name after its own, "lyon-2", "lyon-3", ..., that no other city has.
+@command(_city, STAGES["city"].text)
+def create(common: Common) -> Outcome:
+    from mcvrp.flows.cli.city import create_city
 
-    The name is that of the city itself if it exists: a repeated command makes no second one.
-    """
-    match = re.fullmatch(r"(.*)-(\d+)", spec.name)
-    stem, number = (match[1], int(match[2])) if match else (spec.name, 1)
-    named = (spec.model_copy(update={"name": f"{stem}-{k}"}) for k in count(number + 1))
-    return next(each for each in named if not _is_taken(store, each))
+    return create_city(common)
 
 
-def _is_taken(store: Store, spec: CitySpec) -> bool:
-    """Return whether another city has the name of ``spec``; McvrpError if ``spec`` is invalid itself."""
-    exists = has_city(store, spec.name)
-    try:
-        plan_city(store, spec)
-    except McvrpError:
-        if not exists:
-            raise
-        return True
-    return False
+@command(_city, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import")
+def import_(
+    common: Common,
+    new: NewAddresses,
+    name: Annotated[Text, opt(None, "name of the city (default: the file's)")] = None,
+    depot: Annotated[Text, opt("ID", "id of the depot (default: the row with depot = 1)")] = None,
+    unit: Annotated[Text, opt(None, "unit of a cost of 1 (default: m); for lat, lon: m, km or mi")] = None,
+    demand: Annotated[Range, opt("LO HI", "range of demands (default: the paper's)")] = None,
+    capacity: Annotated[Range, opt("LO HI", "range of capacities (default: the paper's)")] = None,
+    history: Annotated[Text, opt("FILE", "past orders, from which the ranges are derived")] = None,
+    unrounded: _Unrounded = False,
+    far: Annotated[bool, flag("--far", "accept addresses that are far outside of the others")] = False,
+) -> Outcome:
+    from mcvrp.flows.cli.city import import_city
+
+    own = {"depot": depot, "unit": unit, "demand": demand, "capacity": capacity, "history": history}
+    return import_city(common, new, name, **own, unrounded=unrounded or None, far=far or None)
 
 
-def _file_name(file: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", PurePath(file.split(":")[-1]).stem).strip("-._") or "city"
+@command(_city, "add addresses to a city; its labels and models stay valid")
+def extend(
+    common: Common,
+    city: Annotated[str, arg("CITY", "name of the city")],
+    new: NewAddresses,
+    name: Annotated[Text, opt(None, "name of the new city (default: numbered)")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.city import extend_city
+
+    return extend_city(common, city, new, name)
+
+
+@command(group("preset", "write a preset for a city of the store"), "write NAME.toml, a preset for a city")
+def new(
+    common: Common,
+    name: Annotated[str, arg("NAME", "name of the preset, its labels and model")],
+    city: Annotated[Text, opt("NAME", "name of the city (default: the preset's)")] = None,
+    sizes: Annotated[Range, opt("LO HI", "customers per day (default: of --history, or driven days)")] = None,
+    history: Annotated[Text, opt("FILE", "past orders with the columns date and customer")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.preset import new_preset
+
+    return new_preset(common, name, city, sizes, history)
+
+
+@command(app, "describe artifacts of the store")
+def inspect(
+    common: Common,
+    path: Annotated[Text, arg("[PATH]", "artifact, MODEL@VERSION, file or folder (default: all)")] = None,
+    draw: Annotated[Range, opt("N I", "draw instance (n, i) of the dataset")] = None,
+    out: Annotated[Text, opt("FILE", "file to write: the picture of --draw, otherwise PATH")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.inspect import inspect_or_draw
+
+    return inspect_or_draw(common, path or "", draw, out)
+
+
+@command(app, "verify every label of a dataset", pipeline=True)
+def verify(
+    common: Common,
+    dataset: Annotated[Text, arg("[DATASET]", "name (default: the preset's)")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.verify import verify_labels
+
+    return verify_labels(common, dataset)
+
+
+@command(app, "list unused artifacts; --delete removes them")
+def gc(
+    common: Common,
+    delete: Annotated[bool, flag("--delete", "remove the listed artifacts (default: list only)")] = False,
+) -> Outcome:
+    from mcvrp.flows.cli.models import clean_store
+
+    return clean_store(common, delete=delete)
+
+
+_models = group("models", "list, show, export or import models")
+
+
+@command(_models, "", default=True)
+def models(common: Common) -> Outcome:
+    from mcvrp.flows.cli.models import list_models
+
+    return list_models(common)
+
+
+@command(_models, "list all models with their versions (default)", "list")
+def list_(common: Common) -> Outcome:
+    return models(common)
+
+
+@command(_models, "show the versions of a model")
+def show(common: Common, model: _Model) -> Outcome:
+    from mcvrp.flows.cli.models import list_models
+
+    return list_models(common, model)
+
+
+@command(_models, "write a version and its city to a self-contained folder")
+def export(
+    common: Common,
+    model: Annotated[str, arg("MODEL[@VERSION]", "version to export (default: the champion)")],
+    folder: _Folder,
+    city: Annotated[Text, opt("NAME", "its city, if several have the same places")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.models import export_model
+
+    return export_model(common, model, folder, city)
+
+
+@command(_models, "publish an exported model as the next version", "import")
+def import_model(
+    common: Common,
+    folder: _Folder,
+    name: Annotated[Text, opt(None, "name of the imported model (default: its original name)")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.models import publish_folder
+
+    return publish_folder(common, folder, name)
+
+
+@command(
+    group("driven", "remove a driven day that was read from a wrong file"),
+    "remove a day and the labels made from it; the next night reads its corrected file",
+)
+def remove(
+    common: Common,
+    day: Annotated[str, arg("DAY", "date of the day, such as 2026-01-31")],
+    city: Annotated[Text, opt("NAME", "name of the city (default: the preset's)")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.driven import remove_driven
+
+    return remove_driven(common, day, city)
+
+
+@command(app, "make a version the champion of its model")
+def promote(
+    common: Common,
+    model: _Model,
+    version: Annotated[str, arg("VERSION", "version number, or challenger")],
+    why: _Why = "",
+) -> Outcome:
+    from mcvrp.flows.cli.models import promote_version
+    from mcvrp.flows.cli.output import writing
+
+    return promote_version(writing(common), model, version, why)
+
+
+@command(app, "restore the previous champion")
+def rollback(
+    common: Common,
+    model: Annotated[Text, arg("[MODEL]", "name (default: the preset's)")] = None,
+    why: _Why = "",
+) -> Outcome:
+    from mcvrp.flows.cli.models import roll_back_champion
+
+    return roll_back_champion(common, model, why)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """Options of `mcvrp solve`; those that are not given may be set by a preset."""
+
+    orders: Annotated[str, arg("ORDERS", "CSV, Excel, Parquet or .vrp: a file, s3:// URI, or store:PATH")]
+    capacity: Annotated[Number, opt("C", "capacity of a vehicle (default: of the orders or the city)")] = None
+    city: Annotated[Text, opt("NAME", "default: of --preset, or the only one with all customers")] = None
+    date: Annotated[Text, opt("DATE", "date of the day, in files of several days the orders of it")] = None
+    columns: _Columns = field(default_factory=list)
+    fleet: Annotated[Number, opt("K", "maximum number of vehicles (default: unlimited)")] = None
+    longest_route: Annotated[Text, opt("LENGTH", "maximum cost of a route, such as 45km")] = None
+    shift: Annotated[Text, opt("DURATION", "maximum duration of a route with its stops, such as 8h")] = None
+    service: Annotated[Text, opt("DURATION", "service time of an order such as 3min; with --shift")] = None
+    drop: Annotated[bool, flag("--drop", "leave out customers for whom there is no room")] = False
+    keep: Annotated[Text, opt("ROUTES", "decided routes, or their first stops")] = None
+    unrounded: _Unrounded = False
+    model: Annotated[Text, opt("NAME|FOLDER", "name (default: preset's, or the only one), or folder")] = None
+    version: Annotated[Text, opt("N|champion|latest", "default: the champion, otherwise the latest")] = None
+    by: Annotated[Text, opt("auto|model|SOLVER", "search by all (auto) or by one of them alone")] = None
+    samples: Annotated[Number, opt("S", "number of the model's samples; 0: no model")] = None
+    time_limit: Annotated[float | None, opt("SECONDS", "time limit, start-up included (default: 10)")] = None
+    start: Annotated[Text, opt("ROUTES", "initial routes")] = None
+    seed: Annotated[Number, opt("N", "random seed (default: 0)")] = None
+    out: Annotated[Text, opt("FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")] = None
+    overwrite: Annotated[bool, flag("--overwrite", "replace routes of other orders in the folder")] = False
+
+
+@command(app, "route a day's orders")
+def solve(common: Common, day: Day) -> Outcome:
+    from mcvrp.flows.cli.solve import solve_and_write
+
+    return solve_and_write(common, day)
+
+
+@command(app, "start the Prefect server and UI; Ctrl-C stops them", pipeline=True)
+def ui(
+    common: Common,
+    port: Annotated[int, Option(min=1, max=65535, help="port of the UI")] = 4200,
+) -> Outcome:
+    import contextlib
+
+    from mcvrp.flows.cli.output import writing
+    from mcvrp.flows.server.ui import serve_stages
+
+    with contextlib.suppress(KeyboardInterrupt):  # the regular end
+        serve_stages(common.preset, common.overrides, writing(common), port)
+    return Outcome({"stopped": True}, "stopped: finished work is kept")

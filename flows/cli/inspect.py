@@ -1,42 +1,42 @@
-"""`mcvrp inspect` and `mcvrp lineage`: what is in the store, by name or path, and what it was made from."""
+"""`mcvrp inspect`: the card of an artifact, the content of a file, by name or path."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
 import os
-import uuid
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mcvrp.flows.cli.inspect_kinds import KINDS, Kind, dataset_of, describe_file, describe_folder
-from mcvrp.flows.cli.output import Outcome, plain, reading, table
-from mcvrp.flows.config.lineage_tree import tree_text
-from mcvrp.model.errors import McvrpError
+import pyarrow.parquet as pq
+
+from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.models import model_versions
+from mcvrp.flows.cli.output import markdown_text, plain, reading, table
+from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
-from mcvrp.storage.lineage import Lineage, artifacts_at
-from mcvrp.storage.provenance import OUTSIDE, Parent, is_outside
-from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.copying.copy import unfinished
+from mcvrp.storage.markdown import without_metadata
+from mcvrp.storage.models.models import named_version, versions
+from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.support.text import listed
 
-_LISTED = 8  # names in a list; more are counted
-_CLOSE = 3  # suggested names
-_SPEC, _VERSION = "https://openlineage.io/spec", "DatasetVersionDatasetFacet"
+FOLDERS = (
+    *("cities", "labels", "training", "models", "attention", "benchmarks", "driven", "nights", "rounds"),
+    "solutions",
+)
+_LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 
-def inspect_or_draw(options: argparse.Namespace) -> Outcome:
-    """Describe the path of ``options``, or draw an instance of the dataset."""
-    store, path = reading(options), options.path or ""
-    if options.draw:
-        n, i = options.draw
-        return draw(store, path, n, i, Path(options.out) if options.out else None)
-    if options.out:
-        return fetch(store, path, Path(options.out))
-    return inspect(store, path)
+def inspect_or_draw(common: Common, path: str, instance: tuple[int, int] | None, out: str | None) -> Outcome:
+    """Describe ``path``, write the file there to ``out``, or draw an instance of the dataset."""
+    store, target = reading(common), Path(out) if out else None
+    if instance:
+        return draw(store, path, *instance, target)
+    return fetch(store, path, target) if target else inspect(store, path)
 
 
 def inspect(store: Store, path: str) -> Outcome:
@@ -45,35 +45,36 @@ def inspect(store: Store, path: str) -> Outcome:
     A path of the store, with or without its address; the name of an artifact, or several of which are listed;
     a version of a model as NAME@3, NAME@champion or NAME@latest; or "" for the whole store.
     """
-    found = located(store, path)
-    if isinstance(found, Outcome):
-        return found
-    if not found:
-        return _overview(store)
-    return describe_file(store, found) if _is_file(store, found) else _folder(store, found)
+    places = located(store, path)
+    if len(places) > 1:
+        text = f"{path!r} is the name of {len(places)} artifacts: {listed(places)}"
+        return Outcome({"name": path, "paths": places}, text)
+    if not places[0] or places[0] in FOLDERS:
+        return _overview(store, places[0])
+    folder, _, name = places[0].partition("/")
+    if folder == "models" and "/" not in name and versions(store, name):
+        return model_versions(store, name)
+    return (_file if _is_file(store, places[0]) else _folder)(store, places[0])
 
 
-def located(store: Store, path: str, command: str = "inspect") -> str | Outcome:
-    """Return the path in the store of what ``path`` names, see `inspect`; a list if several have the name."""
+def located(store: Store, path: str) -> list[str]:
+    """Return the paths in the store of what ``path`` names, see `inspect`; McvrpError if there are none."""
     path = store_path(store, path)
-    if not path or _is_file(store, path):
-        return path
     name, at, version = path.removeprefix("models/").partition("@")
     if at and "/" not in name:
-        from mcvrp.storage.models.models import named_version
-
-        return named_version(store, layout.checked_name("model", name), version).folder
-    if store.exists(path):
-        return path
-    folders = _folders_named(store, path)
-    if not folders:
-        raise McvrpError(f"there is nothing at {store.url(path)}: {_suggestion(store, path)}")
-    if len(folders) == 1:
-        return next(iter(folders))
-    kinds = {kind: folder for folder, kind in folders.items()}
-    text = f"{path!r} is the name of {len(folders)} artifacts:\n\n"
-    text += table(("kind", f"mcvrp {command}"), list(kinds.items()))
-    return Outcome({"name": path, "kinds": kinds}, text)
+        return [named_version(store, layout.checked_name("model", name), version).folder]
+    if not path or store.exists(path) or _is_file(store, path):
+        return [path]
+    known = [f"{folder}/{name}" for folder in FOLDERS for name in store.folders(folder)]
+    trials = [each for each in known if each.startswith(("nights/", "rounds/"))]
+    nights = [f"{each}/{name}" for each in trials for name in store.folders(each)]
+    if named := [each for each in (*known, *nights) if each.rsplit("/", 1)[-1] == path]:
+        return named
+    names = {part for each in known for part in (each, each.rsplit("/", 1)[-1])}
+    near = difflib.get_close_matches(path, names)
+    close = [each for each in known if {each, each.rsplit("/", 1)[-1]} & set(near)]
+    hint = f"did you mean {', '.join(close)}?" if close else f"there is {listed(known)}"
+    raise McvrpError(f"there is nothing at {store.url(path)}: {hint if known else 'the store is empty'}")
 
 
 def store_path(store: Store, path: str) -> str:
@@ -81,43 +82,15 @@ def store_path(store: Store, path: str) -> str:
     path = path.rstrip("/")
     if path == store.uri or path.startswith(f"{store.uri}/"):
         return path.removeprefix(store.uri).strip("/")
-    outside = "://" in path
-    if not outside and "://" not in store.uri:
-        absolute = Path(os.path.abspath(Path(path).expanduser()))
-        if absolute.is_relative_to(store.uri):
-            inside = "/".join(absolute.relative_to(store.uri).parts)
-            # a path of the store takes precedence over one on this machine
-            return inside if path and _exists(store, inside) and not _exists(store, path) else path
-        outside = Path(path).is_absolute()
-    if outside:
+    local = "://" not in path and "://" not in store.uri
+    absolute = Path(os.path.abspath(Path(path).expanduser()))
+    if local and path and absolute.is_relative_to(store.uri) and absolute.exists():
+        # a path of the store takes precedence over one on this machine
+        inside = "/".join(absolute.relative_to(store.uri).parts)
+        return path if Path(store.uri, path).exists() else inside
+    if "://" in path or Path(path).is_absolute():
         raise McvrpError(f"{path} is not in the store {store.uri}: give its store with --store")
     return path
-
-
-def _exists(store: Store, path: str) -> bool:
-    try:
-        return not path or store.exists(path)
-    except McvrpError:  # an invalid path
-        return False
-
-
-def _is_file(store: Store, path: str) -> bool:
-    try:
-        store.size(path)
-    except McvrpError:
-        return False
-    return True
-
-
-def _folders_named(store: Store, name: str) -> dict[str, str]:
-    try:
-        layout.checked_name("artifact", name)
-    except McvrpError:
-        return {}
-    folders = {f"{kind.folder}/{name}": kind.title for kind in KINDS}
-    for folder in ("nights", "rounds"):
-        folders |= {f"{folder}/{model}/{name}": folder.removesuffix("s") for model in store.folders(folder)}
-    return {folder: kind for folder, kind in folders.items() if store.exists(folder)}
 
 
 def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
@@ -129,21 +102,15 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     from mcvrp.storage.labels.dataset import Dataset
     from mcvrp.tasks.support.pictures import png, solutions
 
-    dataset = dataset_of(store, store_path(store, path))
-    if dataset is None:
-        raise McvrpError(
-            f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels for a list"
-        )
+    dataset = store_path(store, path).removeprefix("labels/")
+    if "/" in dataset or not store.exists(f"labels/{dataset or '.'}"):
+        raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels")
     label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)
-    target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
-    write_local(target, png(solutions(city, label.instance, [(title, label.solution)])))
-    text = (
-        f"{target}: instance (n={n}, i={i}) of {dataset!r}, capacity {label.instance.capacity}, "
-        f"{len(label.solution.routes)} routes, cost {label.cost:.6g}, by {label.solver} ({label.budget}) "
-        f"in {label.runtime:.3g} s"
-    )
+    target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
+    _write(target, png(solutions(city, label.instance, [(title, label.solution)])))
+    text = f"{target}: {title}, {len(label.solution.routes)} routes, cost {label.cost:.6g}"
     return Outcome({"file": str(target), **plain(label)}, text)
 
 
@@ -151,138 +118,99 @@ def fetch(store: Store, path: str, out: Path) -> Outcome:
     """Write the file at ``path``, such as a picture in a bucket, to ``out``, a local file or folder."""
     path = store_path(store, path)
     if not path or not _is_file(store, path):
-        pictures = [file for file in store.list(path) if file.endswith(".png")] if path else []
-        raise McvrpError(
-            f"{store.url(path)} is not a file: give --out and the path of one, such as "
-            f"{(pictures or ['cities/CITY/map.png'])[0]}, or --draw N I"
-        )
-    target, data = out / path.rsplit("/", 1)[-1] if out.is_dir() else out, store.get(path)
-    write_local(target, data)
-    document = {"file": str(target), "bytes": len(data)}
-    return Outcome(document, f"{target}: {len(data):,} bytes, a copy of {store.url(path)}")
+        raise McvrpError(f"{store.url(path)} is not a file: give --out and the path of one, or --draw N I")
+    target = out / path.rsplit("/", 1)[-1] if out.is_dir() else out
+    _write(target, store.get(path))
+    return Outcome({"file": str(target)}, f"{target}: a copy of {store.url(path)}")
 
 
-def write_local(target: Path, data: bytes, option: str = "--out") -> None:
-    """Write a file on this machine; McvrpError if that fails."""
+def _write(target: Path, data: bytes) -> None:
     try:
         target.write_bytes(data)
     except OSError as error:
-        raise McvrpError(f"cannot write {target} ({error.strerror}): give another {option}") from error
+        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
+
+
+def _is_file(store: Store, path: str) -> bool:
+    try:
+        return store.size(path) >= 0
+    except McvrpError:
+        return False
+
+
+def _overview(store: Store, folder: str) -> Outcome:
+    """List what is in ``folder``, "": in the whole store, with its files and bytes."""
+    sums: dict[str, list[int]] = {}
+    for file in store.files(folder):
+        part = "/".join(file.path.split("/")[:2])
+        files, size = sums.get(part, (0, 0))
+        sums[part] = [files + 1, size + file.size]
+    rows = [(part, f"{files:,}", f"{size:,}") for part, (files, size) in sums.items()]
+    text = table(("artifact", "files", "bytes"), rows, (1, 2)) if rows else "it is empty"
+    return Outcome({"store": store.uri, "artifacts": sums}, f"{text}\n\n{store.url(folder)}")
 
 
 def _folder(store: Store, path: str) -> Outcome:
-    folder, _, name = path.partition("/")
-    kind = next((kind for kind in KINDS if kind.folder == folder), None)
-    if kind and not name:
-        return _all_of(store, kind)
-    if kind and kind.describe and "/" not in name and kind.is_complete(store, name):
-        return kind.describe(store, name)
-    return describe_folder(store, path)
+    """Describe a folder by its card, README.md, otherwise by its files and JSON documents."""
+    files = {file.path: file.size for file in store.files(path)}
+    names = [file for file in files if file.endswith(".json") and file.count("/") <= path.count("/") + 2]
+    documents = {name.removeprefix(f"{path}/"): store.get_json(name) for name in names[:_DOCUMENTS]}
+    if f"{path}/README.md" in files:
+        lines = [_markdown(store, f"{path}/README.md"), ""]
+    else:
+        lines = [f"{size:>13,}  {file}" for file, size in list(files.items())[:_LISTED]]
+        lines += [f"\n{name}\n{_pretty(document)}" for name, document in documents.items()]
+    text = "\n".join([*lines, f"{store.url(path)}: {len(files):,} files"])
+    return Outcome({"folder": store.url(path), "files": files, "documents": documents}, text)
 
 
-def _all_of(store: Store, kind: Kind) -> Outcome:
-    sums = _sums(store.files(kind.folder), 1)
-    rows = [
-        (f"{kind.folder}/{name}", *(f"{count:,}" for count in total.values())) for name, total in sums.items()
-    ]
-    return Outcome({kind.folder: sums}, table((kind.title, "files", "bytes"), rows, (1, 2)))
+def _file(store: Store, path: str) -> Outcome:
+    """Describe a file: Parquet by its schema and first rows, text completely, others by their size."""
+    kind = PurePosixPath(path).suffix
+    try:
+        if kind in (".parquet", ".pq"):
+            return _parquet(store, path)
+        if kind == ".csv":
+            content = read_tabular(PurePosixPath(path).name, store.get(path))
+            first = content.frame.head(_HEAD).rename(columns=content.titles)
+            document = {"rows": len(content), "first": plain(first.to_dict("records"))}
+            return Outcome(document, f"{len(content):,} rows\n{first.to_string(index=False)}")
+        if kind == ".json":
+            document = store.get_json(path)
+            return Outcome(document, _pretty(document))
+        if kind in (".md", ".tex", ".txt"):
+            text = _markdown(store, path) if kind == ".md" else store.get(path).decode(errors="replace")
+            return Outcome({"text": text}, text)
+    except UNREADABLE as error:
+        raise McvrpError(f"{store.url(path)} is not a {kind} file: {reason(error)}") from error
+    return Outcome({"bytes": store.size(path)}, f"{store.size(path):,} bytes: {store.url(path)}")
 
 
-def _overview(store: Store) -> Outcome:
-    files, document, rows = store.files(""), dict[str, dict[str, Any]](), []
-    for top, total in _sums(files, 0).items():
-        names = [name for name in _sums([f for f in files if f.path.split("/")[0] == top], 1) if name]
-        document[top] = {**total, "names": names}
-        rows.append((top, *(f"{count:,}" for count in total.values()), listed(names, _LISTED)))
-    if not document:
-        return Outcome({"store": store.uri, "folders": {}}, f"the store {store.uri} is empty")
-    text = table(("folder", "files", "bytes", "contents"), rows, (1, 2))
-    origin = unfinished(store)
-    note = f", an unfinished copy of {origin}: run mcvrp store copy again" if origin else ""
-    return Outcome({"store": store.uri, "folders": document}, f"{text}\n\n{store.uri}{note}")
+def _parquet(store: Store, path: str) -> Outcome:
+    with store.open_input(path) as stream:
+        parquet = pq.ParquetFile(stream)
+        rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
+        batch = next(parquet.iter_batches(batch_size=_HEAD), None)
+    footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
+    columns = {field.name: str(field.type) for field in schema}
+    lines = [f"{rows:,} rows", *(f"  {name}: {kind}" for name, kind in columns.items())]
+    lines += [f"{key} = {value}" for key, value in footer.items() if key != "pandas"]
+    document = {
+        "rows": rows,
+        "columns": columns,
+        "footer": footer,
+        "first": plain(batch.to_pylist()) if batch else [],
+    }
+    lines += [json.dumps(row, ensure_ascii=False) for row in document["first"]]
+    return Outcome(document, "\n".join(lines))
 
 
-def _sums(files: Sequence[StoredFile], depth: int) -> dict[str, dict[str, int]]:
-    """Return number and bytes of ``files`` by the part of their paths at ``depth``, "" for shorter paths."""
-    sums: dict[str, dict[str, int]] = {}
-    for file in files:
-        part = "".join(file.path.split("/")[depth : depth + 1])
-        total = sums.setdefault(part, {"files": 0, "bytes": 0})
-        total["files"] += 1
-        total["bytes"] += file.size
-    return sums
+def _markdown(store: Store, path: str) -> str:
+    """Return a Markdown file for the terminal: tables aligned, pictures by their addresses."""
+    folder = path.rpartition("/")[0]
+    text = markdown_text(without_metadata(store.get(path).decode(errors="replace")))
+    return _PICTURE.sub(lambda match: f"{match[1]}: {store.url(f'{folder}/{match[2]}'.lstrip('/'))}", text)
 
 
-def _suggestion(store: Store, path: str) -> str:
-    paths = [f"{kind.folder}/{name}" for kind in KINDS for name in store.folders(kind.folder)]
-    close = difflib.get_close_matches(path, paths, _CLOSE)
-    name = path.rsplit("/", 1)[-1]
-    names = difflib.get_close_matches(name, {path.split("/")[1] for path in paths}, _CLOSE)
-    close += [path for path in paths if path.split("/")[1] in names and path not in close]
-    if close:
-        return f"did you mean {', '.join(close[: 2 * _CLOSE])}?"
-    if not paths:
-        return "the store is empty, run mcvrp city create or import"
-    return f"there is {listed(paths, _LISTED)}"
-
-
-def lineage(options: argparse.Namespace) -> Outcome:
-    """Print the trees of an artifact, or of all in a folder of several, such as models/NAME."""
-    graph = Lineage(reading(options))
-    path = located(graph.store, options.path, "lineage")
-    if isinstance(path, Outcome):
-        return path
-    artifacts = artifacts_at(graph.store, path) if path else []
-    if not artifacts:
-        raise McvrpError(f"{graph.store.url(path)} is no artifact: name one, as mcvrp inspect lists them")
-    above = {path: graph.ancestors(path) for path in artifacts}
-    used = {each for root, made_from in above.items() for each in made_from if each != root}
-    document, texts, paths = list[dict[str, Any]](), list[str](), dict[str, None]()
-    for root in (path for path in artifacts if path not in used):
-        made_from, made_of_it = above[root], graph.descendants(root)
-        document.append({"made_from": list(made_from.values()), "made_of_it": list(made_of_it.values())})
-        texts.append(tree_text(made_from))
-        if len(made_of_it) > 1:
-            texts.append(tree_text(made_of_it, f"made of {root}"))
-        paths |= dict.fromkeys([*made_from, *made_of_it])
-    if options.openlineage:
-        lines = [f"{json.dumps(event)}\n" for event in openlineage(graph, paths)]
-        write_local(Path(options.openlineage), "".join(lines).encode(), "--openlineage")
-        texts.append(f"{options.openlineage}: {len(lines):,} OpenLineage events")
-    return Outcome({"artifacts": plain(document)}, "\n\n".join(texts))
-
-
-def openlineage(graph: Lineage, paths: Iterable[str]) -> list[dict[str, Any]]:
-    """Return a COMPLETE event for each of the artifacts ``paths`` whose makers are known."""
-    store, events = graph.store, []
-    for artifact in map(graph.artifact, paths):
-        if artifact.provenance is None or not artifact.provenance.makers:
-            continue
-        path, document = artifact.path, store.stat(artifact.document)
-        producer = f"urn:mcvrp:{artifact.provenance.makers[-1].release}"
-        run = uuid.uuid5(uuid.NAMESPACE_URL, f"{store.url(path)}#{artifact.hash}")
-        events.append(
-            {
-                "eventType": "COMPLETE",
-                "eventTime": datetime.fromtimestamp(document.modified if document else 0, UTC).isoformat(),
-                "run": {"runId": str(run)},
-                "job": {"namespace": "mcvrp", "name": path},
-                "inputs": [_dataset(store, each, producer) for each in artifact.provenance.parents],
-                "outputs": [_dataset(store, Parent(path, artifact.hash), producer)],
-                "producer": producer,
-                "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
-            }
-        )
-    return events
-
-
-def _dataset(store: Store, artifact: Parent, producer: str) -> dict[str, Any]:
-    """Return an artifact as a dataset of OpenLineage, by its names for buckets and files."""
-    scheme, _, rest = store.url(artifact.path).rpartition("://")
-    bucket, _, key = rest.partition("/")
-    namespace, name = (f"{scheme}://{bucket}", key) if scheme else ("file", rest)
-    if is_outside(artifact.path):
-        namespace, name = "file", artifact.path.removeprefix(OUTSIDE)
-    schema = f"{_SPEC}/facets/1-0-1/{_VERSION}.json#/$defs/{_VERSION}"
-    version = {"datasetVersion": artifact.hash, "_producer": producer, "_schemaURL": schema}
-    return {"namespace": namespace, "name": name, "facets": {"version": version} if artifact.hash else {}}
+def _pretty(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)

@@ -5,23 +5,25 @@ Heavy modules are not imported here: `mcvrp --help` is fast.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 import json
 import logging
 import os
+import re
 import sys
 import time
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from mcvrp.flows.cli.parser import parser
+import typer
+
+from mcvrp.flows.cli import app, commands as commands  # declared by its import
+from mcvrp.flows.cli.interrupt import CONTINUE, INTERRUPTED, stopping
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal
-from mcvrp.flows.server.interrupt import CONTINUE, INTERRUPTED, explained, stopping_in_time
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError, brief, shown
 
 _QUIET = "--quiet"
 _GARBAGE = 50_000  # new objects between two collections: imports make far more, and they stay
@@ -30,29 +32,54 @@ logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, wher
 
 def run(arguments: Sequence[str], began: float | None = None) -> int:
     """Run one command, which ``began`` by `time.monotonic`, and return its exit code (see `McvrpError`)."""
+    app.began.set(time.monotonic() if began is None else began)
     with terminal(quiet=_QUIET in arguments):
-        return _run(arguments, time.monotonic() if began is None else began)
+        return _run(arguments)
 
 
-def _run(arguments: Sequence[str], began: float) -> int:
-    verbose = "--verbose" in arguments
-    explained.clear()
+def parse(arguments: Sequence[str]) -> app.Call | int:
+    """Return the command of ``arguments``, or an exit code if Typer has answered, such as --help.
+
+    McvrpError if Typer refuses them.
+    """
     try:
-        _require_utf8(arguments)
-        if not arguments:
-            parser().print_help()
-            return McvrpError.exit_code
-        options = parser().parse_args(arguments, argparse.Namespace(began=began))
-        settings.prepare(verbose=verbose)
-        from mcvrp.flows.cli.commands import execute
+        call: app.Call | int = app.app(args=_repeated(arguments), prog_name="mcvrp", standalone_mode=False)
+    except typer.TyperException as error:
+        raise McvrpError(brief(" ".join(error.format_message().split()))) from None
+    return call
 
-        outcome = execute(options)
-        document = json.dumps(outcome.document, indent=2, ensure_ascii=False) if options.json else None
+
+def _repeated(arguments: Sequence[str]) -> list[str]:
+    """Return ``arguments`` with an option for each of the names of "--columns id=Code demand=Colis"."""
+    given: list[str] = []
+    naming = False
+    for text in arguments:
+        if naming and re.match("[a-z]+=", text) and given[-1] != "--columns":
+            given.append("--columns")
+        naming = text == "--columns" or (naming and "=" in text)
+        given.append(text)
+    return given
+
+
+def _run(arguments: Sequence[str]) -> int:
+    verbose = "--verbose" in arguments
+    try:
+        if odd := [text for text in arguments if re.search("[\ud800-\udfff]", text)]:
+            raise McvrpError(f"{shown(odd[0])} is not UTF-8")  # no output accepts its surrogates
+        call = parse(arguments or ["--help"])
+        if isinstance(call, int):
+            return call if arguments else McvrpError.exit_code
+        settings.prepare(verbose=verbose)
+        # A handler that cannot write prints nothing: Prefect's, once its server is gone.
+        logging.raiseExceptions = verbose
+        outcome = app.execute(call)
         text = outcome.text.rstrip()
         # tables come first, then the figures
-        text = text.rpartition("\n\n")[2] if options.quiet else text
+        text = text.rpartition("\n\n")[2] if call.common.quiet else text
+        if call.common.json:
+            text = json.dumps(outcome.document, indent=2, ensure_ascii=False)
         try:
-            sys.stdout.write(f"{document or text}\n")
+            sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
         except BrokenPipeError:  # `mcvrp plan | head`
             sys.stdout = None  # so that nothing is flushed to it
@@ -66,24 +93,13 @@ def _run(arguments: Sequence[str], began: float) -> int:
             logger.error("mcvrp: %s", line)
         return error.exit_code
     except BaseException as error:
-        if isinstance(error, SystemExit) and not error.code:  # argparse after --help
+        if isinstance(error, SystemExit) and not error.code:  # of Typer's completion
             return 0
         # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
         if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
-            if not explained.is_set():
-                logger.warning(CONTINUE)
+            logger.warning(CONTINUE)
             return INTERRUPTED
         return _unexpected(error, verbose)
-
-
-def _require_utf8(arguments: Sequence[str]) -> None:
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:  # other bytes are surrogates, which no output accepts
-            raise McvrpError(
-                f"{shown(argument)} is not UTF-8: rename the file, or write the text in UTF-8"
-            ) from None
 
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
@@ -105,7 +121,7 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
     gc.set_threshold(_GARBAGE)
-    with terminal(quiet=_QUIET in sys.argv), stopping_in_time():
+    with terminal(quiet=_QUIET in sys.argv), stopping():
         # Python has started before, in at least this time of a processor.
         code = run(sys.argv[1:], time.monotonic() - time.process_time())
     # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then

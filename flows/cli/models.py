@@ -2,54 +2,43 @@
 
 from __future__ import annotations
 
-import argparse
-
-from mcvrp.flows.cli.commands import preset_of
-from mcvrp.flows.cli.inspect_kinds import model_versions
-from mcvrp.flows.cli.output import Outcome, plain, reading, size_text, table, writing
-from mcvrp.flows.config import settings
+from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.output import plain, reading, size_text, table, writing
+from mcvrp.flows.cli.stage import preset_of
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.exported import export_folder, import_folder
-from mcvrp.storage.models.models import named_version, open_folder, versions
+from mcvrp.storage.models.models import model_card, named_version, open_folder, versions
 from mcvrp.storage.models.registry import ALIASES, move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.gc.cleaning import CleaningSummary, clean
+from mcvrp.tasks.gc.cleaning import clean
 
 _LISTED = 200  # candidates; more are counted
+_METRICS = ("solution_loss", "greedy_gap")
+_MOVES = 10  # latest changes of the champion to show
 _CHAMPION, _CHALLENGER = "champion", "challenger"
 
 
-def clean_store(options: argparse.Namespace) -> Outcome:
+def clean_store(common: Common, *, delete: bool) -> Outcome:
     """List the unused artifacts, one line each, or remove them."""
-    policy = preset_of(options, ["gc"])[1].gc
-    store = writing(options) if options.delete else reading(options).outlasting()
-    cleaning = clean(store, policy, delete=options.delete, cache=settings.cache_dir())
-    rows = [(each.kind, size_text(each.bytes), each.path, each.why) for each in cleaning.candidates]
-    more = len(rows) - _LISTED
-    blocks = (
-        table(("kind", "size", "path", "reason"), rows[:_LISTED], (1,)) if rows else "",
-        f"... and {more:,} more" if more > 0 else "",
-        "\n".join(f"skipped: {skipped.path} ({skipped.why})" for skipped in cleaning.skipped),
-        _sum(cleaning),
-    )
-    document = {**plain(cleaning), "files": cleaning.files, "bytes": cleaning.bytes}
-    return Outcome(document, "\n\n".join(filter(None, blocks)))
+    policy = preset_of(common, ["gc"])[1].gc
+    store = writing(common) if delete else reading(common).outlasting()
+    candidates = clean(store, policy, delete=delete)
+    files, size = sum(each.files for each in candidates), sum(each.bytes for each in candidates)
+    document = {"deleted": delete, "candidates": plain(candidates), "files": files, "bytes": size}
+    if not candidates:
+        return Outcome(document, "nothing was removed" if delete else "nothing to remove")
+    rows = [(size_text(each.bytes), each.path, each.why) for each in candidates]
+    listed = table(("size", "path", "reason"), rows[:_LISTED], (0,))
+    more = f"... and {len(rows) - _LISTED:,} more" if len(rows) > _LISTED else ""
+    left = "removed" if delete else "are unused: nothing has been removed, run mcvrp gc --delete"
+    text = "\n\n".join(filter(None, (listed, more, f"{files:,} files, {size_text(size)} {left}")))
+    return Outcome(document, text)
 
 
-def _sum(cleaning: CleaningSummary) -> str:
-    if not cleaning.candidates:
-        return "nothing to remove" if not cleaning.deleted else "nothing was removed"
-    amount = f"{cleaning.files:,} files, {size_text(cleaning.bytes)}"
-    if not cleaning.deleted:
-        return f"{amount} are unused: nothing has been removed, run mcvrp gc --delete"
-    kept = f"; {cleaning.kept_now} are in use by now and were kept" if cleaning.kept_now else ""
-    return f"{amount} removed{kept}"
-
-
-def list_models(options: argparse.Namespace) -> Outcome:
+def list_models(common: Common, name: str | None = None) -> Outcome:
     """Describe the versions of a model, or of all."""
-    store, name = reading(options), getattr(options, "model", None)
+    store = reading(common)
     names = [each for each in (store.folders("models") if name is None else [name]) if versions(store, each)]
     if not names:
         what = "no models" if name is None else f"no model {name!r}"
@@ -59,29 +48,48 @@ def list_models(options: argparse.Namespace) -> Outcome:
     return Outcome({each: model.document for each, model in models.items()}, text)
 
 
-def export_model(options: argparse.Namespace) -> Outcome:
+def model_versions(store: Store, name: str) -> Outcome:
+    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history."""
+    cards = [model_card(store, name, version) for version in versions(store, name)]
+    pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
+    aliases = {alias: target.version for alias, target in pointers.items()}
+    titles = "version", "alias", "run", "dataset", *_METRICS, "city", "mcvrp"
+    rows = [
+        (
+            card.version,
+            ", ".join(alias for alias, version in aliases.items() if version == card.version),
+            card.run,
+            card.dataset,
+            *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
+            card.city or card.city_id,
+            card.provenance.makers[-1].release if card.provenance else "",
+        )
+        for card in cards
+    ]
+    moves = pointers["champion"].history
+    history = [f"champion {move}{' (rolled back)' if move.back else ''}" for move in moves[-_MOVES:]]
+    document = {"versions": plain(cards), "aliases": aliases, "history": plain(moves)}
+    return Outcome(document, "\n".join([table(titles, rows, (0, 4, 5)), *history]))
+
+
+def export_model(common: Common, model: str, folder: str, city: str | None) -> Outcome:
     """Write NAME[@VERSION] to a folder."""
-    name, _, version = options.model.partition("@")
-    store = reading(options)
-    card, output = named_version(store, name, version or _CHAMPION), Store.open(options.folder).outlasting()
-    export_folder(store, card, output, options.city)
+    name, _, version = model.partition("@")
+    store = reading(common)
+    card, output = named_version(store, name, version or _CHAMPION), Store.open(folder).outlasting()
+    export_folder(store, card, output, city)
     files = output.list("")
     text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"
     return Outcome({"model": name, "version": card.version, "folder": output.url(), "files": files}, text)
 
 
-def import_model(options: argparse.Namespace) -> Outcome:
+def publish_folder(common: Common, folder: str, name: str | None) -> Outcome:
     """Publish the model in a folder as the next version of its name, or of another one."""
-    store = writing(options)
-    card = import_folder(open_folder(options.folder), store, options.name)
+    store = writing(common)
+    card = import_folder(open_folder(folder), store, name)
     alias = next((a for a in ALIASES if pointer(store, card.name, a).version == card.version), None)
     text = f"{card.name} version {card.version} in {store.url()}" + (f", its {alias}" if alias else "")
     return Outcome({"model": card.name, "version": card.version, "alias": alias}, text)
-
-
-def promote(options: argparse.Namespace) -> Outcome:
-    """Make a version of a model its champion."""
-    return promote_version(writing(options), options.model, options.version, options.why or "")
 
 
 def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
@@ -99,10 +107,10 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     return _moved(name, champion.version, version)
 
 
-def roll_back_champion(options: argparse.Namespace) -> Outcome:
-    """Restore the previous champion of a model."""
-    name = options.model or preset_of(options, ["train"])[1].train.model
-    return _moved(name, *roll_back(writing(options), name, options.why or ""))
+def roll_back_champion(common: Common, model: str | None, why: str) -> Outcome:
+    """Restore the previous champion of a model, by default the preset's."""
+    name = model or preset_of(common, ["train"])[1].train.model
+    return _moved(name, *roll_back(writing(common), name, why))
 
 
 def _moved(name: str, was: int | None, now: int | None) -> Outcome:

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import humanize
 import numpy as np
 from pydantic_core import to_jsonable_python
 
+from mcvrp.flows.cli.app import Common
 from mcvrp.flows.config import settings
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage.markdown import unescaped
 from mcvrp.storage.store.store import Store
 
 _BAR = re.compile(r"(?<!\\)\|")  # between cells, not escaped within one
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Result of a command: ``document`` for --json, ``text`` for the terminal, and the exit ``code``.
-
-    ``lacks`` lists what is missing, if anything is, and is printed last.
-    """
-
-    document: Any
-    text: str
-    code: int = 0
-    lacks: str = ""
+def reading(common: Common) -> Store:
+    """Return the store of ``common``, for commands that only read it."""
+    return Store.open(settings.store_uri(common.store), writable=False)
 
 
-def reading(options: argparse.Namespace) -> Store:
-    """Return the store of ``options``, for commands that only read it."""
-    return Store.open(settings.store_uri(options.store), writable=False)
+def writing(common: Common) -> Store:
+    """Return the store of ``common``, which has to respond now, but is waited for later."""
+    return Store.open(settings.store_uri(common.store)).outlasting()
 
 
-def writing(options: argparse.Namespace) -> Store:
-    """Return the store of ``options``, which has to respond now, but is waited for later."""
-    return Store.open(settings.store_uri(options.store)).outlasting()
+def named_columns(columns: Sequence[str]) -> dict[str, str]:
+    """Return {"id": "Code client"} for ["id=Code client"]; McvrpError if a field has no or two names."""
+    names: dict[str, str] = {}
+    for text in columns:
+        field, equals, name = text.partition("=")
+        field = "id" if field == "customer" else field
+        if not equals or names.setdefault(field, name) != name:
+            raise McvrpError(f'--columns {shown(text)}: give each field one name, such as id="Code client"')
+    return names
 
 
 def aligned(figures: Mapping[str, object]) -> str:

@@ -14,8 +14,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from mcvrp.flows.config import settings
-from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, shown as quoted
+from mcvrp.model.errors import InvalidFields, brief, nearest, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import IN_STORE
@@ -23,27 +22,6 @@ from mcvrp.tasks.files.file_bytes import IN_STORE
 Model = TypeVar("Model", bound=BaseModel)
 FieldPath = tuple[str | int, ...]
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
-
-# Expected values by the type of pydantic's error; {names} come from the error's context.
-_EXPECTED = {
-    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
-    **dict.fromkeys(("dict_type", "model_type"), "a table"),
-    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
-    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "a whole number"),
-    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    "finite_number": "a finite number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "literal_error": "{expected}",
-    "multiple_of": "a multiple of {multiple_of}",
-    "string_pattern_mismatch": "a name of letters, digits, '.', '_' and '-', 100 at most",  # of names
-    "string_too_short": "text that is not empty",
-    "string_type": "text",
-    "too_long": "no longer than {max_length}",
-    "too_short": "at least {min_length} long",
-}
 
 
 def shown(title: str, description: str) -> Any:
@@ -61,56 +39,35 @@ ModelName = Annotated[
 ]
 StoreUri = Annotated[
     str | None,
-    shown("Store", "Empty: the worker's store; others must be listed in its MCVRP_STORES"),
+    shown("Store", "Empty: the store that the UI was started with"),
 ]
 
 
-def in_store(name: str, file: str) -> str:
-    """Return ``file``, the parameter ``name`` of a form, as the address of an object of the store.
-
-    McvrpError for any other file: every user of the Prefect UI could read whatever its workers can.
-    """
-    path = file.removeprefix(IN_STORE)
-    if not path or "://" in path or PurePath(path).is_absolute() or {"..", "~"} & set(PurePath(path).parts):
-        raise McvrpError(
-            f"{name} = {file!r} is not a path in the store: upload the file there, for example as "
-            "uploads/monday.csv, and enter that path"
-        )
-    return IN_STORE + path
-
-
-def of_worker(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values``, the parameters of a form, restricted to what users of the UI may access.
-
-    Files are objects of the store, and the store is the worker's own or one that the operator allows;
-    McvrpError for others.
-    """
-    restricted = {name: _with_files_in_store(name, value) for name, value in values.items()}
+def of_form(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``values``, the parameters of a form, whose relative paths are files in the store."""
+    named = {name: _with_files_in_store(value) for name, value in values.items()}
     for name in ("orders", "start", "keep"):
-        if isinstance(file := restricted.get(name), str):
-            restricted[name] = in_store(name, file)
-    store = restricted.get("store")
-    if store not in (None, settings.store_uri(None), *settings.other_stores()):
-        raise McvrpError(
-            f"store = {store!r} is not the store of the worker: leave it empty, or start the worker with it "
-            "in MCVRP_STORES"
-        )
-    return restricted
+        if isinstance(file := named.get(name), str):
+            named[name] = _in_store(file)
+    return named
 
 
-def _with_files_in_store(name: str, value: Any) -> Any:
-    """Return ``value`` with `in_store` applied to the files of each `AddressFile` in it."""
+def _in_store(file: str) -> str:
+    elsewhere = "://" in file or PurePath(file).is_absolute()
+    return file if elsewhere or file.startswith(IN_STORE) else IN_STORE + file
+
+
+def _with_files_in_store(value: Any) -> Any:
+    """Return ``value`` with `_in_store` applied to the files of each `AddressFile` in it."""
     if isinstance(value, AddressFile):
         files = {field: file for field in ("file", "matrix", "history") if (file := getattr(value, field))}
-        return value.model_copy(
-            update={field: in_store(f"{name}.{field}", file) for field, file in files.items()}
-        )
+        return value.model_copy(update={field: _in_store(file) for field, file in files.items()})
     if not isinstance(value, BaseModel):
         return value
     changed = {
         field: new
         for field in type(value).model_fields
-        if (new := _with_files_in_store(f"{name}.{field}", old := getattr(value, field))) is not old
+        if (new := _with_files_in_store(old := getattr(value, field))) is not old
     }
     return value.model_copy(update=changed) if changed else value
 
@@ -151,17 +108,12 @@ def field_errors(
     return [FieldError(path, _sentence(path, details, model, whole)) for path, details in by_field.items()]
 
 
-def checked(
-    model: type[Model],
-    data: Mapping[str, Any],
-    named: Callable[[FieldError], str] = lambda each: each.text,
-    whole: str = "the file",
-) -> Model:
-    """Return ``data`` as ``model``; InvalidFields with a sentence for each error, as ``named`` returns it."""
+def checked(model: type[Model], data: Mapping[str, Any], whole: str = "the file") -> Model:
+    """Return ``data``, which is called ``whole``, as ``model``; InvalidFields with a sentence per error."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidFields([named(each) for each in field_errors(error, model, data, whole)]) from None
+        raise InvalidFields([each.text for each in field_errors(error, model, data, whole)]) from None
 
 
 def dotted(path: FieldPath) -> str:
@@ -177,26 +129,18 @@ def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
 
 
 def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel], whole: str) -> str:
-    first = details[0]
-    kind = first["type"]
-    name = dotted(path) or whole
-    if kind == "extra_forbidden":
-        parent = _model_at(path[:-1], model)
-        fields = sorted(parent.model_fields) if parent else []
-        section = f"[{dotted(path[:-1])}]" if path[:-1] else whole
-        return f"there is no {name}; {nearest(str(path[-1]), fields, f'{section} has')}"
-    if kind == "missing":
-        return f"{name} is missing"
-    if kind in ("value_error", "assertion_error"):
+    """Return pydantic's messages on the field at ``path``: several if it is a union."""
+    first, name = details[0], dotted(path) or whole
+    if first["type"] in ("value_error", "assertion_error"):
         text = str(first.get("ctx", {}).get("error", first["msg"]))
-        if not path:
-            return text
-        # an error of a whole section names its fields itself
-        return f"{name}: {text}" if _model_at(path, model) is None else f"[{name}] {text}"
-    expected = [_EXPECTED[d["type"]].format(**d.get("ctx", {})) for d in details if d["type"] in _EXPECTED]
-    if not expected:
-        return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-    return f"{name} must be {' or '.join(dict.fromkeys(expected))}, not {quoted(first['input'], _VALUE)}"
+        return f"{name}: {text}" if path else text
+    if first["type"] == "extra_forbidden":
+        fields = sorted(getattr(_model_at(path[:-1], model), "model_fields", {}))
+        return f"{name}: there is no such field; {nearest(str(path[-1]), fields, 'there are')}"
+    if first["type"] == "missing":
+        return f"{name} is missing"
+    expected = " or ".join(dict.fromkeys(detail["msg"] for detail in details))
+    return f"{name}: {expected}, not {quoted(first['input'], _VALUE)}"
 
 
 def _field_path(loc: FieldPath, model: type[BaseModel]) -> FieldPath:

@@ -1,17 +1,15 @@
 """Preflight: every error of input and installation that can be found before a stage starts.
 
 The command runs it before a server is started. Flows of deployments, and those called in Python, run it
-themselves (`server.stage.inputs`).
+themselves (`config.inputs`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from importlib.util import find_spec
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.logs import lines, terminal
 from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
 from mcvrp.model.errors import InvalidFields, McvrpError
 from mcvrp.storage.cities import StoredCity
@@ -124,23 +122,6 @@ def require_pipeline(command: str) -> None:
             f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
             "pip install '.[pipeline]' in the source folder of mcvrp"
         )
-
-
-@terminal()
-def run_program(command: str, work: Callable[[], None], *, verbose: bool = False) -> int:
-    """Run ``work`` of ``command`` ("python -m …") and return the exit code; errors are a line on stderr.
-
-    ``verbose`` is that of `settings.prepare`.
-    """
-    try:
-        settings.prepare(verbose=verbose)
-        require_pipeline(command)
-        work()
-    except McvrpError as error:
-        for line in lines(error):
-            logger.error("mcvrp: %s", line)
-        return error.exit_code
-    return 0
 
 
 def _is_installed(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import tomllib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.config.parameters import can_be_unset, dotted
+from mcvrp.flows.config.parameters import can_be_unset
 from mcvrp.flows.config.spec import SECTIONS, PipelineSpec, validated
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage import layout
@@ -26,42 +25,6 @@ logger = logging.getLogger(__name__)
 DEFAULT = "laptop"
 FOLDER = Path(__file__).parents[1] / "presets"
 _MAX_BYTES = 2**20  # of a preset; ours have a few thousand
-_MAX_DEPTH = 20  # parts of a key of --set; fields of specs have half as many
-_INDEX = re.compile("[0-9]{1,9}")  # in a list
-
-
-@dataclass(frozen=True)
-class Override:
-    """Override of a field: ``--set key=value`` with a value in TOML.
-
-    An empty value (``--set label.iterations=``) restores the default, and so does ``none`` for a field that
-    is unset by default.
-    """
-
-    path: tuple[str | int, ...]
-    value: Any
-    remove: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> Override:
-        """Parse "label.count=500"; a value that is not TOML is text."""
-        key, equals, value = text.partition("=")
-        parts = [part.strip() for part in key.split(".")]
-        if not equals or not all(parts):
-            raise McvrpError(f"--set {shown(text)}: write key=value, such as label.count=500")
-        if len(parts) > _MAX_DEPTH:
-            raise McvrpError(
-                f"--set {shown(key)}: no field has so many parts: write key=value, such as label.count=500"
-            )
-        path = tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts)
-        value = value.strip()
-        remove = not value or (value == "none" and can_be_unset(path, PipelineSpec))
-        try:
-            return cls(path, _toml_value(value), remove)
-        except ValueError as error:
-            raise McvrpError(
-                f"--set {shown(key)}: {shown(value)} is invalid ({error}): give another value"
-            ) from None
 
 
 @dataclass(frozen=True)
@@ -116,25 +79,36 @@ class Preset:
                 return
         store.put_json(layout.last_preset(), asdict(self))
 
-    def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
-        """Return the spec with ``overrides`` of single fields, "label.count=500", "train.phases.0.lr=1e-3".
+    def document(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the sections of the file, with ``overrides`` of single fields: "train.phases.0.lr=1e-3".
 
-        Only ``sections`` and those of ``overrides`` are checked, and the spec lacks the others; (): all.
-        InvalidFields with the origin, the value and the expected value of each invalid field.
+        A value is TOML, otherwise text. An empty one (``label.iterations=``) unsets the field, and so does
+        ``none`` for a field that is unset by default. InvalidFields names overrides that cannot be applied.
         """
         data, sentences = parse_toml(self.toml), list[str]()
-        named = {text.partition("=")[0].partition(".")[0].strip() for text in overrides}
-        sections = [name for name in SECTIONS if not sections or name in {*sections, *named}]
         for text in overrides:
             try:
-                _apply(data, Override.parse(text), self.name)
-            except McvrpError as error:
-                sentences.append(str(error))
-        spec, errors = validated(data, sections)
-        own = validated(parse_toml(self.toml), sections)[1] if errors and overrides else errors
-        sentences += [f"{self.name if error in own else '--set'}: {error.text}" for error in errors]
+                _apply(data, text)
+            except ValueError as error:
+                sentences.append(f"--set {shown(text)}: {error}")
+            except (LookupError, TypeError, AttributeError):
+                sentences.append(f"--set {shown(text)}: there is no such field in {self.name}")
         if sentences:
             raise InvalidFields(sentences)
+        return data
+
+    def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
+        """Return the spec with ``overrides`` of `document`.
+
+        Only ``sections`` and those of ``overrides`` are checked, and the spec lacks the others; (): all.
+        InvalidFields with the origin and the value of each invalid field.
+        """
+        named = {text.partition("=")[0].partition(".")[0].strip() for text in overrides}
+        sections = [name for name in SECTIONS if not sections or name in {*sections, *named}]
+        spec, errors = validated(self.document(overrides), sections)
+        own = validated(parse_toml(self.toml), sections)[1] if errors and overrides else errors
+        if errors:
+            raise InvalidFields([f"{self.name if e in own else '--set'}: {e.text}" for e in errors])
         return spec
 
 
@@ -162,36 +136,25 @@ def _locate(name: str) -> Path:
     return FOLDER / f"{name}.toml"
 
 
+def _apply(data: dict[str, Any], text: str) -> None:
+    key, equals, value = (part.strip() for part in text.partition("="))
+    path = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
+    if not equals or "" in path:
+        raise ValueError("write key=value, such as label.count=500")
+    parent: Any = data
+    for part in path[:-1]:  # a section may be omitted
+        parent = parent.setdefault(part, {}) if isinstance(parent, dict) else parent[part]
+    if not isinstance(parent, dict):
+        parent[path[-1]] = _toml_value(value)
+    elif not value or (value == "none" and can_be_unset(tuple(path), PipelineSpec)):
+        parent.pop(path[-1], None)
+    else:
+        parent[path[-1]] = _toml_value(value)
+
+
 def _toml_value(text: str) -> Any:
     try:
         parsed = parse_toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
     return parsed["value"] if len(parsed) == 1 else text
-
-
-def _apply(data: dict[str, Any], override: Override, file: str) -> None:
-    parent: Any = data
-    for depth, part in enumerate(override.path, 1):
-        is_table = isinstance(parent, dict)
-        key = str(part) if is_table else _index(parent, part, override, depth - 1, file)
-        if depth < len(override.path):
-            parent = parent.setdefault(key, {}) if is_table else parent[key]  # a section may be omitted
-        elif is_table and override.remove:
-            parent.pop(key, None)
-        else:
-            parent[key] = override.value
-
-
-def _index(parent: Any, part: str | int, override: Override, depth: int, file: str) -> int:
-    key = dotted(override.path)
-    above = dotted(override.path[:depth])
-    if not isinstance(parent, list):
-        raise McvrpError(
-            f"--set {key}: {above} of {file} is a single value without a field {part}: omit that"
-        )
-    if not isinstance(part, int) or part >= len(parent):
-        raise McvrpError(
-            f"--set {key}: {above} of {file} is a list with indices 0 to {len(parent) - 1}: use one of them"
-        )
-    return part

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
+from secrets import token_hex
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.credentials import keys_in_use
 from mcvrp.tasks.support.scratch import sweep_logs, sweep_scratch
 
 DEFAULT_STORE = "./store"
-KEEP_RUNS_DAYS = 90  # Prefect's own default if deletion is enabled
 
 # No telemetry and no pickles, whatever the defaults of the libraries are.
 _ALWAYS = {
@@ -25,13 +23,15 @@ _ALWAYS = {
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # No child process imports a json.py or model.py of the folder in which the user works.
+    "PYTHONSAFEPATH": "1",
     # By default, a driver waits 300 s + 120 s for the tasks of a host that lost its network connection.
     "RAY_grpc_client_keepalive_time_ms": "30000",
     "RAY_grpc_client_keepalive_timeout_ms": "30000",
     # By default, training waits for minutes for a server of MLflow that does not answer.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    # Seconds, Prefect's minimum; `server.automations` relies on it.
+    # Seconds, Prefect's minimum; `server.ui` relies on it.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # Lines that are logged outside of a run have no page in the UI.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
@@ -61,34 +61,39 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache").absolute() / "mcvrp"
 
 
-def first_time(hint: str) -> bool:
-    """Return whether a user of this machine has not seen ``hint`` yet; from now on that is so."""
-    seen = cache_dir() / f"{hint}.seen"
-    try:
-        seen.parent.mkdir(parents=True, exist_ok=True)
-        seen.touch(exist_ok=False)
-    except OSError:  # it exists, or cannot be written: no hint is better than one each time
-        return False
-    return True
-
-
 def prepare(*, verbose: bool) -> None:
     """Set the variables that libraries read when they are imported, in this process and its children.
 
     Variables that the user has set are kept. McvrpError if the user has no home folder.
     """
     try:
-        Path.home()
+        home = Path.home()
     except RuntimeError:
         raise McvrpError(
             "this user has no home folder: set HOME to a folder that the user may write"
         ) from None
-    for name, value in (_ALWAYS if verbose else _ALWAYS | _QUIET).items():
+    folders = {} if os.access(home, os.W_OK) else _temporary_folders()
+    for name, value in (folders | _ALWAYS if verbose else folders | _ALWAYS | _QUIET).items():
         os.environ.setdefault(name, value)
     os.environ[_LOGGERS] = _extended(os.environ.get(_LOGGERS, ""), "mcvrp")
     lower, upper = os.environ.get("no_proxy", ""), os.environ.get("NO_PROXY", "")
     os.environ["no_proxy"] = _extended(lower or upper, *_LOCAL)  # libraries that find both read one of them
     os.environ["NO_PROXY"] = _extended(upper or lower, *_LOCAL)
+
+
+def _temporary_folders() -> dict[str, str]:
+    """Return variables for a user whose home folder is not writable: libraries write to a temporary one."""
+    own = Path(tempfile.gettempdir()) / f"mcvrp-home-{os.getuid()}"
+    own.mkdir(mode=0o700, exist_ok=True)
+    if own.is_symlink() or own.stat().st_uid != os.getuid():  # of another user, who could read it
+        own = Path(tempfile.mkdtemp(prefix="mcvrp-home-"))
+    folders = {
+        "PREFECT_HOME": f"{own}/prefect",
+        "MCVRP_CACHE": f"{own}/cache",
+        "MPLCONFIGDIR": f"{own}/matplotlib",
+    }
+    # Ray on this machine writes its token to ~/.ray unless it is given one.
+    return folders if ray_address() else folders | {"RAY_AUTH_TOKEN": token_hex(32)}
 
 
 def _extended(value: str, *more: str) -> str:
@@ -100,16 +105,6 @@ _SECRET = re.compile(r"SECRET|TOKEN|PASSW|AUTH_STRING|API_KEY|ACCESS_KEY|CONNECT
 _SHORTEST_SECRET = 6  # characters; shorter values would match any text
 
 
-def other_stores() -> list[str]:
-    """Return the stores that forms may use besides the worker's own: $MCVRP_STORES, comma-separated."""
-    return [store.strip() for store in os.environ.get("MCVRP_STORES", "").split(",") if store.strip()]
-
-
-def worked_run(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the id of the flow run for which a worker has started the process with ``environment``."""
-    return environment.get("PREFECT__FLOW_RUN_ID")
-
-
 def secrets() -> list[str]:
     """Return the secrets of the environment and the keys of the stores in use, the longest first."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
@@ -117,44 +112,6 @@ def secrets() -> list[str]:
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
     values |= {login.partition(":")[2] for login in logins} | keys_in_use()
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
-
-
-def folder() -> Path:
-    """Return the base of relative paths: $MCVRP_FOLDER, set by `mcvrp ui`, otherwise the current folder."""
-    return Path(os.environ.get("MCVRP_FOLDER") or ".").absolute()
-
-
-def run_environment(api_url: str, password: str | None, store: str) -> dict[str, str]:
-    """Return the environment of processes of `mcvrp ui`: this Python, its server and ``store``."""
-    python = Path(sys.executable).parent
-    login = {"PREFECT_API_AUTH_STRING": password} if password else {}
-    return {
-        **os.environ,
-        **login,
-        "PREFECT_API_URL": api_url,
-        "MCVRP_STORE": store,
-        "MCVRP_FOLDER": str(folder()),
-        # a model.py or json.py in the user's folder must not be imported instead of ours
-        "PYTHONSAFEPATH": "1",
-        "PATH": os.pathsep.join([str(python), os.environ.get("PATH", os.defpath)]),
-    }
-
-
-def retention() -> dict[str, str]:
-    """Return Prefect's settings for deleting runs that ended $MCVRP_KEEP_RUNS_DAYS ago (0: keep all).
-
-    Settings of Prefect itself that the user has set are kept. McvrpError if it is not a number of days.
-    """
-    value = os.environ.get("MCVRP_KEEP_RUNS_DAYS") or str(KEEP_RUNS_DAYS)
-    if not re.fullmatch(r"[0-9]{1,5}", value):
-        raise McvrpError(
-            f"MCVRP_KEEP_RUNS_DAYS = {shown(value)}: give a whole number of days, 0 to keep all runs"
-        )
-    if not (days := int(value)):
-        return {}
-    vacuum = "PREFECT_SERVER_SERVICES_DB_VACUUM_"
-    wanted = {"ENABLED": "events,flow_runs", "RETENTION_PERIOD": str(days * 24 * 3600)}
-    return {vacuum + name: value for name, value in wanted.items() if vacuum + name not in os.environ}
 
 
 def log_file() -> Path:

@@ -1,6 +1,6 @@
 """Table of stages, from which the command, the forms of the UI and the preflight are built.
 
-Code is given by its import path, as in prefect.yaml, and imported when it is used: `mcvrp --help` is fast.
+Code is given by its import path, and imported when it is used: `mcvrp --help` is fast.
 """
 
 from __future__ import annotations

@@ -18,14 +18,11 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from mcvrp.flows.config.lineage_tree import tree_text
-from mcvrp.flows.server.interrupt import explained
-from mcvrp.flows.server.prefect_internals import was_cancelled
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.lineage import Lineage, artifacts_at
 from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -37,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
 _PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
-_ANCESTORS = 40  # on a page: a champion of many nights has one chain of all of them
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -49,8 +45,9 @@ def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts
     # A list wraps on a narrow screen, on which Prefect cuts off a table.
     lines = "\n".join(f"- {escaped(name)}: **{escaped(value)}**" for name, value in figures.items())
     markdown = "\n\n".join(part for part in (f"# {escaped(title)}", lines, *parts) if part) + "\n"
-    with _at_once():
-        create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
+    if FlowRunContext.get():
+        with _at_once():
+            create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
 
 
 @contextmanager
@@ -70,6 +67,8 @@ class _Bar:
 
     def show(self, share: float, description: str) -> None:
         percent, self.updated = min(100.0, 100 * share), time.monotonic()
+        if FlowRunContext.get() is None:
+            return
         with _at_once():
             if self._id is None:
                 created = create_progress_artifact(percent, key=self._key, description=description)
@@ -103,10 +102,9 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
         raise
     except BaseException:
         kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
-        verb = "Cancelled" if was_cancelled() else "Interrupted"
-        sentence = interrupted_text(verb, kept) if resumes else f"{verb}, nothing is kept, start again"
+        sentence = interrupted_text("Interrupted", kept)
+        sentence = sentence if resumes else "Interrupted, nothing is kept, start again"
         logger.warning(sentence)
-        explained.set()
         for label, report in reports.items():
             if report.share < 1:
                 bars[label].show(report.share, f"{report.label}: {sentence}")
@@ -138,18 +136,10 @@ def progress_key(subject: str, label: str = "") -> str:
     return "-".join([key, *words, "progress"])
 
 
-def links(store: Store, paths: Mapping[str, str], artifact: str = "") -> str:
-    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels, and a lineage.
-
-    It is that of the ``artifact``, by default the first of the paths, if it exists.
-    """
+def links(store: Store, paths: Mapping[str, str]) -> str:
+    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels."""
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
     listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
-    path = artifact or next(iter(paths.values()))
-    with contextlib.suppress(McvrpError):
-        for each in filter(store.exists, artifacts_at(store, path)[:1]):
-            tree = tree_text(Lineage(store).ancestors(each, _ANCESTORS)).replace("`", "'")
-            listed += ["", "**Made from** (`mcvrp lineage`)", "", "```text", tree, "```"]
     return "\n".join(listed)
 
 

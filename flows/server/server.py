@@ -1,268 +1,217 @@
-"""Prefect server of a command: the configured one, otherwise one that is started for the command.
+"""Prefect server of a command: the one of PREFECT_API_URL, otherwise a child process for the command.
 
 Prefect's ephemeral server, its own way to run flows without a server, loses most task runs of a busy process.
-The server started here writes to the database of `prefect server start`, so that the history is kept. It
-requires a password: other users of the machine can reach its port.
+The server that is started here has the database of `prefect server start`, so that the history is kept.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
-import re
 import secrets
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
+from importlib.metadata import version as version_of
 from typing import IO
-from urllib.parse import urlsplit
 
-import asyncpg
-import prefect
+import httpx
+from packaging.version import Version
 from prefect.client.orchestration import get_client
-from prefect.exceptions import PrefectHTTPStatusError
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import TERMINAL_STATES
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
     PREFECT_HOME,
     PREFECT_SERVER_API_AUTH_STRING,
-    PREFECT_UI_STATIC_DIRECTORY,
     temporary_settings,
 )
 
-from mcvrp.flows.config import settings
-from mcvrp.flows.server.keeper import Keeper, kept_running
-from mcvrp.flows.server.prefect_internals import drain
-from mcvrp.flows.server.records import Records
-from mcvrp.model.errors import McvrpError, brief, reason
+from mcvrp.model.errors import IncompleteError, McvrpError, brief, reason
 from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
 
 logger = logging.getLogger(__name__)
 
-STILL_SECONDS = 60.0  # a first start writes the database; measured 11 s on two idle cores, later ones 4 s
-ANSWER_SECONDS = 10.0
-STOP_SECONDS = 1.0
-_DRAIN_SECONDS, _OWN_DRAIN_SECONDS = 30.0, 2.0  # the second for a server on this machine
-_LOOK_SECONDS = 0.1
+ANSWER_SECONDS = 60.0  # a first start writes the database: 11 s on two idle cores, later ones 4 s
+STOP_SECONDS = 5.0
+_DRAIN_SECONDS = 10.0
+_LOOK_SECONDS = 0.2
 _LONGEST_REASON = 120  # characters
-_DATABASE_SECONDS = 5.0
-_DRIVER = "postgresql+asyncpg"
-ENTRY = "/enter"  # page of `app`; browsers send no server what follows the # of an address
-_USER = "mcvrp"  # an arbitrary name: Prefect compares user and password as one string
-
-# A single command needs no schedules, automations or workers; the recorder of task runs stays on.
-_SERVICES_OFF = ["CANCELLATION_CLEANUP", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "SCHEDULER", "TRIGGERS"]
+_ENDED = FlowRunFilter.model_validate({"state": {"type": {"any_": sorted(TERMINAL_STATES)}}})
+_OPEN = {"type": {"any_": ["PENDING", "RUNNING"]}}
 
 
-@dataclass(frozen=True)
-class Server:
-    """Prefect server that records runs, by the address of its API."""
-
-    url: str
-    password: str | None = field(default=None, repr=False)  # "user:password" if this process starts it
-    generated: bool = False  # here, so that the user has to be shown the password
-
-    @property
-    def ours(self) -> bool:
-        """True if this process starts the server."""
-        return self.password is not None
-
-    @property
-    def page(self) -> str:
-        """Address of the UI."""
-        return self.url.removesuffix("/api")
-
-    @property
-    def link(self) -> str:
-        """Address to open in a browser, which logs in with a generated password."""
-        return f"{self.page}{ENTRY}#{self.password}" if self.generated else self.page
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Have Prefect's clients in this context use the server."""
-        password = {PREFECT_API_AUTH_STRING: self.password} if self.ours else {}
-        with temporary_settings({PREFECT_API_URL: self.url} | password):
-            yield
+class NoServer(McvrpError):
+    """No Prefect server answers."""
 
 
 @contextmanager
-def prefect_server(records: Records | None = None) -> Iterator[Server]:
-    """Yield the Prefect server of a command; note outages of one that is started for it in ``records``.
+def prefect_server(*, wanted: bool = True) -> Iterator[None]:
+    """Have a Prefect server record the flows that are called in this context.
 
-    McvrpError if the configured server does not answer, or a new one does not start.
+    If none answers within `ANSWER_SECONDS`, or none is ``wanted``, the flows run unrecorded, which is logged.
+    McvrpError if the server of PREFECT_API_URL refuses the password, or is older than this Prefect.
     """
-    if server := configured_server():
-        with draining():
-            yield server
-        return
-    server = server_at(free_port())
-    with tempfile.TemporaryFile("w+") as log:
-        logger.info("starting a Prefect server (4 s, the first time 15 s)")
-        off = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
-        keeper = server_keeper(server, log, off)
-        with server.in_use(), kept_running(keeper, records or Records()), draining(_OWN_DRAIN_SECONDS):
-            yield server
-
-
-@contextmanager
-def draining(seconds: float = _DRAIN_SECONDS) -> Iterator[None]:
-    """At the end of the context, send queued events and logs for ``seconds`` and drop the rest."""
-    try:
-        yield
-    finally:
-        drain(seconds)
-
-
-def configured_server() -> Server | None:
-    """Return the server at PREFECT_API_URL, None if that is not set; McvrpError if it does not answer."""
-    configured = PREFECT_API_URL.value()
-    if not configured:
-        return None
-    url = str(configured).rstrip("/")
-    if not answers(url, ANSWER_SECONDS):
-        raise McvrpError(
-            f"no Prefect server answers at {url}: start it, or unset PREFECT_API_URL "
-            "(also in the Prefect profile) to have one started for the run"
-        )
-    return running_server(url)
-
-
-def running_server(url: str) -> Server:
-    """Return the server that runs already at ``url``; McvrpError if it refuses the password or fails."""
-    server = Server(url)
-    with server.in_use(), get_client(sync_client=True) as client:
+    with contextlib.ExitStack() as stack:
         try:
-            client.api_version()
-        except PrefectHTTPStatusError as error:
-            if error.response.status_code == HTTPStatus.UNAUTHORIZED:
-                raise McvrpError(
-                    f"the Prefect server at {url} asks for a password: set PREFECT_API_AUTH_STRING to "
-                    "user:password (for `mcvrp ui`: what follows the # of the link that it printed)"
-                ) from None
-            raise McvrpError(
-                f"the Prefect server at {url} answers with an error ({reason(error)}): look at its log"
-            ) from None
-    return server
+            if not wanted:
+                raise NoServer("--no-prefect")
+            if PREFECT_API_URL.value():
+                configured_server()
+            else:
+                log = stack.enter_context(tempfile.TemporaryFile("w+"))
+                stack.enter_context(own_server(free_port(), log))
+            stack.enter_context(_draining())
+        except NoServer as error:
+            logger.warning("Prefect has no record of this run (%s)", error)
+            stack.enter_context(temporary_settings(restore_defaults={PREFECT_API_URL}))
+        yield
 
 
-def server_at(port: int) -> Server:
-    """Return a server on ``port`` of this machine that is still to be started.
+def configured_server() -> str:
+    """Return the address of the server at PREFECT_API_URL; NoServer if it does not answer.
 
-    Its password is that of Prefect's settings for a server, by default a random one.
+    McvrpError if it refuses the password, or is older than this Prefect.
     """
-    url, configured = f"http://127.0.0.1:{port}/api", PREFECT_SERVER_API_AUTH_STRING.value()
-    return Server(url, configured or f"{_USER}:{secrets.token_urlsafe(24)}", generated=not configured)
-
-
-def answers(url: str, seconds: float) -> bool:
-    """Return whether the API at ``url`` reports within ``seconds`` that it is healthy."""
+    url = str(PREFECT_API_URL.value()).rstrip("/")
+    until = time.monotonic() + ANSWER_SECONDS
+    while not _answers(url):
+        if time.monotonic() > until:
+            raise NoServer(f"no server answers at {url}: start it, or unset PREFECT_API_URL")
+        time.sleep(_LOOK_SECONDS)
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=seconds) as response:  # noqa: S310
-            return bool(response.status == 200)
+        with get_client(sync_client=True) as client:
+            version = client.api_version()
+    except httpx.HTTPError as error:
+        raise refusal_of(error) or error from None
+    server, here = Version(version), Version(version_of("prefect"))
+    if server.major != here.major or server.release[:2] < here.release[:2]:
+        raise McvrpError(
+            f"the Prefect server at {url} is version {server}, and Prefect here is {here}: use a server "
+            "of this version, or unset PREFECT_API_URL"
+        )
+    return url
+
+
+@contextmanager
+def own_server(port: int, log: IO[str], *options: str, password: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run `prefect server start` with ``options`` on ``port`` of this machine, its output in ``log``.
+
+    Prefect's clients in this context use it, with ``password`` ("user:password"; default: that of Prefect's
+    settings, otherwise a random one). NoServer if it ends, or does not answer within `ANSWER_SECONDS`.
+    """
+    url = f"http://127.0.0.1:{port}/api"
+    password = password or PREFECT_SERVER_API_AUTH_STRING.value() or new_password()
+    logger.info("starting a Prefect server (4 s, the first time 15 s)")
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
+    environment = {
+        "PREFECT_UI_STATIC_DIRECTORY": str(PREFECT_HOME.value() / "mcvrp-ui"),  # Prefect's may be read-only
+        # Prefect's default allows the pages of any site to send requests.
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
+        # In memory, the slots of runs that were killed together with the server would stay taken.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",  # of more than 90 days ago
+        **os.environ,
+        "PREFECT_SERVER_API_PORT": str(port),  # the pages of the UI call this port, 4200 without it
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PREFECT_API_AUTH_STRING": password,  # its own services are clients of it
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",  # the reason if it does not start
+    }
+    environment.pop("PREFECT_API_URL", None)
+    # umask: its database contains parameters and logs of all runs
+    process = start_group([*command, *options], env=environment, stdout=log, stderr=log, umask=0o077)
+    try:
+        _wait_for(url, process, log)
+        with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: password}):
+            yield process
+    finally:
+        stop_group(process, grace=STOP_SECONDS)
+
+
+def new_password() -> str:
+    """Return a random password in Prefect's form."""
+    return f"mcvrp:{secrets.token_urlsafe(24)}"
+
+
+def _wait_for(url: str, process: subprocess.Popen[str], log: IO[str]) -> None:
+    until = time.monotonic() + ANSWER_SECONDS
+    while not _answers(url):
+        if process.poll() is None and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+            continue
+        log.seek(0)
+        text = log.read()
+        cause = last_error(text) or (text.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        if process.returncode is None:
+            cause = f"no answer in {ANSWER_SECONDS:.0f} s"
+        raise NoServer(
+            f"`prefect server start` failed: {brief(cause, _LONGEST_REASON)}: look at PREFECT_HOME and its "
+            "database"
+        )
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=2.0) as response:  # noqa: S310
+            return bool(response.status == HTTPStatus.OK)
     except (OSError, ValueError):
         return False
 
 
-def server_keeper(server: Server, log: IO[str], changes: Mapping[str, str]) -> Keeper:
-    """Return the keeper of ``server``, started with ``changes`` to its environment, its output in ``log``.
-
-    Entering it waits for the server for as long as its process lives; if that ends, it raises McvrpError with
-    the reason.
-    """
-    start, stop = partial(_launch, server, log, changes), partial(stop_group, grace=STOP_SECONDS)
-    return Keeper("Prefect server", log, start, stop, partial(_wait_for, server, log))
-
-
-def _launch(server: Server, log: IO[str], changes: Mapping[str, str]) -> subprocess.Popen[str]:
-    # The program that `prefect server start` runs, without the launcher in between: the kernel kills a child
-    # with its parent, and no grandchild.
-    command = [sys.executable, "-m", "uvicorn", "--factory", "mcvrp.flows.server.app:create_app"]
-    port, password = server.page.rpartition(":")[2], server.password or ""
-    command += ["--host", "127.0.0.1", "--port", port, "--log-level", "error", "--lifespan", "on"]
-    environment = {
-        **os.environ,
-        "PREFECT_SERVER_API_HOST": "127.0.0.1",
-        "PREFECT_SERVER_API_PORT": port,  # the pages of the UI call this port, 4200 without it
-        "PREFECT_SERVER_API_AUTH_STRING": password,
-        "PREFECT_API_AUTH_STRING": password,  # its own services are clients of it
-        # Prefect's default allows the pages of any site to send requests.
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{server.page},http://localhost:{port}",
-        **_pages_folder(Path(prefect.__file__).with_name("server")),
-        **settings.retention(),
-        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "ERROR",  # `_wait_for` reads from it why it did not start
-        **changes,
-    }
-    # umask: its database contains parameters and logs of all runs
-    return start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
-
-
-def _pages_folder(of_prefect: Path) -> dict[str, str]:
-    # A server unpacks the pages of the UI when it starts; without them the UI answers 404.
-    if PREFECT_UI_STATIC_DIRECTORY.value() or os.access(of_prefect, os.W_OK):
-        return {}
-    for folder in (PREFECT_HOME.value() / "mcvrp-ui", settings.cache_dir() / "prefect-ui"):
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return {"PREFECT_UI_STATIC_DIRECTORY": str(folder)}
-    return {}
-
-
-def _wait_for(server: Server, log: IO[str], process: subprocess.Popen[str]) -> None:
-    began = reported = time.monotonic()
-    while not answers(server.url, seconds=2.0):
-        if process.poll() is not None:
-            log.seek(0)
-            cause = last_error(log.read()) or f"exit code {process.returncode}"
-            raise McvrpError(
-                f"the Prefect server did not start ({brief(cause, _LONGEST_REASON)}): look at PREFECT_HOME "
-                "and its database, or start one with `prefect server start` and set PREFECT_API_URL"
-            )
-        if (now := time.monotonic()) - reported > STILL_SECONDS:
-            reported = now
-            logger.info("the Prefect server has been starting for %.0f s (Ctrl-C stops it)", now - began)
-        time.sleep(_LOOK_SECONDS)
-
-
-def database_environment(url: str | None) -> dict[str, str]:
-    """Return the settings of a server that uses the database at ``url``, with or without "+asyncpg".
-
-    None need be set for None. McvrpError if it is no address, or the database refuses the connection.
-    """
-    if url is None:
-        return {}
-    scheme, _, address = url.partition("://")
+@contextmanager
+def _draining() -> Iterator[None]:
+    """Send at the end what is queued: log lines, and the events of which the server makes task runs."""
+    begun = {"state": _OPEN, "start_time": {"after_": datetime.now(UTC)}}
+    open_tasks = TaskRunFilter.model_validate(begun)
     try:
-        valid = scheme in (_DRIVER, "postgresql", "postgres") and urlsplit(url).path.strip("/")
-    except ValueError:  # brackets that hold no IPv6 address
-        valid = False
-    if not valid:
-        raise McvrpError(
-            "--database is not the address of a database: give postgresql://user:password@host:5432/name"
+        yield
+    finally:
+        for kind in (EventsWorker, APILogWorker):
+            kind.drain_all(timeout=_DRAIN_SECONDS)
+        until = time.monotonic() + _DRAIN_SECONDS
+        with (
+            contextlib.suppress(httpx.HTTPError),
+            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+            get_client(sync_client=True) as client,
+        ):
+            tasks = partial(client.read_task_runs, flow_run_filter=_ENDED, task_run_filter=open_tasks)
+            while tasks(limit=1) and time.monotonic() < until:
+                time.sleep(_LOOK_SECONDS)
+
+
+def refusal_of(error: Exception) -> McvrpError | None:
+    """Return the sentence on a request to the Prefect server that has failed; None for any other error."""
+    # the check of versions that precedes the first request wraps what it was raised by
+    cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
+    if not isinstance(cause, httpx.HTTPError):
+        return None
+    server = f"the Prefect server at {str(PREFECT_API_URL.value()).rstrip('/')}"
+    if not isinstance(cause, httpx.HTTPStatusError) or cause.response.is_server_error:
+        return IncompleteError(
+            f"{server} no longer answers ({type(cause).__name__}: {reason(cause)}): what is finished "
+            "is kept, the same command resumes from there"
         )
-    # libpq, asyncpg and hosted databases call it sslmode, SQLAlchemy passes asyncpg's argument ssl
-    asyncio.run(_connect("postgresql://" + re.sub("(?<=[?&])ssl=", "sslmode=", address)))
-    names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
-    return dict.fromkeys(names, f"{_DRIVER}://" + re.sub("(?<=[?&])sslmode=", "ssl=", address))
-
-
-async def _connect(url: str) -> None:
-    try:
-        connection = await asyncpg.connect(url, timeout=_DATABASE_SECONDS)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TimeoutError) as error:
-        host = urlsplit(url).hostname or "this machine"  # not the address, which contains the password
-        raise McvrpError(
-            f"the database on {host} refuses the connection ({reason(error)}): check --database"
-        ) from None
-    await connection.close()
+    if cause.response.status_code == HTTPStatus.UNAUTHORIZED:
+        return McvrpError(
+            f"{server} asks for a password: set PREFECT_API_AUTH_STRING to user:password "
+            "(`mcvrp ui` prints it)"
+        )
+    version = "unknown"
+    with contextlib.suppress(httpx.HTTPError), get_client(sync_client=True) as client:
+        version = client.api_version()
+    return McvrpError(
+        f"{server}, version {version}, refuses a request of Prefect {version_of('prefect')} "
+        f"({cause.response.status_code}): use a server of the same version"
+    )

@@ -1,140 +1,196 @@
-"""`mcvrp ui`: a Prefect server, all deployments on it, and a worker that executes the runs.
+"""`mcvrp ui`: a Prefect server, and the deployments that this process serves.
 
-Server and worker are child processes, restarted when they end; each run is a child process of the worker.
-None of them survives this process, however it ends.
+One deployment per stage, named like it: `prefect.serve` executes their runs, each in a process of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-from argparse import Namespace
-from collections.abc import Mapping
-from contextlib import ExitStack
-from functools import partial
-from typing import NoReturn
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, cast
 
-import httpx
-import psutil
-from prefect.exceptions import PrefectException
+from prefect import Flow, serve
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, StateType
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.runner import RunnerDeployment
+from prefect.events.actions import ChangeFlowRunState
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_API_AUTH_STRING
+from prefect.types.entrypoint import EntrypointType
+from pydantic import BaseModel
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.server import server as servers
-from mcvrp.flows.server.automations import end_stopped_runs, notify_of_failures
-from mcvrp.flows.server.keeper import Keeper
-from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.support.processes import descendants, start_group
+from mcvrp.flows.config.logs import lines
+from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
+from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.stages import STAGES
+from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.cities import city_names
+from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
+from mcvrp.tasks.support.progress import interrupted_text
+from mcvrp.tasks.support.text import listed
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
-_RUN_STOP_SECONDS = 4.5  # a run stops itself within `interrupt.ORDERLY_SECONDS`
-# Prefect polls every 15 s by default, which a person who has pressed a button would notice.
-_WORKER = {"PREFECT_WORKER_QUERY_SECONDS": "2", "PREFECT_WORKER_ENABLE_CANCELLATION": "true"}
-_SERVER = {
-    # in memory, the slots of runs that were killed together with the server would stay taken
-    "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-    "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "true",
-    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "true",
-}
+_POLL_SECONDS = 2.0  # Prefect's 10 would be noticed by a person who has pressed a button
+# Runs at once; others wait. Days to route are independent of each other, and users wait for them.
+_LIMITS = {"solve": 4}
+_NIGHTLY = CronSchedule(cron="0 2 * * *", timezone="UTC")  # inactive until there are files of routes
+ZOMBIES = "mcvrp: runs that fell silent"
+_RUN = "prefect.flow-run."
+_ENDED = {_RUN + state for state in ("Completed", "Failed", "TimedOut", "Crashed", "Cancelled")}
+# Three heartbeats of PREFECT_FLOWS_HEARTBEAT_FREQUENCY (`config.settings`).
+SILENT = timedelta(seconds=90)
 
 
-def serve(options: Namespace, store: str) -> NoReturn:
-    """Serve until SIGINT or SIGTERM, which raise KeyboardInterrupt here; all child processes end with it.
+def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, port: int) -> None:
+    """Serve until Ctrl-C or SIGTERM; McvrpError if the server does not answer or refuses a deployment.
 
-    ``options`` are those of the command, ``store`` is the address of the store that runs use by default.
-    McvrpError if the server or its database does not answer, or a deployment is refused.
+    Forms have the values of ``preset`` with ``overrides``; ``store`` is the store that runs use by default.
     """
-    database = servers.database_environment(options.database)  # checked first: nothing has been started yet
-    server = _existing_server(options) or servers.server_at(options.port)
-    path = settings.log_file()
-    with path.open("w+", encoding="utf-8") as log, ExitStack() as stack:
-        keepers: list[Keeper] = []
-        if server.ours:
-            logger.info("starting a Prefect server (4 s, the first time 15 s)")
-            changes = _SERVER | database | {"PREFECT_UI_URL": server.page}
-            keepers.append(stack.enter_context(servers.server_keeper(server, log, changes)))
-        stack.enter_context(server.in_use())
-        environment = settings.run_environment(server.url, server.password, store) | _WORKER
-        _register(options, store, environment)
-        if options.notify:
-            notify_of_failures(options.notify)
-        command = [sys.executable, "-m", "mcvrp.flows.server.worker"]
-        start = partial(start_group, command, env=environment, stdout=log, stderr=log)
-        keepers.append(stack.enter_context(Keeper("worker", log, start, _stop_worker)))
-        logger.info("Prefect: %s (Ctrl-C stops it; log: %s)", server.link, path)
-        while True:
-            time.sleep(_LOOK_SECONDS)
-            for keeper in keepers:
-                keeper.look()
-
-
-def _existing_server(options: Namespace) -> servers.Server | None:
-    server = servers.configured_server()
-    if server is None and servers.answers(url := servers.server_at(options.port).url, servers.ANSWER_SECONDS):
-        server = servers.running_server(url)
-    if server is None:
-        _require_free(options.port)
-        return None
-    if options.database:
-        raise McvrpError(
-            f"a Prefect server runs at {server.page} already, on a database of its own: "
-            "stop it, give another --port, or leave --database out"
-        )
-    logger.info("using the Prefect server at %s", server.page)
-    return server
-
-
-def _require_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    spec = _chosen(preset, overrides, store)
+    os.environ["MCVRP_STORE"] = store.uri  # of the runs, which inherit the environment
+    adopt_orphans(False)  # what runs leave would stay as zombies for as long as the UI
+    with _server(port) as page:
         try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise McvrpError(f"port {port} cannot be used ({error.strerror}): give --port") from None
+            end_silent_runs()
+            served = [deployment(name, spec) for name in deployed()]
+            logger.info("Prefect: %s (Ctrl-C stops it)", page)
+            # Schedules stay as they are: runs that were due meanwhile begin when the UI is started again.
+            serve(
+                *served,
+                pause_on_shutdown=False,
+                print_starting_message=False,
+                query_seconds=_POLL_SECONDS,
+            )
+        except Exception as error:
+            raise refusal_of(error) or error from None
 
 
-def _register(options: Namespace, store: str, environment: Mapping[str, str]) -> None:
-    """Register all deployments, in a child process: flows import libraries of gigabytes."""
-    command = [sys.executable, "-m", "mcvrp.flows.server.deployments", "--last-of", store]
-    command += ["--preset", options.preset] if options.preset else []
-    command += [word for override in options.overrides for word in ("--set", override)]
-    process = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
-    if process.returncode:
-        lines = process.stderr.strip().splitlines() or ["no reason given"]
-        cause = lines[-1].removeprefix("mcvrp: ")
-        raise McvrpError(
-            f"the deployments cannot be registered ({cause}): correct that and start the UI again"
+@contextmanager
+def _server(port: int) -> Iterator[str]:
+    """Yield how to open the UI of the server of PREFECT_API_URL, or of one that is started on ``port``."""
+    if PREFECT_API_URL.value():
+        yield configured_server().removesuffix("/api") + "/"
+        return
+    page, own = f"http://127.0.0.1:{port}/", PREFECT_SERVER_API_AUTH_STRING.value()
+    password = own or new_password()
+    path, stopping = settings.log_file(), threading.Event()
+
+    def watch() -> None:
+        code = process.wait()
+        if not stopping.is_set():
+            what = "mcvrp: the Prefect server ended (exit code %d, log: %s): start the UI again"
+            logger.error(what, code, path)
+            kill_descendants()
+            os._exit(IncompleteError.exit_code)  # sys.exit would end this thread alone
+
+    with path.open("w+", encoding="utf-8") as log, own_server(port, log, password=password) as process:
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield page if own else f"{page} password {password}"
+        finally:
+            stopping.set()
+
+
+def deployed() -> list[str]:
+    """Return the names of the stages that have a deployment."""
+    return [name for name in STAGES if name != "train-phase"]
+
+
+def deployment(name: str, preset: PipelineSpec | None) -> RunnerDeployment:
+    """Return the deployment of the stage ``name``, its form filled in from ``preset``.
+
+    Without one it keeps its parameters, at first those of the demo's preset.
+    Schedules are those of the server if it knows the deployment: they may have been changed in the UI.
+    """
+    flow: Flow[Any, Any] = STAGES[name].load_flow()  # type: ignore[assignment]
+    schedules, paused = [], False
+    parameters = first_values(name, preset or load_preset(DEFAULT))
+    if name == "nightly":
+        schedules = [DeploymentScheduleCreate(schedule=_NIGHTLY, slug="nightly", active=False)]
+    with get_client(sync_client=True) as client:
+        try:
+            stored = client.read_deployment_by_name(f"{name}/{name}")
+        except ObjectNotFound:
+            pass
+        else:
+            kept = {"schedule", "active", "parameters", "slug", "max_scheduled_runs"}
+            documents = [schedule.model_dump(include=kept) for schedule in stored.schedules]
+            schedules, paused = list(map(DeploymentScheduleCreate.model_validate, documents)), stored.paused
+            parameters = parameters if preset else stored.parameters
+    limit = ConcurrencyLimitConfig(
+        limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
+    )
+    made = flow.to_deployment(
+        name,
+        parameters=parameters,
+        schedules=schedules,
+        paused=paused,
+        concurrency_limit=limit,
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    return cast(RunnerDeployment, made)  # a coroutine only in an asynchronous context
+
+
+def first_values(name: str, preset: PipelineSpec) -> dict[str, Any]:
+    """Return the initial values of the form of the stage ``name``: its parameters in ``preset``."""
+    return {
+        field: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+        for field, value in STAGES[name].asks(preset).items()
+    }
+
+
+def _chosen(preset: str | None, overrides: Sequence[str], store: Store) -> PipelineSpec | None:
+    """Return the spec of ``preset``, or of the last one of ``store``, None if that is unfit.
+
+    It is unfit if the store has several cities, since it may be of another one than the scheduled nights are.
+    `mcvrp label` accepts a preset with two sections.
+    """
+    try:
+        if not preset and len(cities := city_names(store)) > 1:
+            raise McvrpError(f"the store has several cities, {listed(cities)}: name a preset")
+        return Preset.chosen(preset, store).spec(overrides)
+    except StoreError:
+        raise
+    except McvrpError as error:
+        if preset or overrides:
+            raise
+        logger.warning(
+            "%s: the deployments keep their parameters, at first those of %s", lines(error)[0], DEFAULT
         )
-    for line in process.stderr.splitlines():
-        if line.startswith("mcvrp: "):  # a warning
-            logger.warning("%s", line.removeprefix("mcvrp: "))
-    logger.info("deployments: %s", ", ".join(process.stdout.split()))
+        return None
 
 
-def _stop_worker(worker: subprocess.Popen[str]) -> None:
-    """End the runs of ``worker``, on record and as processes, then the worker, which would wait for them."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        runs = psutil.Process(worker.pid).children()
-        with contextlib.suppress(httpx.HTTPError, PrefectException):  # its automations end them later
-            end_stopped_runs(list(filter(None, map(_flow_run, runs))))
-        for run in runs:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                run.terminate()
-        psutil.wait_procs(runs, timeout=_RUN_STOP_SECONDS)
-    for pid in [worker.pid, *descendants(worker.pid)]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    worker.wait()
+def end_silent_runs(within: timedelta = SILENT) -> None:
+    """Have the server end runs that send no heartbeat ``within`` a time: their process was killed.
 
-
-def _flow_run(process: psutil.Process) -> str | None:
-    with contextlib.suppress(psutil.Error):
-        return settings.worked_run(process.environ())
-    return None
+    As in Prefect's documentation: "Detect zombie flows".
+    """
+    automation = AutomationCore(
+        name=ZOMBIES,
+        description="Marks runs as crashed whose process was killed: they no longer send heartbeats.",
+        trigger=EventTrigger(
+            match=ResourceSpecification({"prefect.resource.id": f"{_RUN}*"}),
+            for_each={"prefect.resource.id"},
+            after={f"{_RUN}heartbeat"},
+            expect={f"{_RUN}heartbeat", *_ENDED},
+            posture=Posture.Proactive,
+            within=within,
+        ),
+        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=interrupted_text("Interrupted"))],
+    )
+    with get_client(sync_client=True) as client:
+        if not client.read_automations_by_name(ZOMBIES):
+            client.create_automation(automation)

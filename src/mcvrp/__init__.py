@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcvrp.face import lazy
 
 if TYPE_CHECKING:
-    from mcvrp.flows.notebook import solve as solve
+    from mcvrp.flows.day import solve as solve
     from mcvrp.model import (
         Beam as Beam,
         City as City,

@@ -2,7 +2,7 @@
 
 A folder per fingerprint and format holds one file per size (`storage.labels.mapped`). All processes of the
 machine share it: one builds the missing sizes, the others wait. Folders of an earlier state of the dataset,
-or of another format, are removed unless a process has them open.
+of another format, or of a dataset that was removed, are removed unless a process has them open.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import ROW_GROUP
 from mcvrp.storage.labels.mapped import MAPPED_FORMAT, MappedLabels, expected_bytes, map_labels, write_mapped
-from mcvrp.storage.layout import checked_name, label_dir
-from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.storage.layout import checked_name
+from mcvrp.storage.store.store import Store
 
 _USE = ".use"  # lock: shared while the cache is open, exclusive while it is removed
 _BUILD = ".build"  # lock of the process that adds sizes
@@ -65,6 +65,7 @@ class LabelCache:
                 if len(tables) < len(counts):
                     labels = Dataset.open(store, dataset)
                     tables = _completed(cache, labels, fingerprint, counts, listener)
+                    _remove_abandoned(folder, store)
                 for other in cache.parent.iterdir():  # earlier states and other formats
                     if other != cache and other.is_dir():
                         _remove(other)
@@ -91,23 +92,15 @@ class LabelCache:
         self.close()
 
 
-def abandoned_caches(folder: Path, store: Store) -> Iterator[tuple[Path, list[StoredFile]]]:
-    """Yield the folders of caches of datasets that no longer exist in ``store``, with their files."""
-    mark = _mark(store)
-    for parent in sorted(folder.glob(f"*-{mark}")):
-        dataset = parent.name.removesuffix(f"-{mark}")
-        if parent.is_dir() and not parent.name.startswith(".") and not store.list(label_dir(dataset)):
-            files = [path for path in sorted(parent.rglob("*")) if path.is_file()]
-            yield parent, [StoredFile(str(p), p.stat().st_size, p.stat().st_mtime) for p in files]
-
-
-def remove_cache(parent: Path) -> bool:
-    """Remove the caches in the folder ``parent`` that are not open; return whether all are gone."""
-    for cache in [path for path in parent.iterdir() if path.is_dir()]:
-        _remove(cache)
-    with contextlib.suppress(OSError):  # one is open
-        parent.rmdir()
-    return not parent.exists()
+def _remove_abandoned(folder: Path, store: Store) -> None:
+    """Remove the caches of datasets that ``store`` no longer has."""
+    datasets, mark = set(store.folders("labels")), _mark(store)
+    for parent in folder.glob(f"[!.]*-{mark}"):
+        if parent.name.removesuffix(f"-{mark}") not in datasets:
+            for cache in [path for path in parent.iterdir() if path.is_dir()]:
+                _remove(cache)
+            with contextlib.suppress(OSError):  # one is open
+                parent.rmdir()
 
 
 def _mark(store: Store) -> str:

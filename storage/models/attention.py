@@ -119,8 +119,7 @@ def publish_attention_model(
 ) -> AttentionCard:
     """Write a finished model, or only the cards of one that diverged; return its card.
 
-    ``costs`` is the plot (PNG) of the costs of its epochs. An interrupted publication is repeated, unless
-    only the checkpoint is left to delete, which `mcvrp gc` does.
+    ``costs`` is the plot (PNG) of the costs of its epochs. An interrupted publication is repeated.
     """
     if card.diverged is None:
         data = save(weights)

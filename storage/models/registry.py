@@ -121,16 +121,15 @@ def move_champion(
             f"the champion of model {name!r} is {now} now, it was {before} when this command started: "
             "another process has changed it; compare again"
         )
-    # `mcvrp gc` first marks a version as removed and then reads the aliases; here the order is the opposite.
-    # So at least one of the two sees the other.
-    if store.exists(layout.model_removal(name, version)):
+    # `mcvrp gc` removes the card of a version and then reads the aliases, here the order is the opposite:
+    # at least one of the two sees the other.
+    if not store.exists(layout.model_card(name, version)):
         champion = pointer(store, name, "champion")
         if champion.version == version:
             why = f"version {version} is being removed"
             _swap(store, name, "champion", seen.version, champion, why, back=True)
         raise McvrpError(
-            f"version {version} of model {name!r} is being removed by mcvrp gc: choose another, or run "
-            "mcvrp gc --delete, which completes the removal, and train it again"
+            f"version {version} of model {name!r} was removed by mcvrp gc in the meantime: choose another"
         )
 
 

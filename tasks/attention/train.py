@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import city_text, require_city
-from mcvrp.storage.layout import attention_lease
+from mcvrp.storage.layout import attention_lease, attention_training
 from mcvrp.storage.models.attention import AttentionCard, attention_card, load_training
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
@@ -61,9 +61,10 @@ def train_size(store: Store, city: City, spec: AttentionSpec, n: int) -> Attenti
     A training that diverges has a card without weights. Raises as `train_attention`.
     """
     spec = spec.in_city(city)
-    if isinstance(stored := _stored(store, city, spec, n), AttentionCard):
-        return stored
     name = _named(spec)[0]
+    if isinstance(stored := _stored(store, city, spec, n), AttentionCard):
+        store.delete(attention_training(name, n))  # left if the publication was killed at its end
+        return stored
     with holding(store, attention_lease(name), f"attention models {name!r} are being trained") as lease:
         # Read again: the previous holder of the lease may have trained meanwhile.
         if isinstance(stored := _stored(store, city, spec, n), AttentionCard):

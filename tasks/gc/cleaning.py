@@ -1,199 +1,144 @@
-"""Garbage collection of a store: unreferenced artifacts are found, reported and, on request, removed.
+"""Garbage collection: old artifacts to which no alias, latest version, running lease or report refers.
 
-A run or dataset is cleaned under its writer's lease, a version of a model is marked before the aliases are
-read. The file that makes an artifact complete (a state, a card) is removed first, so that an interrupted
-removal leaves an incomplete artifact.
+These are versions of models, labels and runs of nights and rounds, parts of benchmarks, and leftovers; what
+users named is kept. Documents are removed first, so that an interrupted removal leaves nothing that looks
+complete, and the next call ends it.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.labels.cache import abandoned_caches, remove_cache
+from mcvrp.storage.benchmarks import result_settings
 from mcvrp.storage.models.models import model_card
-from mcvrp.storage.store.lease import active_holder, holding
-from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import STATE
-from mcvrp.tasks.gc.find import (
-    Candidate,
-    Found,
-    Skipped,
-    StoreView,
-    aliased,
-    in_attention,
-    in_benchmarks,
-    in_labels,
-    in_models,
-    in_solutions,
-    in_training,
-    needless_trial,
-    or_skipped,
-    scraps,
-    was_trained_here,
-)
+from mcvrp.storage.models.registry import ALIASES, pointer
+from mcvrp.storage.provenance import provenance_in
+from mcvrp.storage.store.lease import active_holder
+from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
-
-@dataclass(frozen=True)
-class CleaningSummary:
-    """Candidates found, or removed if ``deleted``; ``kept_now`` others became referenced in the meantime."""
-
-    candidates: tuple[Candidate, ...]
-    skipped: tuple[Skipped, ...]
-    deleted: bool
-    kept_now: int = 0
-
-    @property
-    def files(self) -> int:
-        return sum(candidate.files for candidate in self.candidates)
-
-    @property
-    def bytes(self) -> int:
-        return sum(candidate.bytes for candidate in self.candidates)
+_DAY = 86_400.0
+_OF_TRIALS = ("labels", "training")  # top folders
+_CORRUPT, _HALF_WRITTEN = re.compile(r"labels/[^/]+/_corrupt/.+"), re.compile(r"(.*/)?\.[^/]+\.tmp")
 
 
 @dataclass(frozen=True)
-class _Area:
-    """A top folder of the store, with the rule for its folders and the lease under which they are cleaned."""
+class Candidate:
+    """An unreferenced file or folder, its size, and the reason for its removal."""
 
-    folder: str
-    find: Callable[[StoreView, str], Found]
-    lease: Callable[[str], str] | None = None
-    busy: str = ""
-    has_trials: bool = False
-
-
-_AREAS = (
-    _Area("models", in_models),
-    _Area("training", in_training, layout.trainer_lease, "run {!r} is being trained or cleaned", True),
-    _Area("labels", in_labels, layout.driver_lease, "dataset {!r} is being labelled or cleaned", True),
-    _Area(
-        "attention", in_attention, layout.attention_lease, "attention models {!r} are in training or cleaned"
-    ),
-    _Area("benchmarks", in_benchmarks),
-    _Area("solutions", in_solutions),
-)
+    path: str
+    files: int
+    bytes: int
+    why: str
 
 
-def clean(
-    store: Store, policy: RetentionSpec, *, delete: bool, cache: Path | None = None, now: float | None = None
-) -> CleaningSummary:
-    """Find what ``policy`` does not keep in ``store`` and in the local ``cache``; with ``delete``, remove it.
+def clean(store: Store, policy: RetentionSpec, *, delete: bool, now: float | None = None) -> list[Candidate]:
+    """Return what ``policy`` does not keep in ``store``; with ``delete``, what was removed of it.
 
-    An interrupted call can be repeated. ``now`` replaces the store's clock in tests. Raises StoreError if the
-    store refuses a request, or does not answer.
+    An interrupted call can be repeated. ``now`` replaces the store's clock in tests. McvrpError before any
+    removal if a document that may refer to something is corrupt; StoreError if the store does not answer.
     """
-    view = StoreView(store, policy, store.now() if now is None else now)
-    candidates, skipped, kept_now = list[Candidate](), list[Skipped](), 0
-    loose = list(scraps(view))  # before any removal, which takes those in emptied folders with it
-    if delete:
-        _unmark(view)  # even if nothing is to be removed: no alias can move to a marked version
-    for area in _AREAS:
-        for name in store.folders(area.folder):
-            found = planned = _split(_examine(view, area, name), skipped)
-            if delete and planned:
-                # skipped if another process has taken the lease in the meantime
-                removal = or_skipped(f"{area.folder}/{name}", _removed(view, area, name, planned))
-                found = _split(removal, skipped)
-            candidates += found
-            kept_now += len(planned) - len(found)
-    folders = tuple(f"{candidate.path}/" for candidate in candidates)
-    for candidate in loose:
-        if not candidate.path.startswith(folders):
-            candidates.append(candidate)
-            if delete:
-                store.delete(candidate.path)
-    for path, files in abandoned_caches(cache, store) if cache else ():
-        if view.old(files) and (not delete or remove_cache(path)):
-            why = "the store does not have its dataset"
-            candidates.append(Candidate.of("cached labels", str(path), files, why))
-    return CleaningSummary(tuple(candidates), tuple(skipped), delete, kept_now)
+    work = _Cleaning(store, policy, store.now() if now is None else now)
+    return [candidate for candidate in [*work.candidates()] if not delete or work.remove(candidate.path)]
 
 
-def _split(items: Found, skipped: list[Skipped]) -> list[Candidate]:
-    """Return the candidates among ``items``, and append the others to ``skipped``."""
-    found = list(items)
-    skipped += [item for item in found if isinstance(item, Skipped)]
-    return [item for item in found if isinstance(item, Candidate)]
+class _Cleaning:
+    """The files of ``store`` at the time ``now`` of its clock, and the rules."""
 
+    def __init__(self, store: Store, policy: RetentionSpec, now: float) -> None:
+        self.store, self.policy, self.now = store, policy, now
+        listed = (f for f in store.files("", hidden=True) if not f.path.endswith(f"/{layout.LEASE}"))
+        self.files = {file.path: file for file in listed}
+        self.inside = defaultdict[str, list[StoredFile]](list)  # files of each folder
+        for path, file in self.files.items():
+            parts = path.split("/")
+            for depth in range(2, len(parts)):
+                self.inside["/".join(parts[:depth])].append(file)
 
-def _examine(view: StoreView, area: _Area, name: str, *, leased: bool = False) -> Found:
-    """Return candidates in the folder ``name``; unless ``leased`` to us, another's lease skips it."""
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield what no alias, latest version, running lease or report refers to."""
+        needed = set[str]()
+        for name in self._names("benchmarks"):
+            needed |= self._parents(f"{layout.benchmark_dir(name)}/summary.json")
+        for name in self._names("models"):
+            folders = map(layout.version_of, self._names(layout.models_dir(name)))
+            numbers = sorted(number for number in folders if number is not None)
+            known = [n for n in numbers if layout.model_card(name, n) in self.files]
+            # the last number, if incomplete, is completed by the next publisher
+            kept = {*_aliased(self.store, name), *known[-self.policy.keep_models :], *numbers[-1:]}
+            for number, path in ((n, layout.model_dir(name, n)) for n in numbers):
+                card = model_card(self.store, name, number) if number in known else None
+                if number not in kept and path not in needed and self._is_old(self.inside[path]):
+                    why = "no alias or report refers to it" if card else "half-written"
+                    yield self._candidate(path, why)
+                elif card:
+                    needed |= {f"training/{card.run}", f"labels/{card.dataset}"}
+                    needed |= self._parents(f"labels/{card.dataset}/manifest.json")
+        for path in (f"{top}/{name}" for top in _OF_TRIALS for name in self._names(top)):
+            unneeded = layout.TRIAL_NAME.fullmatch(path.partition("/")[2]) and path not in needed
+            if unneeded and self._is_old(self.inside[path]) and not self._is_busy(path):
+                yield self._candidate(path, "no version that is kept was made from it")
+        for run in self._names("benchmarks"):
+            folder = layout.benchmark_dir(run)
+            if self._is_old(self.inside[folder]):  # otherwise it may be running
+                has_results = layout.benchmark_results(run) in self.files
+                used = result_settings(self.store, run) if has_results else ()
+                for part in (part for part in self._names(f"{folder}/parts") if not part.startswith(used)):
+                    yield self._candidate(f"{folder}/parts/{part}", "the report has other settings")
+        for path, file in self.files.items():
+            if (_CORRUPT.fullmatch(path) or _HALF_WRITTEN.fullmatch(path)) and self._is_old([file]):
+                yield Candidate(path, 1, file.size, "corrupt, or half-written by a process that was killed")
 
-    def rules() -> Found:
-        layout.checked_name("folder", name)
-        holder = area.lease and not leased and active_holder(view.store, area.lease(name), view.now)
-        if holder:
-            yield Skipped(f"{area.folder}/{name}", f"in use by {holder}")
-        elif area.has_trials and (trial := needless_trial(view, area.folder, name)):
-            yield trial
-        else:
-            yield from area.find(view, name)
-
-    return or_skipped(f"{area.folder}/{name}", rules())
-
-
-def _removed(view: StoreView, area: _Area, name: str, planned: list[Candidate]) -> Found:
-    """Remove and yield those of ``planned`` that are still candidates under the lease of the folder."""
-    paths, store = {candidate.path for candidate in planned}, view.store
-    lease = area.lease and holding(store, area.lease(name), area.busy.format(name))
-    with lease or contextlib.nullcontext() as held:
-        fresh = replace(view)  # without its cached properties, which may be outdated
-        for item in list(_examine(fresh, area, name, leased=True)):
-            if isinstance(item, Candidate) and item.path in paths and _remove(store, area, item):
-                yield item
-        if held:
-            held.check()
-
-
-def _remove(store: Store, area: _Area, candidate: Candidate) -> bool:
-    """Remove ``candidate``, beginning with what makes it complete; return whether it was removed."""
-    if area.folder == "models":
-        return _remove_version(store, candidate)
-    if area.has_trials and candidate.path.count("/") == 1:
-        # all but the lease of the folder, which we hold; files such as its manifest first
-        files = [path for path in store.list(candidate.path) if path.count("/") == 2]
-        folders = [f"{candidate.path}/{folder}" for folder in store.folders(candidate.path)]
-        for path in [*files, *folders]:
-            if not path.endswith(f"/{layout.LEASE}"):
-                store.delete(path)
+    def remove(self, path: str) -> bool:
+        """Remove ``path``, unless a process has begun to use it; return whether it was removed."""
+        parts = path.split("/")
+        if parts[0] == "models" and len(parts) == 3 and (version := layout.version_of(path)):
+            return self._remove_version(parts[1], version)
+        if parts[0] in _OF_TRIALS and len(parts) == 2 and self._is_busy(path):
+            return False
+        self.store.delete_files([f.path for f in self.inside[path] if f.path.endswith(".json")])
+        self.store.delete(path)
         return True
-    if area.folder == "training":
-        store.delete(f"{candidate.path}/{STATE}")  # first: without a state there is no checkpoint
-    store.delete(candidate.path)
-    return True
+
+    def _remove_version(self, name: str, version: int) -> bool:
+        path = layout.model_card(name, version)
+        card = self.store.find(path)
+        # A promotion looks for the card after it has moved the alias: at least one of the two sees the other.
+        self.store.delete(path)
+        if version in _aliased(self.store, name):
+            if card is not None:
+                self.store.put(path, card)
+            return False
+        self.store.delete(layout.model_dir(name, version))
+        return True
+
+    def _candidate(self, path: str, why: str) -> Candidate:
+        files = self.inside[path]
+        return Candidate(path, len(files), sum(file.size for file in files), why)
+
+    def _is_old(self, files: Sequence[StoredFile]) -> bool:
+        return max(f.modified for f in files) < self.now - self.policy.keep_days * _DAY
+
+    def _names(self, folder: str) -> list[str]:
+        below = (path.removeprefix(f"{folder}/") for path in self.inside if path.startswith(f"{folder}/"))
+        return [name for name in below if re.fullmatch(layout.NAME_PATTERN, name)]
+
+    def _parents(self, document: str) -> set[str]:
+        provenance = provenance_in(self.store.get_json(document)) if document in self.files else None
+        return {parent.path for parent in provenance.parents} if provenance else set()
+
+    def _is_busy(self, path: str) -> bool:
+        """Return whether a process holds the lease of the run or dataset, or may resume its trial."""
+        leases = [f"{path}/{layout.LEASE}", *map(layout.retraining_lease, self._names("models"))]
+        return any(active_holder(self.store, lease, self.now) for lease in leases)
 
 
-def _remove_version(store: Store, candidate: Candidate) -> bool:
-    """Mark and remove a version of a model, unless an alias points to it; return whether it was removed."""
-    _, name, number = candidate.path.split("/")
-    version = int(number)
-    mark = layout.model_removal(name, version)
-    # A process that moves an alias reads the mark afterwards: one of the two sees the other.
-    store.put_json(mark, {"version": version, "why": candidate.why})
-    if version in aliased(store, name):
-        store.delete(mark)
-        return False
-    with contextlib.suppress(McvrpError):  # an incomplete version has no card
-        card = model_card(store, name, version)
-        if was_trained_here(store, card):
-            store.put_json(layout.models_removed(card.run), {"model": name, "version": version})
-    store.delete(layout.model_card(name, version))  # first: without it there is no version
-    store.delete(candidate.path)
-    return True
-
-
-def _unmark(view: StoreView) -> None:
-    """Remove marks of versions that an alias points to, left by interrupted removals."""
-    for name in view.store.folders("models"):
-        with contextlib.suppress(McvrpError):
-            named = aliased(view.store, name)
-            marks = {layout.model_removal(name, version) for version in named}
-            for file in view.store.files(layout.models_dir(name)):
-                if file.path in marks and view.old([file]):
-                    view.store.delete(file.path)
+def _aliased(store: Store, name: str) -> set[int | None]:
+    """Return the versions that an alias points to or a rollback would restore."""
+    champion, challenger = (pointer(store, name, alias) for alias in ALIASES)
+    before = (v for v in champion.before if store.exists(layout.model_card(name, v)))
+    return {champion.version, challenger.version, next(before, None)}

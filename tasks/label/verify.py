@@ -52,8 +52,8 @@ def verify_dataset(store: Store, dataset: str, *, workers: int | None = None) ->
         raise McvrpError(f"there is no dataset {dataset!r} in {where}{others}: run mcvrp label")
     if of_trial(store, dataset):
         raise McvrpError(
-            f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: run mcvrp "
-            f"verify on the datasets that mcvrp lineage {layout.label_dir(dataset)} shows as its origin"
+            f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: verify the "
+            f"datasets that it was made from, as mcvrp inspect {layout.label_dir(dataset)} shows them"
         )
     try:
         spec, city_id = stored_spec(store, dataset)

@@ -27,7 +27,6 @@ from mcvrp.tasks.report.paper import (
     is_papers_setting,
     published_distances,
 )
-from mcvrp.tasks.report.time_curves import cost_against_time, time_curves
 from mcvrp.tasks.support.pictures import (
     BLUE,
     DPI,
@@ -56,7 +55,6 @@ def pictures(
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
     if best:
         yield from _distances(city, results, best, n)
-    yield from _times(city, results)
     yield from _gaps(results.frame)
     if best:
         larger = [size for size in results.frame["n"].unique().tolist() if size > trained_up_to]
@@ -106,17 +104,6 @@ def _distances(city: City, results: BenchmarkResults, best: MethodRun, n: int) -
     if len(paired(frame, None, single, best)[0]):
         caption = f"Distances of {method_name(single)} and {method_name(best)} at all sizes."
         yield _picture("distances", distance_distributions(frame, single, best, unit), caption)
-
-
-def _times(city: City, results: BenchmarkResults) -> Iterator[ReportFigure]:
-    sizes = time_curves(results.table)
-    if any(size.curves for size in sizes):
-        caption = (
-            "Cost against time: mean cost of each method's best answer after a given time per instance. "
-            "Methods with several runs or samples improve with each. Marks are measured times; between them, "
-            "time is interpolated. The last column of the tables names the hardware of each method."
-        )
-        yield _picture("times", cost_against_time(sizes, city.unit), caption)
 
 
 def _gaps(results: pd.DataFrame) -> Iterator[ReportFigure]:

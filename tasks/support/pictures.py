@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
@@ -47,15 +46,10 @@ def in_unit(unit: str) -> str:
 def show_lengths(axis: Axes, largest: float, unit: str, names: tuple[str, str] = ("x", "y")) -> None:
     """Label the axes of a map whose coordinates are in ``unit``; large values in metres become kilometres."""
     for side, title in zip((axis.xaxis, axis.yaxis), names, strict=True):
-        label_lengths(side, largest, unit, title)
-
-
-def label_lengths(side: Axis, largest: float, unit: str, title: str) -> None:
-    """Label an axis with values up to ``largest`` in ``unit``; large values in metres become kilometres."""
-    factor, name = readable_unit(unit, largest)
-    if factor != 1:
-        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value * factor:g}"))
-    side.set_label_text(f"{title}{in_unit(name)}")
+        factor, name = readable_unit(unit, largest)
+        if factor != 1:
+            side.set_major_formatter(FuncFormatter(lambda value, _, factor=factor: f"{value * factor:g}"))
+        side.set_label_text(f"{title}{in_unit(name)}")
 
 
 def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:

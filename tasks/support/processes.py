@@ -36,10 +36,10 @@ def die_with_parent() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def adopt_orphans() -> None:
+def adopt_orphans(adopt: bool = True) -> None:
     """Become the parent of descendants whose parent ends, so that `kill_descendants` finds them."""
     with contextlib.suppress(AttributeError):  # Linux only
-        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
 
 
 def start_group(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:

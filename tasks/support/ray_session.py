@@ -300,6 +300,12 @@ def _signal_handlers() -> Iterator[Callable[[], None]]:
 
     try:
         yield lambda: restore(signal.SIG_DFL)  # Ray's own handler is better than none
+    except (
+        SystemExit
+    ):  # of Ray's handler of SIGTERM, while it starts: Prefect knows a cancelled run by its own
+        if callable(ours := before[signal.SIGTERM]):
+            ours(signal.SIGTERM, None)
+        raise
     finally:
         restore()
 

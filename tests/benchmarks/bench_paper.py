@@ -136,7 +136,7 @@ def distant(place: Workplace) -> None:
         server, proxy = S3Server(endpoint), Proxy(endpoint, DISTANT)
         chain = Chain(place, f"s3://{server.bucket()}/paper", server.environment(endpoint=proxy.endpoint))
         os.environ |= server.environment()  # for the growth of the store, past the proxy
-        chain.stage("copy of city and labels", "store", "copy", str(place.folder / "labelled"), chain.store)
+        server.upload(place.folder / "labelled", chain.store)
         phase = 'train.phases=[{name="II-A", first=20, last=25, lr=1.4e-3, rotation=true}]'
         chain.preset("phase II-A alone", "train", "--phase", "II-A", changes=(phase,))
         chain.preset("publication", "train", changes=(phase,))

@@ -47,19 +47,15 @@ def bug(patch: pytest.MonkeyPatch) -> None:
 
 
 LABEL, CITY = SPEC["label"], {"city": SPEC["city"]}
-IMPORT = {"name": "c", "source": "imported", "addresses": {"file": "/etc/passwd"}}
-NO_PATH = "= '/etc/passwd' is not a path in the store: upload the file"
 CASES = [  # flow, parameters, part of the message, fault
-    (label.label, {"label": LABEL | {"count": 0}}, "label.count must be at least 1, not 0", nothing),
+    (label.label, {"label": LABEL | {"count": 0}}, "label.count: .*, not 0", nothing),
     (label.label, {"label": LABEL, "city": "nowhere"}, "no city 'nowhere' in .*mcvrp city", nothing),
     (label.label, {"label": LABEL | {"workers": 9999}}, "this machine has .*: request fewer", nothing),
     (train.train, {"train": SPEC["train"]}, "dataset 'smoke' has no labels of .*mcvrp label", nothing),
     (benchmark.benchmark, {"benchmark": SPEC["benchmark"]}, "model is missing: name one, ", nothing),
     (benchmark.benchmark, {"benchmark": SPEC["benchmark"], "model": "m"}, "no model 'm' in .*mcvrp", nothing),
     (nightly.nightly, {"nightly": SPEC["night"] | {"model": "m"}}, "no model 'm' in .*mcvrp", nothing),
-    (solve.solve, {"model": "small", "orders": "/etc/passwd"}, f"^orders {NO_PATH}", nothing),
     (solve.solve, {"model": "small", "orders": "orders/x.csv"}, "orders/x.csv", nothing),
-    (city.city, {"city": IMPORT}, f"^city.addresses.file {NO_PATH}", nothing),
     (city.city, CITY, r"\(No space left on device\): free space there", full_disk),
     (city.city, CITY | {"store": "s3://b/p"}, r"127.0.0.1:9 \(no connection\): check", s3_down),
     (city.city, CITY, "unexpected RuntimeError: at https://…@host: the run's logs have", bug),

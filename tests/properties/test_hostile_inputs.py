@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.cli.parser import parser
+from mcvrp.flows.cli.main import parse
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.errors import LONGEST, McvrpError
 from tests.support.hostile import CHANGES, HOSTILE, LONG, OPTIONS, PRESETS, SPREADSHEETS, TABLES, Act, Place
@@ -59,7 +59,7 @@ def _preset(text: str) -> Callable[[Place], Act]:
 
 
 def _command(arguments: tuple[str, ...]) -> Callable[[Place], Act]:
-    return lambda _: lambda: parser().parse_args(list(arguments))
+    return lambda _: lambda: parse(list(arguments))
 
 
 CASES = {
@@ -91,7 +91,7 @@ def test_the_command_says_it_in_a_line(
 ) -> None:
     """Whatever a message has in it, the terminal gets one line that it can show, of 300 characters."""
     fail = Mock(side_effect=McvrpError(f"of \x1b[2J {LONG}\n{LONG}: the remedy"))
-    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", fail)
+    monkeypatch.setattr("mcvrp.flows.cli.app.execute", fail)
     with patch.dict(os.environ):  # the command sets variables for its children
         assert cli.run(["plan"]) == 2
     line = capsys.readouterr().err.removeprefix("mcvrp: ").rstrip("\n")

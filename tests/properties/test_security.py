@@ -297,7 +297,7 @@ def test_errors_are_reported_without_secrets(
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", f"admin:{CANARY}-too")
 
     error = RuntimeError(f"postgresql://prefect:hunter2@db/prefect does not like {CANARY} nor {CANARY}-too")
-    monkeypatch.setattr("mcvrp.flows.cli.commands.execute", Mock(side_effect=error))
+    monkeypatch.setattr("mcvrp.flows.cli.app.execute", Mock(side_effect=error))
     assert cli.run(["plan", *(["--verbose"] if verbose else [])]) == 2
     printed = capsys.readouterr()
     text = printed.out + printed.err + "".join(path.read_text() for path in tmp_path.glob("logs/*"))

@@ -23,7 +23,7 @@ ONCE = {"bucket", "mcvrp"}  # services that end
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 
-RAY = {"ray-head", "ray-worker", "ray-gpu", "worker", "mcvrp"}
+RAY = {"ray-head", "ray-worker", "ray-gpu", "serve", "mcvrp"}
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
 ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS", "COMMIT"}
 
@@ -97,7 +97,7 @@ def test_secrets_are_generated_once(tmp_path: Path) -> None:
 def test_prefect_and_ray_require_credentials() -> None:
     password = environment("prefect")["PREFECT_SERVER_API_AUTH_STRING"]
     assert password.startswith("mcvrp:${PREFECT_PASSWORD")
-    for service in ("worker", "mcvrp", "ray-head", "ray-worker", "ray-gpu"):
+    for service in ("serve", "mcvrp", "ray-head", "ray-worker", "ray-gpu"):
         assert environment(service)["PREFECT_API_AUTH_STRING"].startswith("mcvrp:${PREFECT_PASSWORD")
         assert environment(service)["RAY_AUTH_MODE"] == "token"
         assert environment(service)["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN")
@@ -106,7 +106,7 @@ def test_prefect_and_ray_require_credentials() -> None:
 def test_services_that_train_share_the_cache_of_labels() -> None:
     training = {name: service for name, service in SERVICES.items() if "MCVRP_STORE" in environment(name)}
     del training["bucket"]
-    assert training.keys() == {"ray-head", "ray-worker", "ray-gpu", "worker", "mcvrp"}
+    assert training.keys() == {"ray-head", "ray-worker", "ray-gpu", "serve", "mcvrp"}
     for service in training.values():
         assert f"cache:{service['environment']['MCVRP_CACHE']}" in service["volumes"]
 
@@ -188,12 +188,10 @@ def test_commands_exist(name: str) -> None:
         assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp", "python", "sh"}
 
 
-def test_a_restarted_worker_keeps_the_preset_of_the_store() -> None:
-    """Its deployments, which a schedule starts, have the last one's parameters; `$$` is compose's `$`."""
-    *_, script = SERVICES["worker"]["command"]
-    register, _, _ = script.partition(" && ")
-    assert shlex.split(register)[2:] == ["mcvrp.flows.server.deployments", "--last-of", "$$MCVRP_STORE"]
-    assert environment("worker")["MCVRP_STORE"].startswith("s3://")
+def test_deployments_have_the_last_preset_of_the_store() -> None:
+    """A schedule starts them with its parameters, also after a restart."""
+    assert SERVICES["serve"]["command"] == ["mcvrp", "ui"]
+    assert environment("serve")["MCVRP_STORE"].startswith("s3://")
 
 
 @every_service

@@ -101,6 +101,13 @@ class S3Server:
             region_name="us-east-1",
         )
 
+    def upload(self, folder: Path, uri: str) -> None:
+        """Copy the files of ``folder`` to ``uri``, as `aws s3 sync` does."""
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        client = self.client()
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            client.upload_file(str(path), bucket, f"{prefix}/{path.relative_to(folder).as_posix()}")
+
     def bucket(self) -> str:
         name = f"b-{uuid.uuid4().hex[:12]}"
         self.client().create_bucket(Bucket=name)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mcvrp.flows.server.ui import deployed
 from mcvrp.tasks.support.processes import free_port
 from tests.support.command import Workplace
 from tests.support.shared import DIRECT, until
@@ -32,14 +33,10 @@ class Ui:
     errors: Path
 
     @property
-    def link(self) -> str:
-        """The address that it has printed, once it serves; "" before."""
-        printed = re.search(rf"^Prefect: ({self.page}/enter#\S+)", self.errors.read_text(), re.MULTILINE)
-        return printed[1] if printed else ""
-
-    @property
     def password(self) -> str:
-        return self.link.partition("#")[2]
+        """The password that it has printed, once it serves; "" before."""
+        printed = re.search(rf"^Prefect: {self.page}/ password (\S+)", self.errors.read_text(), re.MULTILINE)
+        return printed[1] if printed else ""
 
     def api(self, path: str, body: object | None = None, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -98,7 +95,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
     options = ("--preset", "smoke", "--port", str(port), *arguments)
     with errors.open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mcvrp.flows.cli.main", "ui", *options],
+            [str(Path(sys.executable).with_name("mcvrp")), "ui", *options],
             cwd=place.folder,
             env=place.environment(**changes),
             stdout=subprocess.DEVNULL,
@@ -109,7 +106,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
 
     def serves() -> bool:
         assert process.poll() is None, errors.read_text()
-        return bool(ui.link)
+        return bool(ui.password) and len(ui.api("/deployments/filter", {})) == len(deployed())
 
     try:
         until("the page", _START_SECONDS, serves)

@@ -25,7 +25,7 @@ import httpx
 import pytest
 
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.flows.server.deployments import deployments, first_values
+from mcvrp.flows.server.ui import first_values
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 PROJECT, HOST = "mcvrp-test", "127.0.0.2"
 MODE = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
-SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "worker"]
+SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "serve"]
 VOLUMES = {"s3": 8, "postgres": 1, "cache": 1}  # GB at most
 FAULTS = [*(f"{service} killed" for service in SERVICES), "ray-worker cut off", "s3 cut off"]
 FAULTS += ["ray-worker paused", "s3 paused", *(f"{volume} full" for volume in VOLUMES)]
@@ -168,8 +168,7 @@ in_full = pytest.mark.skipif(MODE != "all", reason="`make test-stack-full` runs 
 
 
 def first_values_of(name: str) -> dict[str, Any]:
-    (entry,) = (each for each in deployments() if each.name == name)
-    return first_values(entry.flow(), load_preset("smoke"))
+    return first_values(name, load_preset("smoke"))
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +211,7 @@ def test_prefect_serves_its_page(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("name", ["city", pytest.param("pipeline", marks=in_full)])
-def test_a_deployment_runs_in_the_worker(stack: Stack, request: pytest.FixtureRequest, name: str) -> None:
+def test_a_deployment_runs(stack: Stack, request: pytest.FixtureRequest, name: str) -> None:
     deployment = stack.ask(f"deployments/name/{name}/{name}")["id"]
     body = {"parameters": first_values_of(name)} if name == "pipeline" else {}
     run = stack.ask(f"deployments/{deployment}/create_flow_run", body)["id"]

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from ray.util import get_node_ip_address
 
+from mcvrp.flows.server.ui import deployed
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
 
 ROOT = Path(__file__).parents[3]
@@ -99,22 +100,15 @@ def stack(scratch: Path) -> Iterator[Stack]:
         stop_group(process)
 
 
-def test_prefect_requires_its_password_which_the_worker_has(stack: Stack) -> None:
+def test_prefect_requires_its_password_with_which_deployments_are_served(stack: Stack) -> None:
     stack.start("prefect", "--port", str(stack.prefect))
     stack.wait(lambda: stack.is_healthy("prefect"), "prefect")
     for password in (None, "", "wrong", PASSWORD[:-1]):
         assert stack.ask("deployments/filter", password) == 401
     assert stack.ask("deployments/filter", PASSWORD) == []
-    ports = {"PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1", "PREFECT_WORKER_WEBSERVER_PORT": str(stack.health)}
-    stack.start("worker", **ports)
-    stack.wait(lambda: stack.is_healthy("worker"), "worker")
-    declared = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    assert len(stack.ask("deployments/filter", PASSWORD)) == len(declared)
-
-    def workers() -> list[str]:
-        return [worker["status"] for worker in stack.ask("work_pools/mcvrp/workers/filter", PASSWORD)]
-
-    stack.wait(lambda: workers() == ["ONLINE"], "worker")
+    stack.start("serve", PREFECT_RUNNER_SERVER_HOST="127.0.0.1", PREFECT_RUNNER_SERVER_PORT=str(stack.health))
+    stack.wait(lambda: stack.is_healthy("serve"), "serve")
+    assert {each["name"] for each in stack.ask("deployments/filter", PASSWORD)} == set(deployed())
     for log in stack.folder.glob("*.log"):
         assert PASSWORD not in log.read_text()
 

@@ -93,7 +93,7 @@ def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
     names = [path.split("/")[-1] for path in place.store.list("cities/own")]
     assert set(names) == {"README.md", "city.json", "city.parquet", "map.png"}
     shown = inspect(place.store, "cities/own")
-    assert shown.document["city_id"] == place.city.city_id
+    assert shown.document["documents"]["city.json"]["city_id"] == place.city.city_id
     for text in ("City `own`", "300 customers", "10.83 km by", "2 to 12", "47.3127° N"):
         assert text in shown.text, shown.text
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.config.settings import run_environment
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.store.store import Store
@@ -102,11 +100,3 @@ def test_ranks_train(place: Workplace, launcher: str) -> None:
 def test_the_command_lists_models(place: Workplace) -> None:
     done = run(place, str(Path(sys.executable).with_name("mcvrp")), "models")
     assert "run mcvrp train" in done.stderr
-
-
-def test_the_run_of_a_deployment_starts(place: Workplace) -> None:
-    """All that it imports is ours; it finds no server here to ask what to run."""
-    environment = run_environment("http://127.0.0.1:1/api", None, str(place.store))
-    environment |= {"MCVRP_FOLDER": str(place.folder), "PREFECT__FLOW_RUN_ID": str(uuid.uuid4())}
-    done = run(place, sys.executable, "-m", "mcvrp.flows.server.engine", **environment)
-    assert "ConnectError" in done.stderr

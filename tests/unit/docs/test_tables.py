@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import tomllib
@@ -14,15 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import yaml
+import typer
 from pydantic import BaseModel
 
 import mcvrp
-from mcvrp.flows.cli.parser import parser
-from mcvrp.flows.cli.plan import make_plan, plan_text
-from mcvrp.flows.config.preset import load_preset, preset_names
+from mcvrp.flows.cli.app import app
+from mcvrp.flows.cli.interrupt import INTERRUPTED
+from mcvrp.flows.cli.main import run
+from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.server.interrupt import INTERRUPTED
+from mcvrp.flows.server.ui import deployed
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
@@ -67,15 +67,11 @@ def _type_text(kind: Any) -> str:
     return {"double": "float64"}.get(str(kind), str(kind))
 
 
-def _deployments() -> list[str]:
-    return [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
-
-
 FIRST_COLUMNS: list[tuple[str, str, Callable[[], Iterable[object]]]] = [
     ("command", "command", lambda: [f"mcvrp {command}" for command, _ in _leaves()]),
     ("command", "preset", preset_names),
     ("command", "code", lambda: [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]),
-    ("ui", "deployment", _deployments),
+    ("ui", "deployment", deployed),
 ]
 
 
@@ -110,38 +106,36 @@ def _public() -> set[str]:
     return {public for public in public_names if not inspect.ismodule(getattr(mcvrp, public))}
 
 
-def _subparsers(parent: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    actions = [action for action in parent._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(actions[0].choices) if actions else {}
+def _commands(parent: Any = None) -> dict[str, Any]:
+    return dict(getattr(parent or typer.main.get_command(app), "commands", {}))
 
 
-def _leaves() -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for command, below in _subparsers(parser()).items():
-        inner = _subparsers(below)
+def _leaves() -> Iterator[tuple[str, Any]]:
+    for command, below in _commands().items():
+        inner = _commands(below)
         if inner:
             yield from ((f"{command} {action}", leaf) for action, leaf in inner.items())
         else:
             yield command, below
 
 
-def _options(leaf: argparse.ArgumentParser) -> set[str]:
-    shown = [action for action in leaf._actions if action.help != argparse.SUPPRESS]
-    return {text for action in shown for text in action.option_strings} - {"-h", "--help"}
+def _options(leaf: Any) -> set[str]:
+    return {name for parameter in leaf.params for name in parameter.opts if name.startswith("--")}
 
 
 def test_the_commands_of_the_readme() -> None:
     listed = section(ROOT / "README.md", "## Command line").split("\n\n")[0]
-    assert set(re.findall(r"mcvrp (\w+)", listed)) == set(_subparsers(parser()))
+    assert set(re.findall(r"mcvrp (\w+)", listed)) == set(_commands())
 
 
 def test_the_options() -> None:
     common = _named(section(COMMAND, "## Options of all commands"))
     leaves = dict(_leaves())
     assert set.intersection(*map(_options, leaves.values())) == common
-    single = {
-        row[0].strip("`"): _named(row[1])
-        for row in rows(section(COMMAND, "## Options of single commands"), "command")
-    }
+    single: dict[str, set[str]] = {}
+    for row in rows(section(COMMAND, "## Options of single commands"), "command"):
+        for command in row[0].split(", "):
+            single.setdefault(command.strip("`"), set()).update(_named(row[1]))
     own = {command: _options(leaf) - common for command, leaf in leaves.items()}
     assert single == {command: options for command, options in own.items() if options}
 
@@ -157,8 +151,12 @@ def _named(text: str) -> set[str]:
     return {option for span in code(text) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span)}
 
 
-def test_the_estimated_cost_of_the_paper() -> None:
-    text = plan_text(make_plan(load_preset("paper"), "paper", cores=2))
+def test_the_estimated_cost_of_the_paper(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mcvrp.flows.cli.plan.local_cores", lambda: 2)
+    assert run(["plan", "--preset", "paper", "--core-price", "0.02", "--gpu-price", "2"]) == 0
+    text = capsys.readouterr().out.rstrip()
     assert indent(text, "    ") in section(DOCS / "cluster.md", "## Cost estimate")
 
 

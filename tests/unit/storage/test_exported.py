@@ -243,15 +243,15 @@ def test_the_command_exports_solves_and_imports(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("models export", "required: MODEL[@VERSION], FOLDER"),
-        ("models import", "required: FOLDER"),
+        ("models export", "MODEL[@VERSION]"),
+        ("models import", "FOLDER"),
         ("models export small@9 taken", "has no version 9"),
         ("models export small@first taken", "'first' is no version"),
         ("models export large taken", "no model 'large'"),
         ("models import nowhere", "there is no folder nowhere"),
         ("solve monday.csv --model ./nowhere", "there is no folder ./nowhere"),
         ("solve monday.csv --model ./away", "has no model.json"),
-        ("solve o.csv --model ./away --version 3", "--version: the folder ./away contains a single version"),
+        ("solve o.csv --model ./away --version 3", "no model.json"),
     ],
 )
 def test_a_mistake_gets_one_sentence(

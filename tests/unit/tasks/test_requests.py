@@ -23,7 +23,7 @@ MOST_REQUESTS = {
     "inspect labels/many": 6,
     "inspect town": 16,
     "inspect models/small": 17,
-    "gc": 91,
+    "gc": 13,
 }
 
 

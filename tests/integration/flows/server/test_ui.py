@@ -1,36 +1,26 @@
-"""Tests of `mcvrp ui` with its real server, worker and runs: starting, schedules, stopping."""
+"""Tests of `mcvrp ui` with its real server and runs: refused values, schedules, stopping, kills."""
 
 from __future__ import annotations
 
-import json
-import logging
 import signal
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from tests.support.command import Workplace
-from tests.support.faults import MARK, Family
-from tests.support.shared import until
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.processes import free_port
+from tests.support.command import SPRUNG, Workplace
+from tests.support.shared import running, until
 from tests.support.ui import Ui, mcvrp_ui
 
-pytestmark = pytest.mark.slow
-STOPPED = (0, 130)  # 130 where an orderly stop took too long on a busy machine
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightly", "improve", "solve"}
-
-
-RECEIVED: list[dict[str, Any]] = []  # messages of the webhook
-
-
-class Webhook(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        RECEIVED.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
-        self.end_headers()
+TRAPS = ("model", "tasks", "json", "calendar", "secrets")
+# Labels of half a minute, in shards of seconds.
+SPEC = {"dataset": "d", "count": 100, "iterations": 400, "shard_rows": 20, "held_out": 0}
 
 
 def failed(run: dict[str, Any], message: str) -> None:
@@ -38,32 +28,34 @@ def failed(run: dict[str, Any], message: str) -> None:
     assert run["state"]["message"].startswith(message)
 
 
-# For tests that do not depend on the database.
-on_sqlite = pytest.mark.parametrize("ui", ["SQLite"], indirect=True)
+def stopped(place: Workplace) -> bool:
+    """Return whether nothing of `mcvrp ui` runs; agents of Ray outlive it for a minute."""
+    return all(not psutil.pid_exists(pid) or "ray" in _line(pid) for pid in place.processes())
 
 
-@pytest.fixture(scope="module")
-def webhook() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Webhook) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/hook?token=canary"
-        server.shutdown()
+def _line(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.NoSuchProcess:
+        return "ray"
 
 
 @pytest.fixture(scope="module", params=["SQLite", "Postgres"])
-def ui(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, webhook: str
-) -> Iterator[Ui]:
+def ui(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     """A UI with the smoke preset and its city, on either database."""
     place = Workplace.new(tmp_path_factory.mktemp("ui"))
-    place.set_traps()  # the current folder of the server, its worker and all runs
-    more = ("--database", request.getfixturevalue("postgres")) if request.param == "Postgres" else ()
-    with mcvrp_ui(place, "--notify", webhook, *more) as ui:
+    place.set_traps(TRAPS)  # the current folder of the server and of all runs
+    changes = {}
+    if request.param == "Postgres":
+        address = request.getfixturevalue("postgres").replace("postgresql://", "postgresql+asyncpg://")
+        changes["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = address
+    with mcvrp_ui(place, **changes) as ui:
         made = ui.ended(ui.start("city"))
         assert (made["state_type"], made["name"]) == ("COMPLETED", "city smoke, 50 customers")
         yield ui
-        assert ui.stop() in STOPPED
-        until("the end of all processes", 180, lambda: not place.processes())
+        assert ui.stop() == 0
+        assert SPRUNG not in ui.errors.read_text()
+        until("the end of all processes", 180, lambda: stopped(place))
 
 
 def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
@@ -74,95 +66,18 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
     failed(run, "[label] smallest = 30 is above largest = 22")
     assert run["name"] == "label, refused"
     failed(ui.ended(ui.start("train")), "dataset 'smoke' has no labels of 20-22 customers")
+    run = ui.ended(ui.start("label", city="nowhere"))
+    failed(run, "no city 'nowhere' in ")
+    of_run = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+    lines = [line["message"] for line in ui.api("/logs/filter", of_run)]
+    assert not [line for line in lines if "Traceback" in line or "exception" in line]
 
 
-@on_sqlite
 def test_its_server_deletes_old_runs_and_events(ui: Ui) -> None:
     server = ui.api("/admin/settings")["server"]
     vacuum = server["services"]["db_vacuum"]
     assert set(vacuum["enabled"]) == {"events", "flow_runs"}
     assert (vacuum["retention_period"], server["events"]["retention_period"]) == ("P90D", "P7D")
-
-
-def copied(deployment: dict[str, Any], *more: str) -> dict[str, Any]:
-    return {key: deployment[key] for key in ("flow_id", "work_pool_name", "entrypoint", "tags", *more)}
-
-
-@on_sqlite
-def test_a_parameter_that_no_flow_has_is_named(ui: Ui) -> None:
-    ended = ui.ended(ui.start("label", labell={"count": 1}))
-    failed(ended, "there is no parameter 'labell'; label knows: city, label, store")
-    kept = copied(ui.deployment("solve"))
-    bare = ui.api("/deployments/", kept | {"name": "bare"})["id"]  # has no initial values
-    body = {"state": {"type": "SCHEDULED"}}
-    ended = ui.ended(ui.api(f"/deployments/{bare}/create_flow_run", body)["id"])
-    ui.api(f"/deployments/{bare}", method="DELETE")
-    failed(ended, "parameter city is missing: give it with the others (city,")
-
-
-@on_sqlite
-def test_a_run_gets_no_other_store_and_no_file_of_the_machine(ui: Ui) -> None:
-    imported = {"name": "theirs", "source": "imported", "addresses": {"file": "/etc/passwd"}}
-    climbing = {**imported, "addresses": {"file": "orders.csv", "history": "../../secret.csv"}}
-    spec = ui.deployment("pipeline")["parameters"]["spec"]
-    refused: dict[str, tuple[str, Any]] = {
-        "store = '/elsewhere' is not the store of the worker: leave it": ("label", {"store": "/elsewhere"}),
-        "city.addresses.file = '/etc/passwd' is not a path in the store": ("city", {"city": imported}),
-        "spec.city.addresses.history = '../../secret.csv' is not a path": (
-            "pipeline",
-            {"spec": spec | {"city": climbing}},
-        ),
-        "orders = '/etc/passwd' is not a path in the store: upload": ("solve", {"orders": "/etc/passwd"}),
-    }
-    runs = {message: ui.start(name, **changes) for message, (name, changes) in refused.items()}
-    for message, run in runs.items():
-        failed(ui.ended(run), message)
-
-
-@on_sqlite
-def test_a_worker_runs_the_flows_of_mcvrp_and_nothing_else(ui: Ui, tmp_path: Path) -> None:
-    """No command, environment, code or pull step of a run, a deployment or the work pool."""
-    deployment, touched = ui.deployment("city"), tmp_path / "touched"
-    command = f"touch {touched}"
-    start = f"/deployments/{deployment['id']}/create_flow_run"
-    body = {"parameters": deployment["parameters"], "state": {"type": "SCHEDULED"}}
-    for variables in ({"command": command}, {"env": {"MCVRP_STORE": "/"}}, {"working_dir": "/"}):
-        with pytest.raises(AssertionError, match=r"422.*Additional properties are not allowed"):
-            ui.api(start, body | {"job_variables": variables})
-    same = copied(deployment, "parameters", "parameter_openapi_schema") | {"name": "theirs"}
-    (tmp_path / "theirs.py").write_text(f"import pathlib\npathlib.Path({str(touched)!r}).touch()\n")
-    shell = [{"prefect.deployments.steps.run_shell_script": {"script": command}}]
-    for other in ({"pull_steps": shell}, {"entrypoint": f"{tmp_path}/theirs.py:city"}):
-        made = ui.api("/deployments/", same | other)["id"]
-        ended = ui.ended(ui.api(f"/deployments/{made}/create_flow_run", body)["id"])
-        failed(ended, "its deployment names other code than the flows of mcvrp")
-        ui.api(f"/deployments/{made}", method="DELETE")
-    pool = ui.api("/work_pools/mcvrp")["base_job_template"]
-    changed = {"job_configuration": {"command": command}, "variables": {"type": "object", "properties": {}}}
-    ui.api("/work_pools/mcvrp", {"base_job_template": changed}, "PATCH")
-    ended = ui.ended(ui.start("city"))
-    ui.api("/work_pools/mcvrp", {"base_job_template": pool}, "PATCH")
-    assert ended["state_type"] == "CRASHED"
-    assert "job variable command is refused: this worker runs" in ended["state"]["message"]
-    assert not touched.exists()
-
-
-def test_a_failed_run_calls_the_webhook_and_the_address_is_nowhere(ui: Ui) -> None:
-    run = ui.ended(ui.start("label", city="nowhere"))
-    calls = until("the call", 60, lambda: [call for call in RECEIVED if call["id"] == run["id"]])
-    (call,) = calls
-    assert call["run"] == run["name"] == "label smoke n=20-22, 3 partitions"
-    failed(run, "no city 'nowhere' in ")
-    assert call["message"] == run["state"]["message"]
-    assert run["id"] in call["url"]
-    assert call["message"] in call["text"]
-    blocks = ui.api("/block_documents/filter", {})
-    assert blocks
-    assert "canary" not in json.dumps([blocks, ui.api("/automations/filter", {})])
-    assert "canary" not in ui.errors.read_text()
-    of_run = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
-    lines = [line["message"] for line in ui.api("/logs/filter", of_run)]
-    assert not [line for line in lines if "Traceback" in line or "exception" in line]
 
 
 def test_a_cron_schedule_fires(ui: Ui) -> None:
@@ -180,40 +95,84 @@ def test_a_cron_schedule_fires(ui: Ui) -> None:
     ui.api(f"/deployments/{id}/schedules/{made['id']}", {"active": False}, "PATCH")
 
 
-def test_a_killed_ui_is_on_record_and_the_next_one_resumes(tmp_path_factory: pytest.TempPathFactory) -> None:
-    place = Workplace.new(tmp_path_factory.mktemp("killed"))
+def test_a_cancelled_run_keeps_what_is_finished_and_the_next_one_begins(ui: Ui) -> None:
+    spec = ui.deployment("label")["parameters"]["label"] | {"dataset": "cancelled"}
+    slow = ui.start("label", label=spec | {"iterations": 100_000})
+    ui.reaches(slow, "Running")
+    waiting = ui.start("label", label=spec | {"dataset": "quick", "held_out": 0})
+    ui.reaches(waiting, "AwaitingConcurrencySlot")
+    of_run = {"artifacts": {"flow_run_id": {"any_": [slow]}, "type": {"any_": ["progress"]}}}
+    # A process that is busy with imports does not answer Prefect within its second: the run is then crashed.
+    until("its progress", 120, lambda: ui.api("/artifacts/filter", of_run))
+    ui.cancel(slow)
+    assert ui.ended(slow)["state_type"] == "CANCELLED"
+    for bar in ui.api("/artifacts/filter", of_run):
+        assert bar["description"].endswith("labels are kept, start again to resume")
+    assert ui.ended(waiting)["state_type"] == "COMPLETED"
+
+
+def test_schedules_are_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Those that were made or changed in the UI; of a new one, the night's is there and inactive."""
+    place = Workplace.new(tmp_path_factory.mktemp("schedules"))
     with mcvrp_ui(place) as ui:
-        ui.ended(ui.start("city"))
-        spec = ui.deployment("label")["parameters"]["label"]
-        slow = ui.start("label", label=spec | {"iterations": 100_000})
-        ui.reaches(slow, "Running")
-        waiting = ui.start("label", label=spec | {"dataset": "quick", "held_out": 0})
-        ui.reaches(waiting, "AwaitingConcurrencySlot")
-        city = ui.deployment("city")["id"]
-        schedule = {"schedule": {"cron": "0 3 * * *", "timezone": "UTC"}, "active": False}
-        ui.api(f"/deployments/{city}/schedules", [schedule])
-        ui.api("/deployments/", copied(ui.deployment("city")) | {"name": "of-yesterday"})
-        ui.process.send_signal(signal.SIGKILL)
-        ui.process.wait()
-    until("the end of all processes", 180, lambda: not place.processes())
-    with mcvrp_ui(place, port=None, **{MARK: str(place.folder)}) as ui:
-        run = ui.ended(slow, 300)
-        assert run["state_type"] == "CRASHED"
-        assert "what is finished is kept, start again to resume" in run["state"]["message"]
-        assert ui.ended(waiting)["state_type"] == "COMPLETED"
-        page = ui.api("/logs/filter", {"logs": {"flow_run_id": {"any_": [waiting]}}})
-        levels = [
-            line["level"] for line in page if line["message"].startswith("labels quick: 120/120 labels")
-        ]
-        assert levels == [logging.INFO]
-        (kept,) = ui.deployment("city")["schedules"]
-        assert kept["schedule"]["cron"] == "0 3 * * *"
-        assert not kept["active"]
         assert {deployment["name"] for deployment in ui.api("/deployments/filter", {})} == NAMES
-        ui.start("label", label=spec | {"iterations": 100_000})
-        family = Family(ui.process.pid, str(place.folder))
-        until("labels being made", 120, family.solving)
-        assert ui.stop(signal.SIGTERM) in STOPPED
-    until("the end of all processes", 180, lambda: not place.processes())
-    assert {state for _, state in place.recorded("flow_run")} == {"COMPLETED", "CRASHED"}  # at once
-    assert not [text for _, _, text in place.logged() if "Traceback" in text]
+        (night,) = ui.deployment("nightly")["schedules"]
+        assert (night["schedule"]["cron"], night["active"]) == ("0 2 * * *", False)
+        ui.api(
+            f"/deployments/{ui.deployment('nightly')['id']}/schedules/{night['id']}",
+            {"active": True},
+            "PATCH",
+        )
+        schedule = {"schedule": {"cron": "0 3 * * *", "timezone": "UTC"}, "active": False}
+        ui.api(f"/deployments/{ui.deployment('city')['id']}/schedules", [schedule])
+        assert ui.stop(signal.SIGTERM) == 0
+    with mcvrp_ui(place) as ui:
+        (night,) = ui.deployment("nightly")["schedules"]
+        assert (night["schedule"]["cron"], night["active"]) == ("0 2 * * *", True)
+        (kept,) = ui.deployment("city")["schedules"]
+        assert (kept["schedule"]["cron"], kept["active"]) == ("0 3 * * *", False)
+
+
+def labels(place: Workplace) -> str:
+    return Dataset.open(Store.open(place.store, writable=False), "d").fingerprint()
+
+
+def label(ui: Ui, **changes: Any) -> str:
+    return ui.start("label", label=ui.deployment("label")["parameters"]["label"] | SPEC | changes)
+
+
+@pytest.mark.parametrize("killed", ["run", "serve", "server"])
+def test_after_a_kill_the_same_run_ends_with_equal_labels(
+    killed: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The run's process, `mcvrp ui` or its server is killed; the interrupted run is on record."""
+    place, port = Workplace.new(tmp_path_factory.mktemp(killed)), free_port()
+    with mcvrp_ui(place, port=port) as ui:
+        ui.ended(ui.start("city"))
+        slow = label(ui)
+        until("a shard", 240, lambda: any((place.store / "labels").rglob("part-*.parquet")))
+        if killed == "serve":
+            ui.process.send_signal(signal.SIGKILL)
+        else:
+            words = {"run": "prefect.engine", "server": "server"}
+            (victim,) = running(words[killed], ui.process.pid)
+            victim.send_signal(signal.SIGKILL)
+        if killed == "run":
+            assert ui.ended(slow)["state_type"] == "CRASHED"
+        else:
+            assert ui.process.wait(60) in (1, -signal.SIGKILL)
+        made = {path: path.stat().st_mtime_ns for path in place.store.rglob("part-*.parquet")}
+        if killed == "run":
+            assert ui.ended(label(ui), 400)["state_type"] == "COMPLETED"
+    if killed != "run":
+        with mcvrp_ui(place, port=free_port()) as ui:
+            again = label(ui)
+            assert ui.ended(slow, 400)["state_type"] in ("CRASHED", "COMPLETED")
+            assert ui.ended(again, 400)["state_type"] == "COMPLETED"
+    assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("part-*.parquet")}.items()
+    undisturbed = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
+    options = [word for field, value in SPEC.items() for word in ("--set", f"label.{field}={value}")]
+    assert undisturbed.mcvrp("city", "create", "--preset", "smoke").returncode == 0
+    done = undisturbed.mcvrp("label", "--no-prefect", "--preset", "smoke", *options)
+    assert done.returncode == 0, done.stderr
+    assert labels(place) == labels(undisturbed)

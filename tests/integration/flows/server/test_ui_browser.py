@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Page, expect
 
 from mcvrp.flows.figures import phase_table
 from mcvrp.model.problem import City
@@ -87,7 +87,13 @@ def ui(workplace: Workplace) -> Iterator[Ui]:
 @pytest.fixture(scope="module")
 def page(browser: Browser, ui: Ui) -> Iterator[Page]:
     with new_page(browser, 1300) as page:
-        page.goto(ui.link)
+        page.goto(f"{ui.page}/")
+        page.locator("input[type=password]").fill("mcvrp:guess")
+        page.get_by_role("button", name="Login").click()
+        refused = re.compile("Invalid credentials|Authentication failed")  # both of Prefect's UIs
+        expect(page.locator("body")).to_contain_text(refused, use_inner_text=True)
+        page.locator("input[type=password]").fill(ui.password)
+        page.get_by_role("button", name="Login").click()
         shows(page, "Dashboard")
         yield page
 
@@ -110,31 +116,6 @@ def test_another_site_has_no_access(page: Page, ui: Ui) -> None:
     assert len(runs(ui, "city")) == before
     page.goto(f"{ui.page}/runs")
     shows(page, "city smoke, 50 customers")
-
-
-def test_another_site_cannot_log_out(page: Page, ui: Ui) -> None:
-    """It can open the login page, but a wrong password does not replace the one that the browser keeps."""
-    kept = "localStorage.getItem('prefect-password')"
-    before = page.evaluate(kept)
-    assert before
-    refused: list[str | None] = []  # credentials that the server refused
-
-    def note(response: Response) -> None:
-        if response.status == HTTPStatus.UNAUTHORIZED:
-            refused.append(response.request.headers.get("authorization"))
-
-    page.on("response", note)
-    for wrong in ("a:b", "", "mcvrp:%22<script>"):
-        page.goto("data:text/html,<title>theirs</title>")
-        page.goto(f"{ui.page}/enter#{wrong}")
-        page.wait_for_url(lambda url: "/enter" not in url)
-        shows(page, "Dashboard")
-        assert page.evaluate(kept) == before
-    page.goto(f"{ui.page}/runs")
-    shows(page, "city smoke, 50 customers")
-    page.remove_listener("response", note)
-    assert len(refused) == 3
-    assert f"Basic {before}" not in refused
 
 
 def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace: Workplace) -> None:

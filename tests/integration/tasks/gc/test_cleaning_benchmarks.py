@@ -17,7 +17,7 @@ from mcvrp.tasks.benchmark import prepare
 from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
 from mcvrp.tasks.benchmark.run import run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.gc.cleaning import CleaningSummary, RetentionSpec, clean
+from mcvrp.tasks.gc import RetentionSpec, clean
 from mcvrp.tasks.solvers.solver import SolverMissing
 from mcvrp.tasks.support.ray_session import ray_session
 from tests.support.solving import put_model
@@ -60,8 +60,9 @@ def parts(store: Store) -> dict[str, int]:
     return {path: (root / path).stat().st_mtime_ns for path in found}
 
 
-def cleaned(store: Store, after: float = 100.0) -> CleaningSummary:
-    return clean(store, RetentionSpec(), delete=True, now=time.time() + after * DAY)
+def cleaned(store: Store, after: float = 100.0) -> set[str]:
+    """Return the paths that are removed ``after`` so many days."""
+    return {each.path for each in clean(store, RetentionSpec(), delete=True, now=time.time() + after * DAY)}
 
 
 FIRST: dict[str, object] = {}
@@ -98,7 +99,7 @@ def test_fewer_samples_or_instances_are_the_same_settings(store: Store) -> None:
     run(store, instances=(4, 2), heuristic_samples=(1, 2, 4))
     whole = parts(store)
     run(store, instances=(1, 1), samples=(1,))
-    assert cleaned(store).candidates == ()
+    assert cleaned(store) == set()
     assert parts(store) == whole
 
 
@@ -110,8 +111,7 @@ def test_answers_of_settings_that_changed_go(store: Store) -> None:
     after = parts(store)
     old = {path for path in before if "/fm-gs-" not in path}
     assert {path.split("/")[3].split("-")[0] for path in old} == {"hgs", "random"}
-    found = cleaned(store)
-    assert {item.path for item in found.candidates} == {path.rpartition("/n=")[0] for path in old}
+    assert cleaned(store) == {path.rpartition("/n=")[0] for path in old}
     assert parts(store).keys() == after.keys() - old
 
 
@@ -135,10 +135,10 @@ def test_a_benchmark_that_was_stopped_keeps_what_it_had(store: Store) -> None:
     # as if the second had been killed before its results, and the store been copied since
     store.put(layout.benchmark_results("b"), results)
     both = parts(store)
-    assert cleaned(store, after=3).candidates == ()
+    assert cleaned(store, after=29) == set()
     assert parts(store) == both
-    (candidate,) = cleaned(store, after=31).candidates
-    assert candidate.kind == "benchmark parts"
+    (removed,) = cleaned(store, after=31)
+    assert removed.startswith("benchmarks/b/parts/hgs-")
 
 
 def test_answers_to_instances_of_cvrplib_stay(tmp_path: Path) -> None:
@@ -152,6 +152,6 @@ def test_answers_to_instances_of_cvrplib_stay(tmp_path: Path) -> None:
         spec = SPEC.model_copy(update={"methods": ("hgs",), "heuristic_samples": runs})
         run_cvrplib(store, str(folder), spec)
     kept = parts(store)
-    assert cleaned(store).candidates == ()
+    assert cleaned(store) == set()
     run_cvrplib(store, str(folder), spec)
     assert parts(store) == kept

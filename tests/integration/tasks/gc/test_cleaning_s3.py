@@ -13,10 +13,10 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.models import ModelCard, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.gc.cleaning import RetentionSpec, clean
+from mcvrp.tasks.gc import RetentionSpec, clean
 
 DAY = 86_400.0
-POLICY = RetentionSpec(keep_models=1, solution_days=10)
+POLICY = RetentionSpec(keep_models=1)
 
 
 def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
@@ -27,17 +27,17 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
         store.put_json(layout.model_card("m", number), asdict(card))
     for number in (2, 3):
         move_champion(store, "m", number, pointer(store, "m", "champion"))
-    store.put("solutions/monday/routes.csv", b"routes")
+    night = "labels/night-000000000000"
+    store.put(f"{night}/data/n=020/part-00000.parquet", b"labels")
+    store.put(f"{night}/manifest.json", b"{}")
     now = store.now()
     assert abs(now - time.time()) < 60
-    assert clean(store, POLICY, delete=True).candidates == ()
+    assert clean(store, POLICY, delete=True) == []
     planned = clean(store, POLICY, delete=False, now=now + 100 * DAY)
-    paths = [candidate.path for candidate in planned.candidates]
-    assert paths == ["models/m/0001", "models/m/0004", "solutions/monday"]
-    done = clean(store, POLICY, delete=True, now=now + 100 * DAY)
-    assert done.candidates == planned.candidates
+    assert [candidate.path for candidate in planned] == ["models/m/0001", "models/m/0004", night]
+    assert clean(store, POLICY, delete=True, now=now + 100 * DAY) == planned
     assert versions(store, "m") == [2, 3, 5]
-    assert store.list("solutions") == []
+    assert store.list(night) == []
     assert roll_back(store, "m") == (3, 2)
 
 

@@ -10,7 +10,6 @@ import pytest
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
-from mcvrp.storage.lineage import Lineage
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint
@@ -19,6 +18,7 @@ from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, PolicySpec
 from tests.support.labels import drive
+from tests.support.origins import made_from
 from tests.support.training import small_spec, write_dataset
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     assert all(bucket.change < 0 for bucket in summary.measured.buckets)
     assert pointer(store, "small", "champion").version == 2
     night = summary.record.name
-    tree = Lineage(store).ancestors(layout.trial_dir("small", night))
-    made_from = {"models/small/0001", "models/small/0002", "labels/tiny", "driven/small", "file:march.csv"}
-    assert made_from | {f"labels/{night}", f"training/{night}/tune"} <= tree.keys()
+    origins = {"models/small/0001", "models/small/0002", "labels/tiny", "driven/small"}
+    origins |= {f"labels/{night}", f"training/{night}/tune"}
+    assert origins <= made_from(store, layout.trial_dir("small", night))
     assert not any(moved.alarm for moved in summary.measured.drift if moved.name != "customers per day")

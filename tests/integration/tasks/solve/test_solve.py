@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.storage.lineage import Lineage
 from mcvrp.storage.store.store import Store
 from tests.support.command import Workplace
+from tests.support.origins import recorded
 from tests.support.solving import put_day
 
 DATA = Path(__file__).parents[3] / "support" / "data"
@@ -95,8 +95,8 @@ print(artifact.data)
     other, folder = sorted((workplace.store / "solutions").iterdir())
     assert (other.name[:2], folder.name[:7]) == ("e-", "orders-")
     assert f"{folder}/routes.geojson" in done.stdout
-    tree = Lineage(Store.open(workplace.store)).ancestors(f"solutions/{folder.name}")
-    assert list(tree)[1:] == ["cities/small", "file:orders"]
+    origins = recorded(Store.open(workplace.store), f"solutions/{folder.name}").parents
+    assert [parent.path for parent in origins] == ["cities/small", "file:orders"]
     names = {name for name, _ in workplace.recorded("task_run")}
     assert names == {
         *("route 2 customers", f"write solutions/{folder.name}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import resource
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +14,8 @@ import pytest
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.config.preset import Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_sizes
-from mcvrp.flows.server import deployments
+from mcvrp.flows.config.stages import Stage
+from mcvrp.flows.server import ui
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import Addresses, load_city, save_city
 from mcvrp.storage.driven import write_day
@@ -54,12 +56,7 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store, capsys: pytest.C
         names = ("run", "dataset", "model", "held_out") if section != "label" else ("dataset",)
         both = (getattr(each, section).model_dump(exclude=names) for each in (spec, demo))
         assert next(both) == next(both)
-    out = capsys.readouterr().out
-    assert "for your days, give --sizes LO HI or --history FILE" in out
-    assert "min" in next(line for line in out.splitlines() if line.startswith("time of mcvrp run"))
-    text = Path("lyon.toml").read_text()
-    assert text.count("# Peak learning rate") == 1
-    assert all(" = " in line or line[:1] in ("", "#", "[") for line in text.splitlines())
+    assert "give --sizes LO HI or --history FILE" in capsys.readouterr().out
 
 
 def test_sizes_are_the_customers_per_day(place: Store) -> None:
@@ -105,7 +102,7 @@ def test_dates_of_a_history_are_in_the_order_of_the_city(
     names = Addresses(tuple(map(str, range(101))), dates="day-first")
     save_city(place, "named", load_city(place, "lyon"), names)
     made("--city", "named", "--history", "orders.csv")
-    assert "22 to 22: the middle 99 % of 2 days" in capsys.readouterr().out
+    assert "customers per day: 22 to 22" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (5, 400)])
@@ -115,8 +112,8 @@ def test_phases_labels_and_benchmark_fit_the_sizes(
     """As many labels as in the preset that it is adapted from, within the city and the capacities."""
     spec = made("--sizes", *map(str, given))
     assert sizes(spec) == (max(20, given[0]), min(100, given[1]))
-    limited = "5 to 400, which is limited to what is possible (without capacities of the city"
-    assert (limited in capsys.readouterr().out) == (given == (5, 400))
+    possible = f"{max(20, given[0])} to {min(100, given[1])} (wanted: {given[0]} to {given[1]})"
+    assert possible in capsys.readouterr().out
     base = load_preset("laptop" if given[1] <= 30 else "evening")
     assert spec.label.rows == pytest.approx(base.label.rows, rel=0.02)
     firsts = [phase.first for phase in spec.train.phases]
@@ -179,7 +176,7 @@ def test_a_full_disk_leaves_no_part_of_the_file(place: Store, capsys: pytest.Cap
         assert cli.run(["preset", "new", "lyon"]) == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "lyon.toml cannot be written (File too large): free space" in capsys.readouterr().err
+    assert "lyon.toml cannot be written (File too large)" in capsys.readouterr().err
     made()
 
 
@@ -219,11 +216,11 @@ def test_landmarks_are_for_a_city_with_a_cost_matrix(
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
         ("lyon --history none.csv", "there is no file none.csv"),
-        ("lyon --history bare.csv", "bare.csv needs the columns date and customer (columns: customer): add"),
+        ("lyon --history bare.csv", "bare.csv needs the columns date and customer: add"),
         ("lyon --history odd.csv", "odd.csv: row 3: date '2026-02-30' is not a date like 2026-01-31"),
-        ("lyon --set label.count=1", "omit the option, change its fields there"),
+        ("lyon --set label.cuont=1", "label.cuont"),
         ("lyon --preset laptp", "did you mean laptop?"),
-        ("kept --city lyon", "kept.toml cannot be written (File exists): choose another name"),
+        ("kept --city lyon", "kept.toml cannot be written (File exists)"),
         ("hamlet", "label.largest = 15: no capacity rule for 15 customers"),
     ],
 )
@@ -251,7 +248,8 @@ def test_a_command_that_writes_records_its_preset(
         seen.append(Preset.last_used(place))
         return LabelSummary("d", 3, 3, 1.0, 1.0, 1)
 
-    monkeypatch.setattr("mcvrp.flows.cli.commands._on_record", run)
+    monkeypatch.setattr("mcvrp.flows.server.server.prefect_server", lambda **_: nullcontext())
+    monkeypatch.setattr(Stage, "load_flow", lambda stage: run)
     assert cli.run(["label", "--preset", "smoke"]) == 2  # there is no city smoke
     assert Preset.last_used(place) is None
     assert cli.run(["label", "--preset", "lyon.toml", "--set", "label.count=5"]) == 0
@@ -260,7 +258,7 @@ def test_a_command_that_writes_records_its_preset(
     assert cli.run(["plan"]) == 0
     out, err = capsys.readouterr()
     assert err == "preset: lyon.toml, the last one used on this store; --preset selects another\n"
-    assert out.splitlines()[0].split() == ["preset", "lyon.toml"]
+    assert out.splitlines()[-1].startswith("lyon.toml: ")
     assert cli.run(["plan", "--preset", "smoke"]) == 0
     assert capsys.readouterr().err == ""
     place.put("preset.json", b"{")
@@ -268,74 +266,51 @@ def test_a_command_that_writes_records_its_preset(
     assert "remove it, or select a preset (--preset)" in capsys.readouterr().err
 
 
-def test_forms_of_the_ui_have_the_last_preset_of_its_store(
-    place: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registered: list[str] = []
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Cities of the presets of which `mcvrp ui` serves deployments, None: their parameters are kept."""
+    cities: list[str | None] = []
+    monkeypatch.setattr(ui, "_server", lambda port: nullcontext("http://127.0.0.1:4200/"))
+    monkeypatch.setattr(ui, "end_silent_runs", lambda: None)
+    monkeypatch.setattr(ui, "deployed", lambda: ["label"])
+    monkeypatch.setattr(ui, "deployment", lambda name, spec: cities.append(spec and spec.city.name))
+    monkeypatch.setattr(ui, "serve", Mock(side_effect=KeyboardInterrupt))
+    return cities
 
-    def register(spec: PipelineSpec) -> list[str]:
-        registered.append(spec.city.name)
-        return []
 
-    monkeypatch.setattr(deployments, "register", register)
+def test_the_ui_serves_the_last_preset_of_the_store(place: Store, served: list[str | None]) -> None:
+    """Without one, laptop's; a chosen one overrides it."""
     made()
-    for arguments in ([], ["--last-of", "store"]):
-        assert deployments.main(arguments) == 0
+    assert cli.run(["ui"]) == 0
     Preset.read("lyon.toml").record(place)
-    for arguments in ([], ["--last-of", "store"], ["--last-of", "store", "--preset", "smoke"]):
-        assert deployments.main(arguments) == 0
-    assert registered == ["laptop", "laptop", "laptop", "lyon", "smoke"]
+    assert cli.run(["ui"]) == 0
+    assert cli.run(["ui", "--preset", "smoke"]) == 0
+    assert served == ["laptop", "lyon", "smoke"]
 
 
 def test_of_several_cities_the_last_preset_is_not_that_of_the_deployments(
-    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Store, served: list[str | None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A benchmark of another city would move the scheduled nights there at the next restart."""
-    registered: list[str | None] = []
-
-    def register(spec: PipelineSpec | None) -> list[str]:
-        registered.append(spec.city.name if spec else None)
-        return []
-
-    monkeypatch.setattr(deployments, "register", register)
     save_city(place, "paris", City.uniform(100, seed=2))
     Preset.read("smoke").record(place)
-    assert deployments.main(["--last-of", "store"]) == 0
+    assert cli.run(["ui"]) == 0
     assert "the store has several cities, lyon and paris: name a preset: the dep" in capsys.readouterr().err
-    assert deployments.main(["--last-of", "store", "--preset", "smoke"]) == 0
-    assert deployments.main(["--last-of", "store", "--set", "label.count=5"]) == 2
-    assert registered == [None, "smoke"]
+    assert cli.run(["ui", "--preset", "smoke"]) == 0
+    assert cli.run(["ui", "--set", "label.count=5"]) == 2
+    assert served == [None, "smoke"]
 
 
-def test_an_incomplete_last_preset_changes_no_deployment(
-    place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_ui_starts_with_an_incomplete_last_preset(
+    place: Store, served: list[str | None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As `mcvrp label` accepts one: a worker that is started again continues; a chosen one is refused."""
-    registered: list[PipelineSpec | None] = []
-
-    def register(spec: PipelineSpec | None) -> list[str]:
-        registered.append(spec)
-        return []
-
-    monkeypatch.setattr(deployments, "register", register)
+    """As `mcvrp label` accepts one: the deployments keep their parameters; a chosen one is refused."""
     Path("only.toml").write_text('[city]\nname = "lyon"\n')
     Preset.read("only.toml").record(place)
-    assert deployments.main(["--last-of", "store"]) == 0
-    assert "only.toml: label is missing (and 2 more): the deployments stay" in capsys.readouterr().err
+    assert cli.run(["ui"]) == 0
+    assert "only.toml: label is missing: the deployments keep" in capsys.readouterr().err
     place.put("preset.json", b"{")
-    assert deployments.main(["--last-of", "store"]) == 0
-    assert "the deployments stay as they are" in capsys.readouterr().err
+    assert cli.run(["ui"]) == 0
     for chosen in (["--preset", "only.toml"], ["--set", "label.count=5"]):
-        assert deployments.main(["--last-of", "store", *chosen]) == 2
-    assert registered == [None, None]
-
-
-def test_the_ui_starts_with_an_incomplete_last_preset(place: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As above: its program says that the deployments stay as they are."""
-    served = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr("mcvrp.flows.server.ui.serve", served)
-    Path("only.toml").write_text('[city]\nname = "lyon"\n')
-    Preset.read("only.toml").record(place)
-    assert cli.run(["ui", "--store", "store"]) == 0
-    served.assert_called_once()
-    assert cli.run(["ui", "--store", "store", "--preset", "only.toml"]) == 2
+        assert cli.run(["ui", *chosen]) == 2
+    assert served == [None, None]

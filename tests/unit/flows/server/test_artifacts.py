@@ -14,15 +14,22 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
-from mcvrp.flows.server import artifacts, interrupt, prefect_internals
+from mcvrp.flows.server import artifacts
 from mcvrp.flows.server.artifacts import gallery, links
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import Progress
 
+pytestmark = pytest.mark.usefixtures("in_a_run")
 _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
+
+
+@pytest.fixture
+def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FlowRunContext, "get", lambda: object())
 
 
 @pytest.fixture
@@ -69,18 +76,14 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
     assert all(bar[0][0] == 0 and bar[-1][0] == 100 for bar in made.values())
 
 
-@pytest.mark.parametrize(("intent", "verb"), [("cancel", "Cancelled"), (None, "Interrupted")])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, partial(TerminationSignal, 15)])
 def test_an_interrupted_run_says_what_is_kept(
     made: dict[str, list[tuple[float, str]]],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Callable[[], BaseException],
-    intent: str | None,
-    verb: str,
 ) -> None:
     """In the log and in the bars that are not full, which no longer tell how much time is left."""
-    monkeypatch.setattr(prefect_internals, "get_intent", lambda: intent)
     monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
 
     def work() -> None:
@@ -91,23 +94,18 @@ def test_an_interrupted_run_says_what_is_kept(
             progress.update(10_400)
             raise error()
 
-    interrupt.explained.clear()
     with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)):
         work()
-    sentence = f"{verb}, 10,278 labels are kept, start again to resume"
+    sentence = "Interrupted, 10,278 labels are kept, start again to resume"
     assert [text for text in caplog.messages if "kept" in text] == [sentence]
-    assert interrupt.explained.is_set()
     assert made["label-d-labels-progress"][-1][1] == f"labels d: {sentence}"
 
 
-def test_a_run_that_keeps_nothing_promises_nothing(
-    made: dict[str, list[tuple[float, str]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefect_internals, "get_intent", lambda: "cancel")
+def test_a_run_that_keeps_nothing_promises_nothing(made: dict[str, list[tuple[float, str]]]) -> None:
     showing = artifacts.showing_progress("solve c", resumes=False)
     with pytest.raises(SystemExit), showing, Progress("solve day", 10, "s"):
         raise SystemExit
-    assert made["solve-c-day-progress"][-1][1] == "solve day: Cancelled, nothing is kept, start again"
+    assert made["solve-c-day-progress"][-1][1] == "solve day: Interrupted, nothing is kept, start again"
 
 
 def test_a_failed_run_is_not_called_interrupted(made: dict[str, list[tuple[float, str]]]) -> None:
@@ -134,6 +132,18 @@ def test_steps_advance_one_bar(made: dict[str, list[tuple[float, str]]], fails: 
         begin("card")
     done = [] if fails else [(50.0, "city c: card (2 of 2)"), (100.0, "city c: done")]
     assert made == {"city-c-progress": [(0.0, "city c: addresses (1 of 2)"), *done]}
+
+
+def test_without_a_record_nothing_is_sent(
+    made: dict[str, list[tuple[float, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefect would start a server for it."""
+    monkeypatch.setattr(FlowRunContext, "get", lambda: None)
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", pytest.fail)
+    with artifacts.showing_steps("city c", 1) as begin:
+        begin("addresses")
+    artifacts.show_figures("city c", "City", {"customers": 3})
+    assert made == {}
 
 
 def test_a_server_that_is_away_delays_and_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from annotated_types import Le
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
 from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
-from mcvrp.flows.server.deployments import Deployment, deployments, first_values, main
+from mcvrp.flows.server.ui import deployed, first_values
 from mcvrp.flows.solve import (
     _place,  # type: ignore[attr-defined]
     solve,
@@ -24,14 +24,21 @@ from mcvrp.flows.solve import (
 from mcvrp.tasks.solve.spec import SolveSpec
 
 Schema = Mapping[str, Any]
-DEPLOYMENTS = deployments()
+DEPLOYED = deployed()
 TYPED = {"solve": {"orders": "monday.csv"}}  # parameters without an initial value
 # Bounds of these pairs depend on each other: the spec checks them.
 UNBOUNDED = ("demand", "capacity")
 
 
-def schema_of(deployment: Deployment) -> dict[str, Any]:
-    return parameter_schema(deployment.flow().fn).model_dump_for_openapi()
+def flow_of(name: str) -> Flow[Any, Any]:
+    flow = STAGES[name].load_flow()
+    assert isinstance(flow, Flow)
+    return flow
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """Return the schema that a deployment sends."""
+    return parameter_schema(flow_of(name)).model_dump(exclude_unset=True)
 
 
 def fields(schema: Schema) -> Iterator[tuple[str, Schema]]:
@@ -51,34 +58,17 @@ def numbers(field: Schema) -> Iterator[Schema]:
             yield from numbers(part)
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("http://127.0.0.1:9/api", "no Prefect server answers at http://127.0.0.1:9/api: start it"),
-        (None, "PREFECT_API_URL is not set: set it to the address of a Prefect server"),
-    ],
-)
-def test_without_a_server_the_program_is_one_sentence(
-    url: str | None, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with temporary_settings({PREFECT_API_URL: url}):
-        assert main([]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"mcvrp: {said}")
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
-def test_every_field_has_a_description_and_bounds(deployment: Deployment) -> None:
-    schema = schema_of(deployment)
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_every_field_has_a_description_and_bounds(name: str) -> None:
+    schema = schema_of(name)
     assert "store" in schema["properties"]
-    for name, field in fields(schema):
-        assert field.get("title"), name
-        assert field.get("description"), name
+    for path, field in fields(schema):
+        assert field.get("title"), path
+        assert field.get("description"), path
         pair = [part for part in field.get("anyOf", [field]) if "prefixItems" in part]
         for part in numbers(field):
-            if not (pair and name.endswith(UNBOUNDED)):
-                assert {"minimum", "exclusiveMinimum", "enum"} & set(part), name
+            if not (pair and path.endswith(UNBOUNDED)):
+                assert {"minimum", "exclusiveMinimum", "enum"} & set(part), path
 
 
 def test_a_day_may_take_as_long_as_its_form_accepts() -> None:
@@ -88,10 +78,10 @@ def test_a_day_may_take_as_long_as_its_form_accepts() -> None:
 
 
 @pytest.mark.parametrize("preset", preset_names())
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
-def test_initial_values_are_valid(deployment: Deployment, preset: str) -> None:
-    values = first_values(deployment.flow(), load_preset(preset)) | TYPED.get(deployment.name, {})
-    assert validate(json.loads(json.dumps(values)), schema_of(deployment)) == []
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_initial_values_are_valid(name: str, preset: str) -> None:
+    values = first_values(name, load_preset(preset)) | TYPED.get(name, {})
+    assert validate(json.loads(json.dumps(values)), schema_of(name)) == []
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
@@ -109,8 +99,11 @@ def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
     assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
 
 
-def test_every_deployment_is_a_stage() -> None:
-    assert {deployment.name for deployment in deployments()} == set(STAGES) - {"train-phase"}
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_every_deployed_flow_has_a_description_and_a_timeout(name: str) -> None:
+    """A run that hangs does not block the next one indefinitely."""
+    assert flow_of(name).description
+    assert flow_of(name).timeout_seconds
 
 
 def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:
@@ -120,11 +113,9 @@ def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:
     assert _place("lyon", "orders/monday.csv") == "lyon"
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda each: each.name)
-def test_no_field_that_the_preset_fills_in_says_empty(deployment: Deployment) -> None:
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_no_field_that_the_preset_fills_in_says_empty(name: str) -> None:
     """Both of Prefect's forms leave an emptied text out, and its server fills the value in again."""
-    filled = {name for name, value in first_values(deployment.flow(), load_preset("smoke")).items() if value}
-    texts = {
-        name: field.get("description", "") for name, field in schema_of(deployment)["properties"].items()
-    }
-    assert not [name for name in filled if "empty" in texts[name].lower()]
+    filled = {field for field, value in first_values(name, load_preset("smoke")).items() if value}
+    texts = {field: part.get("description", "") for field, part in schema_of(name)["properties"].items()}
+    assert not [field for field in filled if "empty" in texts[field].lower()]

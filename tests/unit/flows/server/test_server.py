@@ -1,109 +1,151 @@
-"""Tests of Prefect servers that mcvrp starts: their settings, the wait for them, errors at the start."""
+"""Tests of the Prefect server of a command: the configured one, one of its own, or none."""
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
-import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from unittest.mock import AsyncMock
 
+import prefect
 import pytest
-from prefect.settings import PREFECT_HOME, PREFECT_UI_STATIC_DIRECTORY, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, PREFECT_HOME, temporary_settings
 
-from mcvrp.flows.server import server as module
-from mcvrp.flows.server.server import Server, _pages_folder, server_at, server_keeper
-from mcvrp.model.errors import LONGEST, McvrpError
+from mcvrp.flows.server import server
+from mcvrp.flows.server.server import NoServer, configured_server, own_server, prefect_server
+from mcvrp.flows.server.stage import stage, task
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.support.processes import free_port
 
-FOLDER = "PREFECT_UI_STATIC_DIRECTORY"
+
+@task("step", "step {k}")
+def step(k: int) -> int:
+    return k + 1
 
 
-@pytest.fixture
-def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is not writable, for root neither, who runs tests in containers."""
-    folder, access = tmp_path / "others", os.access
-    monkeypatch.setattr(
-        os, "access", lambda place, mode: folder not in Path(place).parents and access(place, mode)
-    )
-    monkeypatch.setenv("MCVRP_CACHE", str(tmp_path / "cache"))
-    return folder
+@stage("counts", "counts", timeout=60)
+def counts(k: int) -> int:
+    return step(k)
 
 
-def test_pages_are_unpacked_where_the_server_may_write(tmp_path: Path, read_only: Path) -> None:
-    with temporary_settings({PREFECT_HOME: tmp_path / "home"}):
-        assert _pages_folder(tmp_path) == {}
-        assert _pages_folder(read_only / "prefect") == {FOLDER: str(tmp_path / "home" / "mcvrp-ui")}
-    with temporary_settings({PREFECT_HOME: read_only / "home"}):
-        assert _pages_folder(read_only / "prefect") == {FOLDER: str(tmp_path / "cache" / "prefect-ui")}
-    with temporary_settings({PREFECT_UI_STATIC_DIRECTORY: "/given"}):
-        assert _pages_folder(read_only / "prefect") == {}
+@contextmanager
+def answering(version: str, status: int) -> Iterator[None]:
+    """Configure a server of ``version`` that answers ``status`` to all requests but for its health."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path.endswith(("/health", "/version"))
+            body = json.dumps(version if known else {"detail": "no"}).encode()
+            self.send_response(200 if (known and status != 401) or self.path.endswith("/health") else status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{http.server_port}/api"
+        with temporary_settings({PREFECT_API_URL: url, PREFECT_CLIENT_MAX_RETRIES: 0}):
+            yield
+        http.shutdown()
 
 
-def test_a_server_has_a_password_of_its_own() -> None:
-    one, other = server_at(4200), server_at(4200)
-    assert one.password != other.password
-    assert one.link == f"http://127.0.0.1:4200/enter#{one.password}"
-    assert str(one.password) not in repr(one)
-    assert Server(one.url).link == "http://127.0.0.1:4200"
+@pytest.mark.parametrize("version", ["3.4.25", "2.20.1", "99.1.0"])
+def test_a_server_of_another_version_is_refused_with_both(version: str) -> None:
+    here = prefect.__version__
+    with answering(version, 200), pytest.raises(McvrpError) as caught:
+        configured_server()
+    assert f" is version {version}, and Prefect here is {here}: use a server of this" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["ssl", "sslmode"])
-def test_the_database_is_reached_over_tls_under_both_names(
-    name: str, monkeypatch: pytest.MonkeyPatch
+def test_a_server_of_the_same_version_is_used() -> None:
+    here = prefect.__version__
+    with answering(here, 200):
+        assert configured_server() == str(PREFECT_API_URL.value())
+
+
+def test_a_server_that_refuses_the_password_is_named() -> None:
+    with (
+        answering("3.8.8", 401),
+        pytest.raises(McvrpError, match="asks for a password: set "),
+    ):
+        configured_server()
+
+
+def test_a_refused_request_ends_the_stage_with_both_versions() -> None:
+    """It is not repeated: another version of the API does not change its mind."""
+    with answering("3.99.0", 422), pytest.raises(McvrpError) as caught:
+        counts(1)
+    wanted = rf"version 3\.99\.0, refuses a request of Prefect {prefect.__version__} \(422\): use a server of"
+    assert caught.match(wanted)
+    assert caught.value.exit_code == 2
+
+
+def test_a_server_that_is_gone_ends_the_stage_in_one_sentence() -> None:
+    with answering("3.8.8", 200):
+        url = str(PREFECT_API_URL.value())
+    with (
+        temporary_settings({PREFECT_API_URL: url, PREFECT_CLIENT_MAX_RETRIES: 0}),
+        pytest.raises(IncompleteError, match=r"no longer answers .*: what is finished is kept"),
+    ):
+        counts(1)
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_without_a_server_the_stage_runs_unrecorded(
+    configured: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The check by asyncpg's name in addresses, the server by that of its arguments."""
-    connect = AsyncMock()
-    monkeypatch.setattr("asyncpg.connect", connect)
-    address = f"postgresql://me:word@host/name?{name}=require"
-    changes = module.database_environment(address)
-    assert connect.await_args.args == ("postgresql://me:word@host/name?sslmode=require",)
-    assert set(changes.values()) == {"postgresql+asyncpg://me:word@host/name?ssl=require"}
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.0)
+    caplog.set_level("INFO", logger="mcvrp")
+    url = f"http://127.0.0.1:{free_port()}/api"
+    with (
+        temporary_settings({PREFECT_API_URL: url} if configured else {}),
+        prefect_server(wanted=configured),
+    ):
+        assert PREFECT_API_URL.value() is None
+        assert counts(1) == 2
+    reason = f"no server answers at {url}: start it, or unset" if configured else "--no-prefect"
+    assert [line.partition(reason)[0] for line in caplog.messages] == ["Prefect has no record of this run ("]
+
+
+def test_an_unrecorded_stage_checks_its_parameters_too() -> None:
+    with pytest.raises(McvrpError, match=r"k: .*, not 'x'"):
+        counts("x")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cause, not that it failed, which is the last line of its log."""
-    monkeypatch.setenv("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")  # as a quiet command has it
     database = tmp_path / "prefect.db"
     database.write_bytes(b"no database" * 1000)
-    changes = {
-        "PREFECT_HOME": str(tmp_path),
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
-    }
-    with (tmp_path / "log").open("w+") as log, pytest.raises(McvrpError) as caught:
-        server_keeper(server_at(free_port()), log, changes).__enter__()
-    assert "(sqlalchemy.exc.DatabaseError: (sqlite3.DatabaseError) file is not a database)" in str(
-        caught.value
-    )
-    assert len(str(caught.value)) <= LONGEST
+    monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{database}")
+    with (
+        temporary_settings({PREFECT_HOME: tmp_path}),
+        (tmp_path / "log").open("w+") as log,
+        pytest.raises(NoServer, match=r"failed: sqlalchemy.exc.DatabaseError: .*file is not a database"),
+        own_server(free_port(), log),
+    ):
+        pass
 
 
 @pytest.mark.slow
-def test_only_its_owner_can_read_the_database(tmp_path: Path) -> None:
-    changes = {"PREFECT_HOME": str(tmp_path)}
+def test_only_its_owner_can_read_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     before = os.umask(0o022)
     try:
-        with (tmp_path / "log").open("w+") as log, server_keeper(server_at(free_port()), log, changes):
-            pass
+        with (tmp_path / "log").open("w+") as log, own_server(free_port(), log) as process:
+            assert process.poll() is None
     finally:
         os.umask(before)
-    assert (tmp_path / "prefect.db").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_server_is_waited_for_as_long_as_it_lives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    health = iter([False] * 5 + [True])
-    monkeypatch.setattr(module, "answers", lambda url, seconds: next(health))
-    monkeypatch.setattr(module, "STILL_SECONDS", 0.0)
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.001)
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)"], text=True, start_new_session=True
-    )
-    monkeypatch.setattr(module, "start_group", lambda *_, **__: process)
-    caplog.set_level("INFO", logger="mcvrp")
-    with (tmp_path / "log").open("w+") as log, server_keeper(server_at(free_port()), log, {}):
-        assert process.poll() is None
     assert process.poll() is not None
-    assert sum("the Prefect server has been starting for" in line for line in caplog.messages) == 5
+    assert (tmp_path / "prefect.db").stat().st_mode & 0o777 == 0o600

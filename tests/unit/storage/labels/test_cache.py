@@ -89,6 +89,28 @@ def test_the_cache_holds_the_labels(folder: Path, store: Store, monkeypatch: pyt
                 cache.labels(21)
 
 
+def test_caches_of_datasets_that_are_gone_go(folder: Path, store: Store, whole: Store) -> None:
+    """When another dataset is read, unless they are open; those of another store stay."""
+    opened(folder, whole).close()
+    gone = opened(folder, store)
+    shutil.copytree(f"{store.uri}/labels/d", f"{store.uri}/labels/other")
+    store.delete("labels/d")
+    fingerprint = Dataset.open(store, "other").fingerprint()
+
+    def read(*sizes: int) -> None:
+        counts = dict.fromkeys(sizes, COUNT)
+        LabelCache.open(folder, store, "other", fingerprint, counts).close()
+
+    assert len(list(folder.glob("d-*"))) == 2
+    read(20)
+    assert len(list(folder.glob("d-*"))) == 2
+    gone.close()
+    read(20, 21)
+    assert len(list(folder.glob("d-*"))) == 1
+    with opened(folder, whole) as cache:
+        assert len(cache.labels(20)) == COUNT
+
+
 def test_cached_sizes_are_not_read_again(folder: Path, store: Store, progress: list[tuple[int, int]]) -> None:
     opened(folder, store, {20: COUNT}, lambda *call: progress.append(call)).close()
     assert progress == [(0, 1), (1, 1)]

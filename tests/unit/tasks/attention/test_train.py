@@ -103,9 +103,8 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     before = everything(store)
     assert train_attention(store, CITY, TINY).cards == (card,)
     assert everything(store) == before
-    shown = inspect(store, "attention/tiny")
-    assert f"{card.epochs[-1].greedy:.3f}" in shown.text
-    assert shown.document["models"][0]["weights_sha256"] == card.weights_sha256
+    (document,) = inspect(store, "attention/tiny").document["documents"].values()
+    assert document["weights_sha256"] == card.weights_sha256
 
 
 @pytest.mark.parametrize("changes", [{"sizes": (6,)}, {"sizes": (20,), "capacity": None}])
@@ -203,6 +202,15 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
         train_attention(store, CITY, TINY)
         with pytest.raises(McvrpError, match="'tiny' are being trained"):
             train_attention(store, CITY, changed(sizes=(9,)))
+
+
+def test_a_checkpoint_beside_its_finished_model_is_removed(store: Store) -> None:
+    """The publication was killed at its last step; another run ends it."""
+    train_attention(store, CITY, TINY)
+    before, left = everything(store), layout.attention_training("tiny", 6)
+    store.put(left, b"checkpoint")
+    train_attention(store, CITY, TINY)
+    assert everything(store) == before
 
 
 def test_an_interrupted_publication_is_completed_by_the_next_training(store: Store, tmp_path: Path) -> None:

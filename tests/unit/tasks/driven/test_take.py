@@ -22,7 +22,6 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.driven import IntakeReceipt, checksum, driven_days, read_day
-from mcvrp.storage.lineage import Lineage
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
@@ -103,15 +102,6 @@ def test_a_quarantine_has_a_valid_name_whatever_its_file_is_called(store: Store,
 def test_a_hidden_file_is_not_ingested(store: Store) -> None:
     store.put("incoming/.tour.csv", GOOD.encode())
     assert take(store).receipts == ()
-
-
-def test_days_are_made_from_the_files_that_gave_them(store: Store) -> None:
-    """Refused files are no part of their lineage."""
-    store.put("incoming/friday.csv", GOOD.encode())
-    store.put("incoming/empty.csv", HEADER.encode() + b"\n")
-    assert len(take(store).receipts) == 1
-    links = Lineage(store).ancestors("driven/lyon")["driven/lyon"].links
-    assert [link.path for link in links] == ["file:friday.csv"]
 
 
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:

@@ -188,8 +188,8 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
     assert all(name in inspected.text for name in FILES - {"README.md"})
     assert "no longitude and latitude" in inspected.text
     assert b"no degrees" in written.store.get(written.path("routes.geojson"))
-    assert inspected.document["cost"] == day.summary.cost
-    assert inspected.document["seconds"].keys() == {"start_up", "search"}
+    assert inspected.document["documents"]["summary.json"]["cost"] == day.summary.cost
+    assert inspected.document["documents"]["summary.json"]["seconds"].keys() == {"start_up", "search"}
 
 
 def test_an_interrupted_folder_has_no_summary(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -129,3 +130,29 @@ def test_a_cluster_without_cores_is_waited_for_or_refused(
     refused = contextlib.nullcontext() if cores else pytest.raises(McvrpError, match=message)
     with refused, ray_session() as workers:
         assert workers == cores
+
+
+def test_a_sigterm_while_ray_starts_raises_what_the_handler_before_raises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray's handler ends the process: a run that is cancelled then would be on record as crashed."""
+
+    class Cancelled(BaseException):
+        pass
+
+    def ours(*_: object) -> None:
+        raise Cancelled
+
+    def start(*_: object, **__: object) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(module, "_start", start)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    before = signal.signal(signal.SIGTERM, ours)
+    try:
+        with pytest.raises(Cancelled), ray_session(1):
+            pytest.fail("it has not started")
+        assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mcvrp.flows.cli import commands, main as cli
-from mcvrp.flows.cli.output import Outcome
+from mcvrp.flows.cli import main as cli, stage
 from mcvrp.flows.config.preset import Preset
-from mcvrp.storage.cities import save_city
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.store import Store
 from tests.support.solving import CITY
 
@@ -21,17 +20,18 @@ def test_the_last_preset_does_not_choose_the_city_of_a_night(
     """With several cities it is named, by its preset or as that of the last one."""
     nights: list[str] = []
 
-    def run(_stage: object, _store: Store, parameters: dict[str, Any], _preset: Preset) -> Outcome:
-        nights.append(parameters["city"])
-        return Outcome({}, "")
+    def read(_store: Store, city: str) -> StoredCity:
+        nights.append(city)
+        raise McvrpError("the night begins")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MCVRP_STORE", "store")
-    monkeypatch.setattr(commands, "run_stage", run)
+    monkeypatch.setattr(stage, "stored_city", read)
     store = Store.open("store")
     save_city(store, "smoke", CITY)
     Preset.read("smoke").record(store)
-    assert cli.run(["nightly"]) == 0
+    assert cli.run(["nightly"]) == 2
+    assert "the night begins" in capsys.readouterr().err
     save_city(store, "lyon", CITY)
     capsys.readouterr()
     assert cli.run(["nightly"]) == 2
@@ -43,5 +43,5 @@ def test_the_last_preset_does_not_choose_the_city_of_a_night(
         assert cli.run(["nightly", *named]) == 2
         assert "--city lyon: preset smoke is of city 'smoke': give that" in capsys.readouterr().err
     for named in (["--city", "smoke"], ["--preset", "smoke"], ["--preset", "laptop"]):
-        assert cli.run(["nightly", *named]) == 0
+        assert cli.run(["nightly", *named]) == 2
     assert nights == ["smoke", "smoke", "smoke", "laptop"]

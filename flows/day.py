@@ -1,29 +1,41 @@
-"""`mcvrp.solve`: routes of a day's orders for notebooks and scripts, an object that is shown with its map."""
+"""`mcvrp.solve`: routes of a day's orders, for the command and for notebooks, which show them with a map."""
 
 from __future__ import annotations
 
 import datetime
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import PlainValidator
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
-from mcvrp.model.errors import shown
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Solution
+from mcvrp.storage import layout
+from mcvrp.storage.exported import folder_city
+from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.orders import require_files_of_routes
-from mcvrp.tasks.solve.outputs import Place, require_free, solve_figures, stop_table, write_day
+from mcvrp.tasks.solve.outputs import (
+    Place,
+    day_name,
+    prepare,
+    require_free,
+    solve_figures,
+    stop_table,
+    write_day,
+)
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Unserved
@@ -32,13 +44,20 @@ from mcvrp.tasks.support.spec import StrictSpec
 logger = logging.getLogger(__name__)
 
 _HEIGHT = 560  # pixels of the map
+ROUTES = "routes"  # default parent of output folders
 
 
 @dataclass(frozen=True, eq=False)
 class RoutedDay:
-    """Routes of a day's orders; a notebook shows it as a table of figures and the map."""
+    """Routes of a day's orders; a notebook shows it as a table of figures and the map.
+
+    ``folder`` and ``files`` are what `solve` has written, ``replaced`` is a note on what was there before.
+    """
 
     solved: Solved
+    folder: str = ""
+    files: tuple[str, ...] = ()
+    replaced: str = ""
 
     @property
     def summary(self) -> SolveSummary:
@@ -108,6 +127,13 @@ def _date(value: object) -> datetime.date | None:
         raise ValueError(f"{shown(value)} is not a date like 2026-01-31") from None
 
 
+def exported(model: str | None) -> Store | None:
+    """Return the folder of `mcvrp models export` that ``model`` is; None for the name of a model."""
+    if model is None or ("/" not in model and not Path(model, layout.folder_card).is_file()):
+        return None
+    return open_folder(model)
+
+
 class _Day(StrictSpec):
     capacity: int | None
     date: Annotated[datetime.date | None, PlainValidator(_date)]
@@ -124,9 +150,13 @@ def solve(
     keep: str | Path | None = None,
     unrounded: bool = False,
     date: datetime.date | str | None = None,
+    out: str | Path | Literal[True] | None = None,
+    overwrite: bool = False,
+    began: float | None = None,
+    usual_model: str | None = None,
     **options: Any,
 ) -> RoutedDay:
-    """Return the routes of a day's orders, as `mcvrp solve` finds them; no file is written.
+    """Return the routes of a day's orders, as `mcvrp solve` finds them.
 
     Parameters
     ----------
@@ -135,24 +165,48 @@ def solve(
     city
         Name in the store, or a city with its own ids (without: "1", "2", …); None for a CVRPLIB instance.
     model
-        Name in the store; None: search without a model.
+        Name in the store, or the folder of an exported model, whose city is then the default; None: search
+        without a model.
     store
         Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own, without a model and
         files of the store ("store:PATH").
     capacity, start, keep, unrounded, date, options
         As the options of the command: ``time_limit=5``, ``fleet=6``, ``columns={"id": "Code client"}``, …
         (docs/solve.md).
+    out, overwrite
+        Folder for the files of the command, True: as of the command; None: no file is written.
+    began
+        Start of the time limit, by `time.monotonic` (default: now).
+    usual_model
+        Model to use without ``model`` if it is one of the city, otherwise the city's only one; None: none.
 
     Raises McvrpError for invalid input, and if no routes within the limits are found. If a model or a solver
     fails, the routes of the others are returned, and a warning is logged: see ``summary.failures``.
     """
-    began, spec = time.monotonic(), checked(SolveSpec, options, whole="solve")
+    began = time.monotonic() if began is None else began
+    spec = checked(SolveSpec, options, whole="solve")
     dated = checked(_Day, {"capacity": capacity, "date": date})
     require_files_of_routes(spec.columns, start, keep)
+    if overwrite and out is None:
+        raise McvrpError("overwrite: there is no folder to write to, give out")
+    files = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
+    in_store = [file for file in files if file.startswith(IN_STORE)]
+    folder = exported(model)
+    if folder and spec.version is not None:
+        raise McvrpError(f"version: the folder {model} contains a single one")
+    if folder and city is None:
+        if in_store:
+            raise McvrpError(
+                f"{in_store[0]} is not read with the model {model}, which needs no store: name a city"
+            )
+        store, city = folder, folder_city(folder).name
     if not isinstance(store, Store):
-        files = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
-        stored = isinstance(city, str) or any(file.startswith(IN_STORE) for file in files)
-        alone = store is None and model is None and not stored
+        alone = (
+            store is None
+            and model is None
+            and usual_model is None
+            and not (isinstance(city, str) or in_store)
+        )
         uri = None if store is None else str(store)
         store = Store.open("." if alone else settings.store_uri(uri), writable=False)
     if isinstance(orders, Path):
@@ -164,7 +218,7 @@ def solve(
     planned = plan_day(
         store,
         city,
-        model,
+        folder or model,
         orders,
         dated.capacity,
         spec,
@@ -172,8 +226,16 @@ def solve(
         start=None if start is None else str(start),
         date=dated.date,
         keep=None if keep is None else str(keep),
+        usual_model=usual_model,
     )
-    solved = solve_day(store, planned, began)
-    for failure in solved.summary.failures:
+    if out is None:
+        routed = RoutedDay(solve_day(store, planned, began))
+    else:
+        place = Place(Store.open(Path(ROUTES) / day_name(planned) if out is True else out))
+        replaced = require_free(place, planned, overwrite)
+        threading.Thread(target=prepare, daemon=True).start()
+        solved = solve_day(store, planned, began)
+        routed = RoutedDay(solved, place.url, write_day(place, solved), replaced or "")
+    for failure in routed.summary.failures:
         logger.warning(failure)
-    return RoutedDay(solved)
+    return routed

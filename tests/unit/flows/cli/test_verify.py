@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcvrp.flows.cli.store import _text
+from mcvrp.flows.cli.verify import _text
 from mcvrp.storage.labels.verification import FileFault, VerificationReport
 
 CORRUPT = FileFault("a.parquet", "0" * 64, "no whole Parquet file")

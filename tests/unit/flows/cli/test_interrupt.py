@@ -1,52 +1,42 @@
-"""Tests of the stop on a signal: in time, with the right exit code, and without surviving processes."""
+"""Tests of the stop on a signal: with the right exit code, and without surviving processes."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from mcvrp.tasks.support.processes import below, is_alive
 from tests.support.shared import until
 
-# A busy main thread, with a child that has a child of its own in another session.
+# With a child that has a child of its own in another session.
 PROGRAM = """
 import subprocess, sys, time
 from mcvrp.flows.config.logs import terminal
-from mcvrp.flows.server.interrupt import stopping_in_time
+from mcvrp.flows.cli.interrupt import stopping
 
 sleeper = "import time; time.sleep(600)"
 child = "import signal, subprocess, sys, time\\n"
 child += "for number in (2, 15): signal.signal(number, signal.SIG_IGN)\\n"
-child += f"subprocess.Popen([sys.executable, '-c', {{sleeper!r}}], start_new_session=True)\\n"
+child += f"subprocess.Popen([sys.executable, '-c', {sleeper!r}], start_new_session=True)\\n"
 child += "time.sleep(600)"
 try:
-    with terminal(), stopping_in_time():
+    with terminal(), stopping():
         subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
         sys.stderr.write("ready\\n")
         sys.stderr.flush()
-        {work}
+        time.sleep(600)
 except KeyboardInterrupt:
     sys.exit(130)
-"""
-WAITS = "time.sleep(600)"
-IGNORES = """
-        while True:
-            try:
-                time.sleep(600)
-            except KeyboardInterrupt:
-                pass
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
-@pytest.mark.parametrize("work", [WAITS, IGNORES], ids=["orderly", "stubborn"])
-def test_a_signal_ends_the_process_and_all_its_descendants(work: str) -> None:
-    program = [sys.executable, "-c", PROGRAM.format(work=work)]
-    signals = (signal.SIGINT, signal.SIGTERM)  # to a process each, at once: a stubborn one takes seconds
+def test_a_signal_ends_the_process_and_all_its_descendants() -> None:
+    program = [sys.executable, "-c", PROGRAM]
+    signals = (signal.SIGINT, signal.SIGTERM)  # to a process each
     processes = [subprocess.Popen(program, stderr=subprocess.PIPE, text=True) for _ in signals]
     for process in processes:
         assert process.stderr.readline() == "ready\n"
@@ -54,8 +44,7 @@ def test_a_signal_ends_the_process_and_all_its_descendants(work: str) -> None:
     families = [member for process in processes for member in below(process.pid)]
     for process, number in zip(processes, signals, strict=True):
         process.send_signal(number)
-    deadline = time.monotonic() + 5
     for process in processes:
-        assert process.wait(max(0.0, deadline - time.monotonic())) == 130
+        assert process.wait(60) == 130
         process.stderr.close()
     until("the end of their families", 30, lambda: not any(map(is_alive, families)), 0.05)

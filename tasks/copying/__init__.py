@@ -1,1 +1,0 @@
-"""Copies of a store to another folder or bucket."""

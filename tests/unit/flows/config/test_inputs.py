@@ -1,0 +1,48 @@
+"""Tests of the inputs of a stage, which are read and checked once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcvrp.flows.config.inputs import checked_before, inputs, open_store
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.cities import StoredCity, save_city
+from mcvrp.storage.store.store import Store, StoreUnavailable
+from tests.support.datasets import CITY
+from tests.support.silent_store import Outage
+
+
+def test_only_the_first_stage_requires_an_answer_at_once(store: Store, outage: Outage) -> None:
+    """Stages of a pipeline wait for a silent store; the flow that was started fails at once."""
+    store.put("a", b"1")
+    outage.begin(1)
+    with pytest.raises(StoreUnavailable):
+        open_store(store.uri)
+    outage.begin(1)
+    with checked_before():
+        assert open_store(store.uri).get("a") == b"1"
+    assert outage.requests == 4  # the read, a sign of life that fails, one that comes, and the read again
+
+
+def test_a_checked_stage_is_not_checked_again(tmp_path: Path) -> None:
+    """It neither checks nor reads a city again; one that did not exist before is read."""
+    store, checks = Store.open(tmp_path), []
+    save_city(store, "c", CITY)
+
+    def check(store: Store, city: StoredCity, spec: str) -> None:
+        checks.append((city.name, spec))
+
+    _, city = inputs(check, store.uri, "c", "labels")
+    assert city.city.city_id == CITY.city_id
+    assert checks == [("c", "labels")]
+    with checked_before({(store.uri, "c"): city}), checked_before() as cities:
+        assert inputs(pytest.fail, store.uri, "c", "labels")[1] is city
+        save_city(store, "new", CITY)
+        made = inputs(pytest.fail, store.uri, "new")[1]
+        assert made.name == "new"
+        cities[store.uri, "new"] = made
+        assert inputs(pytest.fail, store.uri, "new")[1] is made
+        with pytest.raises(McvrpError, match="no city 'd'"):
+            inputs(pytest.fail, store.uri, "d")
