@@ -10,7 +10,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.markdown import table
 from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
-from mcvrp.tasks.retrain.card import comparison, drifts, learned, round_table
+from mcvrp.tasks.retrain.card import comparison, drifts, gained, learned, round_table
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import listed
 
@@ -214,10 +214,11 @@ def night_lacks(night: NightSummary) -> str:
 
 
 def night_tables(night: NightSummary) -> str:
-    """Return the tables of comparison and drift as Markdown, "" if nothing was measured."""
+    """Return the tables of improved labels, comparison and drift as Markdown, "" if nothing was measured."""
     if night.measured is None:
         return ""
-    return "\n\n".join(part for part in (comparison(night.measured), drifts(night.measured)) if part)
+    parts = (part(night.measured) for part in (gained, comparison, drifts))
+    return "\n\n".join(filter(None, parts))
 
 
 def improve_figures(rounds: Sequence[Round]) -> Figures:

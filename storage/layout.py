@@ -160,10 +160,12 @@ trial_spec = _TrialPath("{model}/{trial}/spec.json")
 trial_metrics = _TrialPath("{model}/{trial}/metrics.json")
 trial_picture = _TrialPath("{model}/{trial}/comparison.png")
 trial_readme = _TrialPath("{model}/{trial}/README.md")
-improved_dir = Path[str, str]("rounds/{model}/{trial}/improved")  # labels with better routes of the model
-improved_chunk = Path[str, str, int, int, int](
-    "rounds/{model}/{trial}/improved/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
-)
+improved_dir = _TrialPath("{model}/{trial}/improved")  # labels with better routes of the model
+
+
+def improved_chunk(model: str, trial: str, n: int, start: int, stop: int) -> str:
+    """Return the path of improved labels of size ``n`` in the rows ``start`` to ``stop`` (excluded)."""
+    return f"{improved_dir(model, trial)}/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
 
 
 def trial_record(model: str, trial: str) -> str:

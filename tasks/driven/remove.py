@@ -63,8 +63,9 @@ def _removed(store: Store, city: str, date: str) -> RemovedDay:
         write_receipt(store, city, changed)
         kept.append(changed)
     nights = tuple(_learned(store, day)) if day else ()
-    for _, record in nights:
+    for model, record in nights:
         store.delete(layout.label_dir(record.name))
+        store.delete(layout.improved_dir(model, record.name))
     store.put(layout.driven_card(city), driven_readme(city, kept).encode())
     store.delete(layout.driven_day(city, date))  # last: an interrupted call finds the day, and begins again
     return RemovedDay(date, tuple(files), nights)

@@ -34,7 +34,7 @@ _DRIFT_NOTE = (
 
 @dataclass(frozen=True)
 class Gains:
-    """Labels that a round ``looked`` at, ``improved`` ones, mean costs of all in the city's unit."""
+    """Labels that a trial ``looked`` at, ``improved`` ones, mean costs of all in the city's unit."""
 
     looked: int
     improved: int
@@ -54,7 +54,7 @@ class Gains:
 
 @dataclass(frozen=True)
 class TrialMetrics:
-    """Metrics of a trial; nights have the drift from the old labels, rounds the improvement of the labels."""
+    """Metrics of a trial with the improvement of its labels; nights have the drift from the old ones."""
 
     mix: Mix
     buckets: tuple[Bucket, ...]
@@ -161,7 +161,7 @@ def drifts(metrics: TrialMetrics) -> str:
 
 
 def gained(metrics: TrialMetrics) -> str:
-    """Return the table of a round's improved labels, "" for a night."""
+    """Return the table of the improved labels, "" without any."""
     return _section("Labels", _GAINS, [_gains(metrics.gains)] if metrics.gains else [])
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.retrain.card import Gains, TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.labels import drawn, numbered, write_mix
-from mcvrp.tasks.retrain.spec import ImproveSpec
+from mcvrp.tasks.retrain.spec import ImproveSpec, TrialSpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import local_cores, processor
@@ -86,21 +86,36 @@ def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> 
         raise McvrpError(
             f"dataset {context.old!r} in {store.url()} has no labels to improve: run mcvrp label first"
         )
-    with Pool(local_cores()) as pool:
-        solver = _solver(store, context.champion, spec, pool)
-        better = improved(store, city, (spec.model, name), labels, solver, tries=spec.tries, seed=seed)
+    better = by_champion(context, spec, name, labels, by=spec.by, tries=spec.tries, seed=seed)
     mix = write_mix(store, city, name, [context.old_labels, context.champion.as_parent], better)
     return Trial(name, number, mix, loop=loop, gains=gains(labels, better))
 
 
-def _solver(store: Store, champion: ModelCard, spec: ImproveSpec, pool: Pool) -> Solver:
-    """Return the champion as the solver that improves labels."""
+def by_champion(
+    context: TrialContext,
+    spec: TrialSpec,
+    trial: str,
+    labels: Sequence[Label],
+    *,
+    by: Literal["local-search", "beam"],
+    tries: int,
+    seed: int,
+) -> list[Label]:
+    """Return ``labels`` in their order, those that the champion improves replaced: see `improved`."""
+    with Pool(local_cores()) as pool:
+        solver = _solver(context.store, context.champion, spec.p, by, tries, pool)
+        return improved(
+            context.store, context.city, (spec.model, trial), labels, solver, tries=tries, seed=seed
+        )
+
+
+def _solver(store: Store, champion: ModelCard, p: float, by: str, tries: int, pool: Pool) -> Solver:
     from mcvrp.model.strategies import Beam  # these import torch
     from mcvrp.tasks.solvers.local_search import Polished
 
-    samples = sampler(store, champion, spec.p, spec.tries, pool)
-    if spec.by == "beam":  # of the city as it is, not rotated
-        return replace(samples, strategy=Beam(spec.tries), rotations=1)
+    samples = sampler(store, champion, p, tries, pool)
+    if by == "beam":  # of the city as it is, not rotated
+        return replace(samples, strategy=Beam(tries), rotations=1)
     return Polished(samples)
 
 
@@ -114,10 +129,11 @@ def improved(
     tries: int,
     seed: int,
 ) -> list[Label]:
-    """Return ``labels``, by size, with improvements by ``solver``, stored with ``trial`` (model, round)."""
-    result: list[Label] = []
+    """Return ``labels`` with improvements by ``solver``, stored with ``trial`` (model, night or round)."""
+    result = list(labels)
     with Progress("improve labels", len(labels), "labels", saves=True) as progress:
-        for n, start, chunk in _chunks(labels):
+        for n, start, places in _chunks(labels):
+            chunk = numbered((labels[place] for place in places), start)
             path = layout.improved_chunk(*trial, n, start, start + len(chunk))
             if not store.exists(path):
                 better = list(_better(city, chunk, solver, tries, seed))
@@ -125,7 +141,8 @@ def improved(
                 absent = {label.index for label in chunk} - {label.index for label in better}
                 write_table(store, path, city, trial[1], n, label_table(better), sorted(absent))
             stored = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}
-            result += [stored.get(label.index, label) for label in chunk]
+            for place, label in zip(places, chunk, strict=True):
+                result[place] = stored.get(label.index, labels[place])
             progress.advance(len(chunk))
     return result
 
@@ -142,12 +159,14 @@ def gains(before: Sequence[Label], after: Sequence[Label]) -> Gains:
     return Gains(len(old), count, float(old.mean()), float(new.mean()))
 
 
-def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[Label]]]:
-    """Yield size, first row and labels of each chunk; rows are numbered from 0 within a size."""
-    for n, group in groupby(labels, key=lambda label: label.instance.n):
-        rows = numbered(group)
-        for start in range(0, len(rows), CHUNK):
-            yield n, start, rows[start : start + CHUNK]
+def _chunks(labels: Sequence[Label]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield size, first row and places in ``labels`` of each chunk; rows count from 0 within a size."""
+    by_size: dict[int, list[int]] = {}
+    for place, label in enumerate(labels):
+        by_size.setdefault(label.instance.n, []).append(place)
+    for n, places in by_size.items():
+        for start in range(0, len(places), CHUNK):
+            yield n, start, places[start : start + CHUNK]
 
 
 def _better(city: City, chunk: Sequence[Label], solver: Solver, tries: int, seed: int) -> Iterator[Label]:

@@ -70,8 +70,8 @@ def write_mix(
     return Mix(dataset, rows, times * len(days), times)
 
 
-def numbered(labels: Iterable[Label]) -> list[Label]:
-    return [replace(label, index=i) for i, label in enumerate(labels)]
+def numbered(labels: Iterable[Label], first: int = 0) -> list[Label]:
+    return [replace(label, index=i) for i, label in enumerate(labels, first)]
 
 
 def drawn(
@@ -100,13 +100,14 @@ def drawn(
                 yield improved.get(key_of(label.instance), label)
 
 
-def best_known(store: Store, model: str, rounds: Iterable[TrialRecord]) -> dict[Key, Label]:
-    """Return the best label of each improved instance of ``rounds``; McvrpError if a file is corrupt."""
+def best_known(store: Store, model: str, trials: Iterable[TrialRecord]) -> dict[Key, Label]:
+    """Return the best label of each improved instance of ``trials``; McvrpError if a file is corrupt."""
     best: dict[Key, Label] = {}
-    folders = tuple(f"{layout.improved_dir(model, record.name)}/" for record in rounds)
+    folders = tuple(f"{layout.improved_dir(model, record.name)}/" for record in trials)
     if not folders:
         return best
-    files = [file for file in store.files(layout.rounds_dir(model)) if file.path.startswith(folders)]
+    roots = layout.nights_dir(model), layout.rounds_dir(model)
+    files = [file for root in roots for file in store.files(root) if file.path.startswith(folders)]
     pack = Pack(store, layout.trial_pack(model, "improved"))
     for path, data in pack.contents(files, store.get).items():
         url = store.url(path)

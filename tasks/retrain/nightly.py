@@ -19,7 +19,8 @@ from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.drift import drift
-from mcvrp.tasks.retrain.labels import drawn, repeats, write_mix
+from mcvrp.tasks.retrain.improve import by_champion, gains
+from mcvrp.tasks.retrain.labels import drawn, key_of, repeats, write_mix
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
@@ -106,10 +107,17 @@ def _trial(
     # fields that cannot change the result are left out of the name
     settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "dates", "partial", "ranks"})
     night = context.trial_name(NIGHT, [*names, settings])
-    old = list(drawn(store, context.old, spec.replay, (night,), context.improved_labels()))
+    known = context.improved_labels()
+    old = list(drawn(store, context.old, spec.replay, (night,), known))
     labels = read_days(store, city)
     days = [labels[day.date.isoformat()] for day in learned]
     fresh = [(date, labels[date]) for date in (day.date.isoformat() for day in held_out)]
+    gained = None
+    if spec.beam:
+        best = [*old, *(known.get(key_of(day.instance), day) for day in days)]
+        better = by_champion(context, spec, night, best, by="beam", tries=spec.beam, seed=spec.seed)
+        gained = gains([*old, *days], better)
+        old, days = better[: len(old)], better[len(old) :]
     parents = context.old_labels, Parent(layout.driven_dir(city))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
     recent = sorted(day.date.isoformat() for day in (*learned, *held_out))[-_RECENT:]
@@ -124,4 +132,5 @@ def _trial(
             [label.instance for label in old],
             [labels[date].instance for date in recent],
         ),
+        gains=gained,
     )

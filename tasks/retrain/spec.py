@@ -131,3 +131,10 @@ class NightlySpec(TrialSpec):
         description="Fraction of fresh days in the training mix; they are repeated to reach it",
     )
     most_repeats: int = Field(20, ge=1, description="Maximum number of repetitions of a fresh day")
+    beam: int = Field(
+        16,
+        ge=0,
+        le=MOST_SAMPLES,
+        description="Width of the champion's beam search: the night learns its routes in place of driven "
+        "routes and old labels that cost more; 0: it learns what was driven",
+    )

@@ -62,13 +62,13 @@ class TrialContext:
         return self.stored_city.city
 
     def improved_labels(self) -> dict[Key, Label]:
-        """Return labels of the old dataset that earlier rounds have improved, by instance."""
-        return best_known(self.store, self.champion.name, self._rounds_of_old)
+        """Return labels of the old dataset that earlier trials have improved, by instance."""
+        return best_known(self.store, self.champion.name, self._trials_of_old)
 
     def trial_name(self, kind: str, inputs: Sequence[str]) -> str:
         """Return the name of the trial of this context and ``inputs``."""
-        rounds = [record.name for record in self._rounds_of_old]
-        lines = [self.champion.weights_sha256, self.old_labels.hash, *inputs, *rounds]
+        trials = [record.name for record in self._trials_of_old]
+        lines = [self.champion.weights_sha256, self.old_labels.hash, *inputs, *trials]
         return f"{kind}{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:12]}"
 
     @cached_property
@@ -77,8 +77,8 @@ class TrialContext:
         return Parent(layout.label_dir(self.old), Dataset.open(self.store, self.old).fingerprint())
 
     @property
-    def _rounds_of_old(self) -> list[TrialRecord]:
-        return [record for record in self.rounds if record.old == self.old]
+    def _trials_of_old(self) -> list[TrialRecord]:
+        return [record for record in (*self.nights, *self.rounds) if record.old == self.old]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ the same command.
 - rounds SOURCE: the champion was trained on 30,000 days of SOURCE; `mcvrp improve` replaces labels by its own
   beam of 16, and fine-tunes it on them, round by round.
 - nights: the champion was trained on 1,000 driven days that are 10 % longer than HGS's; every night brings 40
-  driven days, each 5 or 10 % longer than HGS's.
+  driven days, each 5 or 10 % longer than HGS's. The night learns them as they were driven (--beam 0), or the
+  champion's beam of that width in place of those, and of the 1,000, that cost more.
 
 Gaps to HGS in percent on the days of `bench_imperfect`, which nothing was chosen on, with standard errors.
 Processor seconds are those of everything that was started.
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mcvrp.model.decoding import Beam, Greedy, Nucleus, Strategy, decode
+from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label, table_labels
@@ -44,10 +46,10 @@ from tests.benchmarks.bench_imperfect import (
     measured_days,
 )
 from tests.benchmarks.common import Gap, append_row, arguments, heading, hgs_costs, read_rows, row
-from tests.benchmarks.label_sources import labels_of
+from tests.benchmarks.label_sources import labels_of, write_dataset
 from tests.support.labels import put_routes
 
-DRIVERS = "driven, 10% longer"
+DRIVERS, OLD = "driven, 10% longer", "first-days"
 FIRST_DAYS, NIGHT_DAYS, NIGHTS = 1_000, 40, 10
 ROUNDS = 4
 FIRST_DRIVEN = 100_000  # number of the first driven day: those before are the champion's
@@ -155,10 +157,14 @@ def driven_days(night: int) -> Iterator[tuple[str, Label]]:
         yield date, label
 
 
-def nights(folder: Path, number: int) -> None:
+def nights(folder: Path, number: int, beam: int) -> None:
     """Print the table of ``number`` nights from a champion that has learned from drivers."""
-    case = Case(folder, "nights", chosen(Results(folder), DRIVERS, FIRST_DAYS, 1))
-    spec = NightlySpec(model=case.model, p=1.0, quiet_seconds=0, sizes=(20, 22, 24))
+    case = Case(folder, f"nights-{beam}", chosen(Results(folder), DRIVERS, FIRST_DAYS, 1))
+    if not case.store.exists(layout.manifest(OLD)):
+        days = [label for n in SIZES for label in labels_of(DRIVERS, TOWN, n, FIRST_DAYS // len(SIZES))]
+        write_dataset(case.store, TOWN, OLD, days)
+    spec = NightlySpec(model=case.model, old=OLD, p=1.0, quiet_seconds=0, sizes=(20, 22, 24), beam=beam)
+    print(f"\n{'beam of ' + str(beam) if beam else 'as driven'}")
     head("night")
     case.show(0, 0.0, "", None)
     for night in range(number):
@@ -178,11 +184,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="that of bench_imperfect")
     parser.add_argument("--rounds", action="append", default=[], metavar="SOURCE", help="(repeatable)")
     parser.add_argument("--nights", type=int, default=0, help=f"number of nights, such as {NIGHTS}")
+    parser.add_argument("--beam", type=int, nargs="+", default=[0, 16], help="widths, of the nights")
     args = parser.parse_args()
     for source in args.rounds:
         rounds(args.folder, source, ROUNDS)
-    if args.nights:
-        nights(args.folder, args.nights)
+    for beam in args.beam if args.nights else ():
+        nights(args.folder, args.nights, beam)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
+from mcvrp.model.decoding import Beam, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City
@@ -21,16 +22,18 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import read_days
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.schema import table_labels
+from mcvrp.storage.labels.schema import MODEL, Label, table_labels
 from mcvrp.storage.layout import NIGHT
-from mcvrp.storage.models.models import model_card, versions
+from mcvrp.storage.models.models import load_model, model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
+from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.retrain import nightly, trial
 from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
+from mcvrp.tasks.retrain.labels import key_of
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
@@ -40,7 +43,7 @@ from mcvrp.tasks.train.phases import train
 from tests.support.datasets import count_footers, everything
 from tests.support.killed import killed_at_each_write
 from tests.support.silent_store import Outage, check_outlasted
-from tests.support.training import nudge, small_spec, write_dataset
+from tests.support.training import alone, nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
 SMALL = StoredCity(
@@ -48,8 +51,10 @@ SMALL = StoredCity(
 )
 TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(
-    model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3, quiet_seconds=0
-)
+    model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3,
+    quiet_seconds=0, beam=2,
+)  # fmt: skip
+AS_DRIVEN = SPEC.model_copy(update={"beam": 0})
 PAIRS = pd.DataFrame([("drawn", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
 
 
@@ -85,15 +90,10 @@ def decision(store: Store) -> TrialRecord:
 def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: list[bool]) -> None:
     """Held-out days are not in the training data; the README describes spec, data and decision."""
     drive(store, 1, 12)
-    summary = night(store)
+    summary = night(store, AS_DRIVEN)
     assert summary.measured
     assert summary.record
-    learned = [
-        label
-        for n in summary.measured.mix.rows
-        for table in Dataset.open(store, summary.measured.mix.dataset).read_rows(n)
-        for label in table_labels(table, CITY.city_id)
-    ]
+    learned = learned_by(store, summary)
     driven = [label for label in learned if label.source == "driven"]
     assert len(driven) == summary.measured.mix.fresh == len(summary.record.days) * summary.measured.mix.times
     assert 0.2 < len(driven) / len(learned) < 0.4
@@ -108,11 +108,61 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "night.json"}
     assert {path.removeprefix(f"{folder}/") for path in store.list(folder)} == files
     assert read_metrics(store, "small", summary.record.name) == summary.measured
-    assert store.get_json(f"{folder}/spec.json") == SPEC.model_dump(mode="json")
+    assert store.get_json(f"{folder}/spec.json") == AS_DRIVEN.model_dump(mode="json")
     readme = store.get(f"{folder}/README.md").decode()
     sentences = ("# Night 1 of `small`", "was promoted: so it was said", "trial instances of this trial only")
     for text in (*sentences, "](comparison.png)", "fresh days", "split `trial`"):
         assert text in readme
+
+
+def learned_by(store: Store, summary: NightSummary) -> list[Label]:
+    """Return the labels of a night."""
+    assert summary.measured
+    dataset = Dataset.open(store, summary.measured.mix.dataset)
+    tables = (table for n in summary.measured.mix.rows for table in dataset.read_rows(n))
+    return [label for table in tables for label in table_labels(table, CITY.city_id)]
+
+
+def test_a_night_learns_the_better_of_each_route_and_the_champions_beam(
+    store: Store, decided: list[bool]
+) -> None:
+    """Of driven days and old labels alike; what a night has improved, a later one does not lose."""
+    write_dataset(store, CITY, range(20, 23), 30, name="poor", solve=alone)
+    spec = SPEC.model_copy(update={"old": "poor"})
+    drive(store, 1, 8)
+    decided += [False, True]
+    driven = {key_of(day.instance): day.cost for day in ingested(store).values()}
+    old = {
+        key_of(label.instance): label.cost
+        for n in range(20, 23)
+        for table in Dataset.open(store, "poor").read_rows(n)
+        for label in table_labels(table, CITY.city_id)
+    }
+    first = night(store, spec)
+    assert first.measured
+    assert first.measured.gains
+    network, _ = load_model(store, "small", 1)
+    learned = {key_of(label.instance): label for label in learned_by(store, first)}
+    for key, label in learned.items():
+        (beam,) = decode(network, CITY, [label.instance], strategy=Beam(2), samples=2)
+        known = driven.get(key, old.get(key))
+        assert known is not None
+        assert label.cost == pytest.approx(min(known, beam.costs.min()))
+        assert (label.source == MODEL) == (label.cost < known * (1 - 1e-6))
+    improved = {key for key, label in learned.items() if label.source == MODEL}
+    assert 0 < len(improved & driven.keys()) < len(driven)
+    assert improved & old.keys()
+    assert first.measured.gains.improved == len(improved)
+    drive(store, 9, 12, "more.csv")
+    for label in learned_by(store, night(store, spec)):
+        key = key_of(label.instance)
+        assert key not in learned or label.cost <= learned[key].cost
+
+
+def ingested(store: Store) -> dict[str, Label]:
+    """Return the days of `incoming/`, as a night ingests them."""
+    take_routes(store, SMALL, today=TODAY, incoming=SPEC.incoming, quiet_seconds=0)
+    return read_days(store, SMALL.name)
 
 
 def broken_routes(store: Store, last: int) -> str:
@@ -317,7 +367,7 @@ def test_a_night_outlasts_a_silent_store(
     drive(store, 1, 8)
 
     def result(there: Store) -> object:
-        done = night(there)
+        done = night(there, AS_DRIVEN)  # labels of a beam hold its seconds
         return done.taken.stored, done.record, pointer(there, "small", "champion").version
 
     check_outlasted(
