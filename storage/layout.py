@@ -139,11 +139,11 @@ TRIAL_NAME = re.compile(f"({NIGHT}|{ROUND})[0-9a-f]{{12}}")
 _TRIAL_RECORDS = {"nights": "night.json", "rounds": "round.json"}  # by top folder; written last
 
 
-class _TrialPath(Path[str, str]):
+class _TrialPath(Path[str, str, *Values]):
     """Path of a night or round of a model; the prefix of its name determines the top folder."""
 
-    def __call__(self, model: str, trial: str) -> str:
-        return f"{_top_folder(trial)}/{super().__call__(model, trial)}"
+    def __call__(self, *values: *tuple[str, str, *Values]) -> str:
+        return f"{_top_folder(values[1])}/{super().__call__(*values)}"
 
 
 def _top_folder(trial: str) -> str:
@@ -154,18 +154,16 @@ nights_dir = Path[str]("nights/{model}")
 rounds_dir = Path[str]("rounds/{model}")
 retraining_lease = Path[str]("nights/{model}/lease.json")  # of nights and rounds
 trial_pack = Path[str, str]("nights/{model}/.{kind}.pq")  # see `storage.packs`
-trial_dir = _TrialPath("{model}/{trial}")
-trial_pairs = _TrialPath("{model}/{trial}/comparison.parquet")
-trial_spec = _TrialPath("{model}/{trial}/spec.json")
-trial_metrics = _TrialPath("{model}/{trial}/metrics.json")
-trial_picture = _TrialPath("{model}/{trial}/comparison.png")
-trial_readme = _TrialPath("{model}/{trial}/README.md")
-improved_dir = _TrialPath("{model}/{trial}/improved")  # labels with better routes of the model
-
-
-def improved_chunk(model: str, trial: str, n: int, start: int, stop: int) -> str:
-    """Return the path of improved labels of size ``n`` in the rows ``start`` to ``stop`` (excluded)."""
-    return f"{improved_dir(model, trial)}/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
+trial_dir = _TrialPath[()]("{model}/{trial}")
+trial_pairs = _TrialPath[()]("{model}/{trial}/comparison.parquet")
+trial_spec = _TrialPath[()]("{model}/{trial}/spec.json")
+trial_metrics = _TrialPath[()]("{model}/{trial}/metrics.json")
+trial_picture = _TrialPath[()]("{model}/{trial}/comparison.png")
+trial_readme = _TrialPath[()]("{model}/{trial}/README.md")
+improved_dir = _TrialPath[()]("{model}/{trial}/improved")  # labels with better routes of the model
+improved_chunk = _TrialPath[int, int, int](
+    "{model}/{trial}/improved/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"  # stop excluded
+)
 
 
 def trial_record(model: str, trial: str) -> str:
