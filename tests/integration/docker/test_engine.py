@@ -74,7 +74,10 @@ class Stack:
         return done.stdout
 
     def up(self) -> None:
-        self.compose("up", "--detach", "--wait", "--wait-timeout", str(_UP_SECONDS))
+        try:
+            self.compose("up", "--detach", "--wait", "--wait-timeout", str(_UP_SECONDS))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.compose('logs', '--tail', '40')[-9000:]}") from None
 
     def cut_off(self, service: str) -> None:
         """Disconnect the service from the network for a while."""
