@@ -103,18 +103,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
-    text, kind = "".join(traceback.format_exception(error)), type(error).__name__
     if verbose:
-        logger.error(text.rstrip())
-        logger.error("mcvrp: %s: %s", kind, one_line(error))
-        return McvrpError.exit_code
-    hint = "--verbose prints the traceback"
-    with contextlib.suppress(OSError):  # a full disk
-        path = settings.log_file()
-        path.write_text(redact(text), encoding="utf-8", errors="backslashreplace")
-        if path.is_file():  # not /dev/null
-            hint = f"traceback: {path}"
-    logger.error("mcvrp: unexpected %s: %s (%s)", kind, one_line(error), hint)
+        logger.error("".join(traceback.format_exception(error)).rstrip())
+    hint = "" if verbose else " (--verbose prints the traceback)"
+    logger.error("mcvrp: unexpected %s: %s%s", type(error).__name__, one_line(error), hint)
     return McvrpError.exit_code
 
 

@@ -23,11 +23,10 @@ from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_API_AUTH_STRING
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_API_AUTH_STRING
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel
 
-from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines
 from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
@@ -86,7 +85,8 @@ def _server(port: int) -> Iterator[str]:
         return
     page, own = f"http://127.0.0.1:{port}/", PREFECT_SERVER_API_AUTH_STRING.value()
     password = own or new_password()
-    path, stopping = settings.log_file(), threading.Event()
+    path, stopping = PREFECT_HOME.value() / f"mcvrp-server-{port}.log", threading.Event()
+    path.parent.mkdir(parents=True, exist_ok=True)
 
     def watch() -> None:
         code = process.wait()

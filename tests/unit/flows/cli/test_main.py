@@ -249,10 +249,9 @@ def test_missing_results_are_printed_last(
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_closed_pipe_hides_neither_exit_code_nor_missing_results(
-    closed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    closed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As of `mcvrp label | head`; any other broken pipe is an unexpected error."""
-    monkeypatch.chdir(tmp_path)  # for the log of the error
     result = {"return_value": Outcome({}, "text", 1, "2 labels are missing")}
     execute = Mock(**(result if closed else {"side_effect": BrokenPipeError("of a worker")}))
     monkeypatch.setattr("mcvrp.flows.cli.app.execute", execute)
@@ -286,33 +285,18 @@ def test_quiet_prints_errors_and_the_last_lines_of_the_result(
     assert all(text in printed.err for text in ("a step", "a worker was lost", "labels d", expected))
 
 
-def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fail = Mock(side_effect=RuntimeError("first line\nsecond line"))
-    monkeypatch.setattr("mcvrp.flows.cli.app.execute", fail)
-    monkeypatch.chdir(tmp_path)
-    assert cli.run(["plan"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "RuntimeError" in err
-    (log,) = stored(tmp_path / "logs")
-    assert str(log) in err
-    assert "Traceback" in log.read_text()
-    assert cli.run(["plan", "--verbose"]) == 2
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_an_unexpected_error_without_room_for_its_log_is_one_line(
+def test_an_unexpected_error_is_a_line_and_a_traceback_on_request(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nor does a message with half a surrogate pair end in another error."""
-    fail = Mock(side_effect=RuntimeError("wrong \udce9"))
+    fail = Mock(side_effect=RuntimeError("first line\nwrong \udce9"))
     monkeypatch.setattr("mcvrp.flows.cli.app.execute", fail)
-    monkeypatch.setattr(settings, "log_file", lambda: Path("/dev/full"))
     assert cli.run(["plan"]) == 2
-    told = "mcvrp: unexpected RuntimeError: wrong \\udce9 (--verbose prints the traceback)\n"
-    assert capsys.readouterr().err == told
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "RuntimeError: first line wrong \\udce9 (--verbose" in err
+    assert cli.run(["plan", "--verbose"]) == 2
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_help_loads_nothing_heavy() -> None:
