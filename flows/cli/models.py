@@ -21,7 +21,7 @@ _CHAMPION, _CHALLENGER = "champion", "challenger"
 
 def clean_store(common: Common, *, delete: bool) -> Outcome:
     """List the unused artifacts, one line each, or remove them."""
-    policy = preset_of(common, ["gc"])[1].gc
+    policy = preset_of(common)[1].gc
     store = writing(common) if delete else reading(common).outlasting()
     candidates = clean(store, policy, delete=delete)
     files, size = sum(each.files for each in candidates), sum(each.bytes for each in candidates)
@@ -109,7 +109,7 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
 
 def roll_back_champion(common: Common, model: str | None, why: str) -> Outcome:
     """Restore the previous champion of a model, by default the preset's."""
-    name = model or preset_of(common, ["train"])[1].train.model
+    name = model or preset_of(common)[1].train.model
     return _moved(name, *roll_back(writing(common), name, why))
 
 

@@ -9,7 +9,7 @@ from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
@@ -41,7 +41,7 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     if spec.city.source == "imported":
         # not opened: addresses of a file need no store
         city = plan_city(Store.at(settings.store_uri(common.store)), spec.city).city
-        require_sizes(spec, city)
+        require_consistent(spec, city)
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
     on_gpu = [gpu_price is not None and cost.gpu_hours > 0 for cost in costs]

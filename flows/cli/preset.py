@@ -14,7 +14,7 @@ import pandas as pd
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import reading
 from mcvrp.flows.config.preset import DEFAULT, Preset
-from mcvrp.flows.config.spec import require_sizes
+from mcvrp.flows.config.spec import require_consistent
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
@@ -58,7 +58,7 @@ def new_preset(
     data = base.document(common.overrides) | {"city": {"name": stored.name, "source": "imported"}}
     _fit(data, name, fitting, stored.city)
     text = "\n".join(["# All fields: docs/settings.md", *_lines(data, ""), ""])
-    require_sizes(Preset(file.name, text).spec(), stored.city)
+    require_consistent(Preset(file.name, text).spec(), stored.city)
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)

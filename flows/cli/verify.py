@@ -17,7 +17,7 @@ def verify_labels(common: Common, dataset: str | None) -> Outcome:
     """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
     store, workers = reading(common).outlasting(), None
     if dataset is None or common.overrides:
-        spec = preset_of(common, ["label"])[1].label
+        spec = preset_of(common)[1].label
         dataset, workers = dataset or spec.dataset, spec.workers
     began = time.monotonic()
     report = verify_dataset(store, dataset.removeprefix("labels/").strip("/"), workers=workers)

@@ -1,26 +1,24 @@
 """Validation of specs and flow parameters, with the same messages for forms, the API and `--set`.
 
-Errors of pydantic become sentences that name the field, its value and the expected value.
+Errors are pydantic's, one line per field.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import InvalidFields, brief, nearest, shown as quoted
+from mcvrp.model.errors import InvalidFields, brief, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import IN_STORE
 
 Model = TypeVar("Model", bound=BaseModel)
-FieldPath = tuple[str | int, ...]
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 
 
@@ -89,89 +87,38 @@ def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: getattr(validated, name) for name in model.model_fields}
 
 
-@dataclass(frozen=True)
-class FieldError:
-    path: FieldPath
-    text: str
-
-
-def field_errors(
-    error: ValidationError, model: type[BaseModel], data: Mapping[str, Any], whole: str = "the file"
-) -> list[FieldError]:
-    """Return the errors of ``data``, the input of ``model`` that is called ``whole``, one per field."""
-    by_field: dict[FieldPath, list[ErrorDetails]] = {}
-    faults = error.errors(include_url=False)
-    above = {detail["loc"][:-1] for detail in faults}
-    for detail in faults:
-        if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
-            by_field.setdefault(_field_path(detail["loc"], model), []).append(detail)
-    return [FieldError(path, _sentence(path, details, model, whole)) for path, details in by_field.items()]
-
-
-def checked(model: type[Model], data: Mapping[str, Any], whole: str = "the file") -> Model:
-    """Return ``data``, which is called ``whole``, as ``model``; InvalidFields with a sentence per error."""
+def checked(model: type[Model], data: Mapping[str, Any]) -> Model:
+    """Return ``data`` as ``model``; InvalidFields with a sentence for each invalid field."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidFields([each.text for each in field_errors(error, model, data, whole)]) from None
+        raise InvalidFields(sentences(error, data)) from None
 
 
-def dotted(path: FieldPath) -> str:
-    """Return ``path`` as in ``--set``: "train.phases.0.lr"."""
-    return brief(".".join(map(str, path)), _NAME)
+def sentences(error: ValidationError, data: Mapping[str, Any]) -> list[str]:
+    """Return pydantic's messages on ``data``, one line per field: a union has several."""
+    by_field: dict[str, list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        by_field.setdefault(_dotted(detail, data), []).append(detail)
+    return [_sentence(name, details) for name, details in by_field.items()]
 
 
-def can_be_unset(path: FieldPath, model: type[BaseModel]) -> bool:
-    """Return whether ``model`` has a field at ``path`` that is unset by default: None or an empty list."""
-    above, name = _model_at(path[:-1], model), path[-1]
-    field = above.model_fields.get(name) if above and isinstance(name, str) else None
-    return field is not None and not field.is_required() and field.default in (None, ())
+def _sentence(name: str, details: list[ErrorDetails]) -> str:
+    text = " or ".join(dict.fromkeys(detail["msg"].removeprefix("Value error, ") for detail in details))
+    if details[0]["type"] not in ("missing", "extra_forbidden", "value_error"):
+        text += f", not {quoted(details[0]['input'], _VALUE)}"
+    return f"{name}: {text}" if name else text
 
 
-def _sentence(path: FieldPath, details: list[ErrorDetails], model: type[BaseModel], whole: str) -> str:
-    """Return pydantic's messages on the field at ``path``: several if it is a union."""
-    first, name = details[0], dotted(path) or whole
-    if first["type"] in ("value_error", "assertion_error"):
-        text = str(first.get("ctx", {}).get("error", first["msg"]))
-        return f"{name}: {text}" if path else text
-    if first["type"] == "extra_forbidden":
-        fields = sorted(getattr(_model_at(path[:-1], model), "model_fields", {}))
-        return f"{name}: there is no such field; {nearest(str(path[-1]), fields, 'there are')}"
-    if first["type"] == "missing":
-        return f"{name} is missing"
-    expected = " or ".join(dict.fromkeys(detail["msg"] for detail in details))
-    return f"{name}: {expected}, not {quoted(first['input'], _VALUE)}"
-
-
-def _field_path(loc: FieldPath, model: type[BaseModel]) -> FieldPath:
-    """Return ``loc`` without the members of unions that pydantic inserts between the fields."""
+def _dotted(detail: ErrorDetails, data: Any) -> str:
+    """Return the field of ``detail`` as in ``--set``, without the members of unions: "train.phases.0.lr"."""
     path: list[str | int] = []
-    current: type[BaseModel] | None = model
-    for part in loc:
-        if isinstance(part, int):
-            path.append(part)
-        elif current is not None:
-            path.append(part)
-            current = submodel(part, current)
-    return tuple(path)
-
-
-def _model_at(path: FieldPath, model: type[BaseModel]) -> type[BaseModel] | None:
-    current: type[BaseModel] | None = model
-    for part in path:
-        if isinstance(part, str):
-            current = submodel(part, current) if current else None
-    return current
-
-
-def submodel(name: str, model: type[BaseModel]) -> type[BaseModel] | None:
-    """Return the model in the type of the field ``name`` of ``model``, None if it has none."""
-    field = model.model_fields.get(name)
-    return _model_of(field.annotation) if field else None
-
-
-def _model_of(annotation: Any) -> type[BaseModel] | None:
-    """Return the model in the type of a field: the type itself, or a member of a list or union."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for inner in get_args(annotation) if (model := _model_of(inner))), None)
+    for part in detail["loc"]:
+        try:
+            data = data[part]
+        except (LookupError, TypeError):  # not a field: pydantic inserts the member of a union
+            continue
+        path.append(part)
+    if detail["type"] == "missing":
+        path.append(detail["loc"][-1])
+    return brief(".".join(map(str, path)), _NAME)

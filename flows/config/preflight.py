@@ -10,8 +10,8 @@ import logging
 from importlib.util import find_spec
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
-from mcvrp.model.errors import InvalidFields, McvrpError
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -99,11 +99,9 @@ def check_trial(store: Store, city: StoredCity, trial: TrialSpec) -> None:
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
-    if errors := contradictions(spec):
-        raise InvalidFields([error.text for error in errors])
     check_cores(spec.label, spec.train, spec.benchmark)
     planned = plan_city(store, spec.city)
-    require_sizes(spec, planned.city)
+    require_consistent(spec, planned.city)
     check_labels(store, planned, spec.label)
     check_training(store, planned, spec.train)
     if spec.compares_attention:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.config.parameters import can_be_unset
-from mcvrp.flows.config.spec import SECTIONS, PipelineSpec, validated
+from mcvrp.flows.config.parameters import checked
+from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
@@ -58,7 +58,7 @@ class Preset:
         With ``city`` the last one counts only if it is of that city.
         """
         last = cls.last_used(store) if name is None and store else None
-        if last is None or city not in (None, last.spec(sections=["city"]).city.name):
+        if last is None or city not in (None, last.spec().city.name):
             return cls.read(name or DEFAULT)
         logger.info("preset: %s, the last one used on this store; --preset selects another", last.name)
         return last
@@ -82,34 +82,25 @@ class Preset:
     def document(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """Return the sections of the file, with ``overrides`` of single fields: "train.phases.0.lr=1e-3".
 
-        A value is TOML, otherwise text. An empty one (``label.iterations=``) unsets the field, and so does
-        ``none`` for a field that is unset by default. InvalidFields names overrides that cannot be applied.
+        A value is TOML, otherwise text; an empty one ("label.budget=") unsets the field. InvalidFields names
+        overrides that cannot be applied.
         """
         data, sentences = parse_toml(self.toml), list[str]()
         for text in overrides:
             try:
                 _apply(data, text)
-            except ValueError as error:
-                sentences.append(f"--set {shown(text)}: {error}")
-            except (LookupError, TypeError, AttributeError):
-                sentences.append(f"--set {shown(text)}: there is no such field in {self.name}")
+            except (ValueError, LookupError, TypeError, AttributeError):
+                sentences.append(f"--set {shown(text)}: write FIELD=VALUE, with a field of {self.name}")
         if sentences:
             raise InvalidFields(sentences)
         return data
 
-    def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
-        """Return the spec with ``overrides`` of `document`.
-
-        Only ``sections`` and those of ``overrides`` are checked, and the spec lacks the others; (): all.
-        InvalidFields with the origin and the value of each invalid field.
-        """
-        named = {text.partition("=")[0].partition(".")[0].strip() for text in overrides}
-        sections = [name for name in SECTIONS if not sections or name in {*sections, *named}]
-        spec, errors = validated(self.document(overrides), sections)
-        own = validated(parse_toml(self.toml), sections)[1] if errors and overrides else errors
-        if errors:
-            raise InvalidFields([f"{self.name if e in own else '--set'}: {e.text}" for e in errors])
-        return spec
+    def spec(self, overrides: Sequence[str] = ()) -> PipelineSpec:
+        """Return the spec with ``overrides`` of `document`; InvalidFields names each invalid field."""
+        try:
+            return checked(PipelineSpec, self.document(overrides))
+        except InvalidFields as error:
+            raise InvalidFields([f"{self.name}: {text}" for text in error.sentences]) from None
 
 
 def preset_names() -> list[str]:
@@ -138,18 +129,16 @@ def _locate(name: str) -> Path:
 
 def _apply(data: dict[str, Any], text: str) -> None:
     key, equals, value = (part.strip() for part in text.partition("="))
-    path = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
-    if not equals or "" in path:
-        raise ValueError("write key=value, such as label.count=500")
+    *above, field = [int(part) if part.isdecimal() else part for part in key.split(".")]
     parent: Any = data
-    for part in path[:-1]:  # a section may be omitted
+    for part in above:  # a section may be omitted
         parent = parent.setdefault(part, {}) if isinstance(parent, dict) else parent[part]
-    if not isinstance(parent, dict):
-        parent[path[-1]] = _toml_value(value)
-    elif not value or (value == "none" and can_be_unset(tuple(path), PipelineSpec)):
-        parent.pop(path[-1], None)
+    if value:
+        parent[field] = _toml_value(value)
+    elif equals:
+        parent.pop(field, None)
     else:
-        parent[path[-1]] = _toml_value(value)
+        raise ValueError
 
 
 def _toml_value(text: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
@@ -61,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
     file = AddressFile(file=str(CITY), demand=(2, 12), capacity=(25, 35))
     city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
     with ray_session(1):
-        require_sizes(spec, plan_city(store, spec.city).city)
+        require_consistent(spec, plan_city(store, spec.city).city)
         label_missing(store, city, spec.label)
         done = train(store, city, spec.train, folder / "cache")
         write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
@@ -134,7 +134,7 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> 
 def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
-        require_sizes(spec, place.city)
+        require_consistent(spec, place.city)
 
 
 def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:

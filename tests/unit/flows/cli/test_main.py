@@ -42,13 +42,12 @@ def stored(folder: Path) -> list[Path]:
     [
         ("plan --preset laptp", ["no preset 'laptp'", "laptop"]),
         ("run --set label.count=-3", ["label.count", "-3"]),
-        ("label --set label.workers=100000", ["label.workers = 100000", "cores"]),
-        ("benchmark --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
-        ("label --preset paper", ["no city 'paper'"]),  # which does not use its 16 ranks
-        ("train --preset paper", ["train.ranks = 16", "cores"]),
+        ("run --set label.workers=100000", ["label.workers = 100000", "cores"]),
+        ("run --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
+        ("run --preset paper", ["train.ranks = 16", "cores"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
-        ("am --set attention.sizes=[200]", ["attention.sizes.0 = 200", "than the city has customers (100)"]),
-        ("am --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
+        ("run --set attention.sizes=[200]", ["attention.sizes.0 = 200", "than the city has customers (100)"]),
+        ("run --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("label --store {file}", ["is a file"]),
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),

@@ -13,7 +13,7 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.config.preset import Preset, load_preset
-from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.flows.config.stages import Stage
 from mcvrp.flows.server import ui
 from mcvrp.model.problem import City, Instance, Solution
@@ -36,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def made(*arguments: str, name: str = "lyon") -> PipelineSpec:
     assert cli.run(["preset", "new", name, *arguments]) == 0
     spec = load_preset(f"{name}.toml")
-    require_sizes(spec, load_city(Store.open("store"), spec.city.name))
+    require_consistent(spec, load_city(Store.open("store"), spec.city.name))
     assert {spec.label.dataset, spec.train.run, spec.train.dataset, spec.train.model} == {name}
     assert (spec.benchmark.run, spec.train.held_out) == (name, f"{name}-held-out")
     return spec
@@ -299,18 +299,3 @@ def test_of_several_cities_the_last_preset_is_not_that_of_the_deployments(
     assert cli.run(["ui", "--preset", "smoke"]) == 0
     assert cli.run(["ui", "--set", "label.count=5"]) == 2
     assert served == [None, "smoke"]
-
-
-def test_the_ui_starts_with_an_incomplete_last_preset(
-    place: Store, served: list[str | None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As `mcvrp label` accepts one: the deployments keep their parameters; a chosen one is refused."""
-    Path("only.toml").write_text('[city]\nname = "lyon"\n')
-    Preset.read("only.toml").record(place)
-    assert cli.run(["ui"]) == 0
-    assert "only.toml: label is missing: the deployments keep" in capsys.readouterr().err
-    place.put("preset.json", b"{")
-    assert cli.run(["ui"]) == 0
-    for chosen in (["--preset", "only.toml"], ["--set", "label.count=5"]):
-        assert cli.run(["ui", *chosen]) == 2
-    assert served == [None, None]
