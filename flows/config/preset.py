@@ -129,7 +129,7 @@ def _locate(name: str) -> Path:
 
 def _apply(data: dict[str, Any], text: str) -> None:
     key, equals, value = (part.strip() for part in text.partition("="))
-    *above, field = [int(part) if part.isdecimal() else part for part in key.split(".")]
+    *above, field = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
     parent: Any = data
     for part in above:  # a section may be omitted
         parent = parent.setdefault(part, {}) if isinstance(parent, dict) else parent[part]

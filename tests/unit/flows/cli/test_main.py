@@ -51,7 +51,7 @@ def stored(folder: Path) -> list[Path]:
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("label --store {file}", ["is a file"]),
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
-        ("inspect nothing", ["nothing at", "the store is empty"]),
+        ("inspect nothing", ["nothing at"]),
         ("city import addresses.csv", ["no file addresses.csv"]),
         ("city import {file}", ["file has no rows, only a header (kept)"]),
         ("city import {file} --spare -1", ["addresses.spare", "-1"]),
