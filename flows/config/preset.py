@@ -89,8 +89,10 @@ class Preset:
         for text in overrides:
             try:
                 _apply(data, text)
-            except (ValueError, LookupError, TypeError, AttributeError):
-                sentences.append(f"--set {shown(text)}: write FIELD=VALUE, with a field of {self.name}")
+            except ValueError as error:
+                sentences.append(f"--set {shown(text)}: {error}")
+            except (LookupError, TypeError, AttributeError):
+                sentences.append(f"--set {shown(text)}: there is no such field in {self.name}")
         if sentences:
             raise InvalidFields(sentences)
         return data
@@ -138,7 +140,7 @@ def _apply(data: dict[str, Any], text: str) -> None:
     elif equals:
         parent.pop(field, None)
     else:
-        raise ValueError
+        raise ValueError("write key=value, such as label.count=500")
 
 
 def _toml_value(text: str) -> Any:
