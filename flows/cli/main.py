@@ -43,22 +43,10 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     McvrpError if Typer refuses them.
     """
     try:
-        call: app.Call | int = app.app(args=_repeated(arguments), prog_name="mcvrp", standalone_mode=False)
+        call: app.Call | int = app.app(args=list(arguments), prog_name="mcvrp", standalone_mode=False)
     except typer.TyperException as error:
         raise McvrpError(brief(" ".join(error.format_message().split()))) from None
     return call
-
-
-def _repeated(arguments: Sequence[str]) -> list[str]:
-    """Return ``arguments`` with an option for each of the names of "--columns id=Code demand=Colis"."""
-    given: list[str] = []
-    naming = False
-    for text in arguments:
-        if naming and re.match("[a-z]+=", text) and given[-1] != "--columns":
-            given.append("--columns")
-        naming = text == "--columns" or (naming and "=" in text)
-        given.append(text)
-    return given
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -17,7 +17,6 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.app import Outcome
-from mcvrp.flows.cli.main import parse
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.stages import Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -59,7 +58,7 @@ def stored(folder: Path) -> list[Path]:
         ("city import {file} --columns code=id", ["addresses.columns", "code"]),
         ("city import {file} --columns id=", ["addresses.columns"]),
         ("city import {file} --columns id", ["--columns 'id'"]),
-        ("city import {file} --columns id=a customer=b", ["--columns 'customer=b'"]),
+        ("city import {file} --columns id=a --columns customer=b", ["--columns 'customer=b'"]),
         ("city import {file} --dates day", ["addresses.dates", "day-first", "day"]),
         ("nightly --set nightly.dates=dmy", ["nightly.dates", "day-first", "dmy"]),
         ("driven remove 27.02.2026", ["'27.02.2026' is not a date like 2026-01-31"]),
@@ -331,12 +330,3 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
     assert re.fullmatch(r"mcvrp \d+\.\d+\.\d+\n", capsys.readouterr().out)
-
-
-def test_names_of_columns_follow_one_option_or_several(tmp_path: Path) -> None:
-    """`--columns id=Code demand=Colis day.csv`: what has no "=" is the next argument."""
-    for text in ("--columns id=a demand=b day.csv", "day.csv --columns id=a --columns demand=b"):
-        call = parse(["solve", *text.split()])
-        assert not isinstance(call, int)
-        day = call.body.keywords["day"]
-        assert (day.orders, day.columns) == ("day.csv", ["id=a", "demand=b"])
