@@ -7,7 +7,6 @@ configures nothing: a program that uses it as a library configures logging itsel
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +16,6 @@ from mcvrp.model.errors import InvalidFields, brief, sentence, without_logins
 from mcvrp.tasks.support.progress import showing_bars
 
 ROOT = "mcvrp"  # the parent of all our loggers
-# Lines of Prefect that say nothing of a run: two per hook, and those that call a cancelled run a crash, or
-# running. What has been cancelled, and what is kept, we log ourselves.
-_NOISE = re.compile(
-    r"(Running hook|Hook) '|Crash detected! Execution was aborted by an? (termination|interrupt) signal"
-    r"|Finished in state (Running\(|Crashed\('Execution was aborted)"
-)
 
 
 def redact(text: str) -> str:
@@ -100,4 +93,3 @@ def log_to_prefect() -> None:
     for handler in logging.getLogger("prefect.extra").handlers:  # of our loggers and Prefect's own
         if not isinstance(handler.formatter, _Redacting):
             handler.setFormatter(_Redacting(handler.formatter))
-            handler.addFilter(lambda record: not _NOISE.match(record.getMessage()))
