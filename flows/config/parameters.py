@@ -15,10 +15,10 @@ from pydantic_core import ErrorDetails
 
 from mcvrp.model.errors import InvalidFields, brief, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.files.file_bytes import IN_STORE
 
 Model = TypeVar("Model", bound=BaseModel)
+_FILES = {"orders", "start", "keep", "file", "matrix", "history"}  # of `solve`, and of `AddressFile`
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 
 
@@ -42,32 +42,20 @@ StoreUri = Annotated[
 
 
 def of_form(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values``, the parameters of a form, whose relative paths are files in the store."""
-    named = {name: _with_files_in_store(value) for name, value in values.items()}
-    for name in ("orders", "start", "keep"):
-        if isinstance(file := named.get(name), str):
-            named[name] = _in_store(file)
-    return named
+    """Return ``values``, the JSON of a form, whose relative paths are files in the store."""
+    return {
+        name: of_form(value)
+        if isinstance(value, Mapping)
+        else _in_store(value)
+        if name in _FILES and isinstance(value, str)
+        else value
+        for name, value in values.items()
+    }
 
 
 def _in_store(file: str) -> str:
     elsewhere = "://" in file or PurePath(file).is_absolute()
     return file if elsewhere or file.startswith(IN_STORE) else IN_STORE + file
-
-
-def _with_files_in_store(value: Any) -> Any:
-    """Return ``value`` with `_in_store` applied to the files of each `AddressFile` in it."""
-    if isinstance(value, AddressFile):
-        files = {field: file for field in ("file", "matrix", "history") if (file := getattr(value, field))}
-        return value.model_copy(update={field: _in_store(file) for field, file in files.items()})
-    if not isinstance(value, BaseModel):
-        return value
-    changed = {
-        field: new
-        for field in type(value).model_fields
-        if (new := _with_files_in_store(old := getattr(value, field))) is not old
-    }
-    return value.model_copy(update=changed) if changed else value
 
 
 def parameters_of(body: Callable[..., Any]) -> type[BaseModel]:
