@@ -18,7 +18,6 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import PlannedCity, plan_city
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
@@ -88,13 +87,6 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
     if model is None:
         raise McvrpError("model is missing: name one, because a method of the benchmark uses it")
     model_card(store, model).require_city(city.city, city.name)
-
-
-def check_trial(store: Store, city: StoredCity, trial: TrialSpec) -> None:
-    """Raise McvrpError if a night or round has no champion, or sizes larger than the city."""
-    from mcvrp.tasks.retrain.trial import check_trial as check
-
-    check(store, city, trial)
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:

@@ -26,7 +26,7 @@ class Stage:
     text: str  # help of the command; both are "" if there is none
     # Parameters of the flow for a preset: defaults of the form, arguments of the command.
     asks: Callable[[PipelineSpec], dict[str, Any]]
-    check: str = ""  # function of `flows.config.preflight` with the flow's parameters
+    check: str = ""  # of the flow's parameters, before it starts
     figures: str = ""  # functions of `flows.figures` with the flow's result
     tables: str = ""
     lacks: str = ""
@@ -36,15 +36,15 @@ class Stage:
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
-        return _load(self.entrypoint or f"{self.name}:{self.name}")
+        return _load(f"flows.{self.entrypoint or f'{self.name}:{self.name}'}")
 
     def load_check(self) -> Callable[..., None]:
-        return _load(f"config.preflight:{self.check}")
+        return _load(self.check if ":" in self.check else f"flows.config.preflight:{self.check}")
 
     def summary(self, part: str, result: Any) -> Any:
         """Return the ``part`` of the summary of ``result``: its figures, its tables, or what it lacks."""
         function = getattr(self, part)
-        return _load(f"figures:{function}")(result) if function else ""
+        return _load(f"flows.figures:{function}")(result) if function else ""
 
     def figures_in(self, store: Store, result: Any, parameters: dict[str, Any]) -> dict[str, str]:
         """Return the key figures of ``result`` and its address in ``store``; none if there are no figures."""
@@ -55,7 +55,7 @@ class Stage:
 
 
 def _load(path: str) -> Callable[..., Any]:
-    return resolve_name(f"mcvrp.flows.{path}")
+    return resolve_name(f"mcvrp.{path}")
 
 
 def _trial_folder(model: str, record: Any) -> str:
@@ -111,14 +111,14 @@ _TABLE = (
         "nightly", "nightly",
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
-        "check_trial", "night_figures", "night_tables", "night_lacks",
+        "tasks.retrain.trial:check_trial", "night_figures", "night_tables", "night_lacks",
         place=lambda made, asked: _trial_folder(asked["nightly"].model, made.record),
     ),
     Stage(
         "improve", "improve",
         "improve labels with the champion, fine-tune it, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
-        "check_trial", "improve_figures", "improve_tables",
+        "tasks.retrain.trial:check_trial", "improve_figures", "improve_tables",
         place=lambda made, asked: _trial_folder(asked["improve"].model, made[-1].record),
     ),
     Stage(
