@@ -23,7 +23,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
+from mcvrp.storage.markdown import code, escaped, image, unescaped, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -33,7 +33,6 @@ from mcvrp.tasks.train.card import begun_phases, loss_figure
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
-_PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -143,10 +142,8 @@ def links(store: Store, paths: Mapping[str, str]) -> str:
     return "\n".join(listed)
 
 
-def picture(name: str, png: bytes, url: str) -> str:
-    """Return ``png`` as Markdown: embedded, or a link to its ``url`` if it is large."""
-    if len(png) > _PICTURE_BYTES:
-        return link(name, url)
+def picture(name: str, png: bytes) -> str:
+    """Return ``png`` as Markdown, embedded."""
     return image(name, f"data:image/png;base64,{base64.b64encode(png).decode()}")
 
 
@@ -163,7 +160,7 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
         if store.exists(path) and store.size(path) <= left:
             png = store.get(path)
             left -= len(png)
-            pictures.append(picture(name, png, store.url(path)))
+            pictures.append(picture(name, png))
     return "\n\n".join(pictures)
 
 
@@ -177,7 +174,7 @@ def card_markdown(store: Store, dataset: str) -> str:
     def inlined(match: re.Match[str]) -> str:
         name, file = unescaped(match[1]), f"{layout.label_dir(dataset)}/{match[2]}"
         try:
-            return picture(name, store.get(file), store.url(file))
+            return picture(name, store.get(file))
         except McvrpError:
             return name
 
@@ -190,7 +187,7 @@ def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
     if not begun:
         return ""
     name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    return picture(name, png(loss_figure(begun)), store.url(layout.run_losses(run)))
+    return picture(name, png(loss_figure(begun)))
 
 
 def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:
