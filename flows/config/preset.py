@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +42,8 @@ class Preset:
         try:
             require_file(path, _MAX_BYTES)
             return cls(file, path.read_text(encoding="utf-8-sig"))
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise McvrpError(f"{file} cannot be read: {reason(error)}; check the file") from None
+            raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {reason(error)}") from None
         except ValueError as error:
             raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
 
@@ -74,9 +70,6 @@ class Preset:
 
     def record(self, store: Store) -> None:
         """Make this preset the default of commands on ``store``; of several writers the last one decides."""
-        with suppress(McvrpError):  # a corrupt document is replaced
-            if self.last_used(store) == self:
-                return
         store.put_json(layout.last_preset(), asdict(self))
 
     def document(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -120,12 +113,8 @@ def _locate(name: str) -> Path:
     if path.suffix == ".toml" or len(path.parts) > 1:
         return path
     if name not in preset_names():
-        own = f"{name}.toml"
-        near = f"did you mean {own}?" if isfile(own) else nearest(name, preset_names(), "there are")
-        raise McvrpError(
-            f"there is no preset {shown(name)}; {near}: give the name of a preset, or the path of a .toml "
-            "file"
-        )
+        near = nearest(name, preset_names(), "there are")
+        raise McvrpError(f"there is no preset {shown(name)}; {near}, or give the path of a .toml file")
     return FOLDER / f"{name}.toml"
 
 
