@@ -13,7 +13,6 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_names, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.text import listed
 
 
 def preset_of(common: Common) -> tuple[Preset, PipelineSpec]:
@@ -27,17 +26,10 @@ def _require_city_of_night(common: Common, preset: Preset, city: str, named: str
 
     The last preset used on the store may be of another city than that of the files in `incoming/`.
     """
-    if named not in (None, city):
+    chosen = common.preset or named or len(city_names(Store.at(settings.store_uri(common.store)))) < 2
+    if named not in (None, city) or not chosen:
         raise McvrpError(
-            f"--city {named}: preset {preset.name} is of city {city!r}: give that of the city, too (--preset)"
-        )
-    if common.preset or named:
-        return
-    cities = city_names(Store.at(settings.store_uri(common.store)))
-    if len(cities) > 1:
-        raise McvrpError(
-            f"the store has several cities, {listed(cities)}: name that of the night by --preset, or by "
-            f"--city {city} if the last preset used on this store, {preset.name}, is meant"
+            f"preset {preset.name} is of city {city!r}: name that of the night by --preset or --city {city}"
         )
 
 

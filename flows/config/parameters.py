@@ -76,19 +76,14 @@ def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(model: type[Model], data: Mapping[str, Any]) -> Model:
-    """Return ``data`` as ``model``; InvalidFields with a sentence for each invalid field."""
+    """Return ``data`` as ``model``; InvalidFields with a line per field: several messages for a union."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InvalidFields(sentences(error, data)) from None
-
-
-def sentences(error: ValidationError, data: Mapping[str, Any]) -> list[str]:
-    """Return pydantic's messages on ``data``, one line per field: a union has several."""
-    by_field: dict[str, list[ErrorDetails]] = {}
-    for detail in error.errors(include_url=False):
-        by_field.setdefault(_dotted(detail, data), []).append(detail)
-    return [_sentence(name, details) for name, details in by_field.items()]
+        by_field: dict[str, list[ErrorDetails]] = {}
+        for detail in error.errors(include_url=False):
+            by_field.setdefault(_dotted(detail, data), []).append(detail)
+        raise InvalidFields([_sentence(*each) for each in by_field.items()]) from None
 
 
 def _sentence(name: str, details: list[ErrorDetails]) -> str:

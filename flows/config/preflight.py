@@ -27,23 +27,13 @@ logger = logging.getLogger(__name__)
 _PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
 
 
-def check_cores(
-    label: LabelSpec | None = None, train: TrainSpec | None = None, benchmark: BenchmarkSpec | None = None
-) -> None:
-    """Raise McvrpError if a spec requests more cores than this machine has, and there is no cluster."""
-    if settings.ray_address():
-        return
-    requested = {
-        "label.workers": label.workers if label else None,
-        "benchmark.workers": benchmark.workers if benchmark else None,
-        "train.ranks": train.ranks if train and train.launcher == "ray" else None,
-    }
-    for field, count in requested.items():
-        if count is not None and count > local_cores():
-            raise McvrpError(
-                f"{field} = {count}, but this machine has {local_cores()} cores: request fewer, "
-                "or name a Ray cluster in RAY_ADDRESS"
-            )
+def _require_cores(field: str, count: int | None) -> None:
+    """Raise McvrpError if ``count`` is more cores than this machine has, and there is no cluster."""
+    if count is not None and count > local_cores() and not settings.ray_address():
+        raise McvrpError(
+            f"{field} = {count}, but this machine has {local_cores()} cores: request fewer, "
+            "or name a Ray cluster in RAY_ADDRESS"
+        )
 
 
 def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
@@ -51,7 +41,7 @@ def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
     from mcvrp.tasks.label.stage import labels_missing
     from mcvrp.tasks.support.ray_cluster import require_answer
 
-    check_cores(label=label)
+    _require_cores("label.workers", label.workers)
     missing = [labels_missing(store, city.city, part) for part in label.datasets]
     if any(missing) and (address := settings.ray_address()):
         require_answer(address)
@@ -63,7 +53,8 @@ def check_training(store: Store, city: AnyCity, train: TrainSpec, phase: str | N
 
     if phase is not None:
         train.phase(phase)
-    check_cores(train=train)
+    if train.launcher == "ray":
+        _require_cores("train.ranks", train.ranks)
     check(store, city.city, train)
 
 
@@ -79,7 +70,7 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
     from mcvrp.storage.models.models import model_card
     from mcvrp.tasks.benchmark.prepare import attention_cards
 
-    check_cores(benchmark=benchmark)
+    _require_cores("benchmark.workers", benchmark.workers)
     name = benchmark.attention or city.name
     attention_cards(store, city.city, benchmark.model_copy(update={"attention": name}))
     if not benchmark.neural:
@@ -91,7 +82,7 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
-    check_cores(spec.label, spec.train, spec.benchmark)
+    _require_cores("benchmark.workers", spec.benchmark.workers)
     planned = plan_city(store, spec.city)
     require_consistent(spec, planned.city)
     check_labels(store, planned, spec.label)

@@ -21,9 +21,8 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image, unescaped, without_metadata
+from mcvrp.storage.markdown import code, escaped, image, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -33,6 +32,7 @@ from mcvrp.tasks.train.card import begun_phases, loss_figure
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
+_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]+\)\n*")
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -165,20 +165,12 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
 
 
 def card_markdown(store: Store, dataset: str) -> str:
-    """Return the README of ``dataset`` without its title, pictures embedded; "" if it has none."""
+    """Return the README of ``dataset`` without its title, and its pictures; "" if it has none."""
     path = layout.card(dataset)
     if not store.exists(path):
         return ""
     _, _, text = without_metadata(store.get(path).decode(errors="replace")).partition("\n")
-
-    def inlined(match: re.Match[str]) -> str:
-        name, file = unescaped(match[1]), f"{layout.label_dir(dataset)}/{match[2]}"
-        try:
-            return picture(name, store.get(file))
-        except McvrpError:
-            return name
-
-    return re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text).strip()
+    return f"{_PICTURE.sub('', text).strip()}\n\n{gallery(store, f'{layout.label_dir(dataset)}/figures')}"
 
 
 def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
