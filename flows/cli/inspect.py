@@ -41,7 +41,10 @@ def inspect(store: Store, path: str) -> Outcome:
         return model_versions(store, name)
     if path and store.stat(path):
         return _file(store, path)
-    return (_folder if "/" in path else _overview)(store, path)
+    files = {file.path: file.size for file in store.files(path)}
+    if path and not files:
+        raise McvrpError(f"there is nothing at {store.url(path)}: mcvrp inspect lists the store")
+    return (_folder if "/" in path else _overview)(store, path, files)
 
 
 def _in_store(store: Store, path: str) -> str:
@@ -88,29 +91,19 @@ def _write(target: Path, data: bytes) -> None:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
 
 
-def _overview(store: Store, folder: str) -> Outcome:
+def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:
     """List the artifacts in ``folder``, "": in the whole store, with their files and bytes."""
     sums: dict[str, list[int]] = {}
-    for file in store.files(folder):
-        part = "/".join(file.path.split("/")[:2])
-        files, size = sums.get(part, (0, 0))
-        sums[part] = [files + 1, size + file.size]
-    if folder and not sums:
-        raise _nothing(store, folder)
-    rows = [(part, f"{files:,}", f"{size:,}") for part, (files, size) in sums.items()]
+    for path, size in files.items():
+        count, total = sums.get(part := "/".join(path.split("/")[:2]), (0, 0))
+        sums[part] = [count + 1, total + size]
+    rows = [(part, f"{count:,}", f"{size:,}") for part, (count, size) in sums.items()]
     text = table(("artifact", "files", "bytes"), rows, (1, 2)) if rows else "it is empty"
     return Outcome({"store": store.uri, "artifacts": sums}, f"{text}\n\n{store.url(folder)}")
 
 
-def _nothing(store: Store, path: str) -> McvrpError:
-    return McvrpError(f"there is nothing at {store.url(path)}: mcvrp inspect lists the store")
-
-
-def _folder(store: Store, path: str) -> Outcome:
+def _folder(store: Store, path: str, files: dict[str, int]) -> Outcome:
     """Describe a folder by its card, README.md, otherwise by its files and JSON documents."""
-    files = {file.path: file.size for file in store.files(path)}
-    if not files:
-        raise _nothing(store, path)
     names = [file for file in files if file.endswith(".json") and file.count("/") <= path.count("/") + 2]
     documents = {name.removeprefix(f"{path}/"): store.get_json(name) for name in names[:_DOCUMENTS]}
     if f"{path}/README.md" in files:

@@ -101,7 +101,7 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
     gc.set_threshold(_GARBAGE)
-    with terminal(quiet=_QUIET in sys.argv), stopping():
+    with stopping():
         # Python has started before, in at least this time of a processor.
         code = run(sys.argv[1:], time.monotonic() - time.process_time())
     # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then

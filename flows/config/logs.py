@@ -61,11 +61,8 @@ class _Terminal(logging.Handler):
 
 @contextmanager
 def terminal(*, quiet: bool = False) -> Iterator[None]:
-    """Log to stderr at level INFO, or only errors and no bars; within another `terminal`, nothing changes."""
+    """Log to stderr at level INFO, or only errors and no bars."""
     logger = logging.getLogger(ROOT)
-    if any(isinstance(handler, _Terminal) for handler in logger.handlers):
-        yield
-        return
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
     handler.setLevel(logging.ERROR if quiet else logging.NOTSET)

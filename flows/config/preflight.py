@@ -91,14 +91,9 @@ def check_pipeline(store: Store, spec: PipelineSpec) -> None:
         check_attention(store, planned, spec.attention_models)
 
 
-def missing_packages() -> list[str]:
-    """Return what is missing of the extra `pipeline`, which all need that do more than route a day."""
-    return [name for name in _PIPELINE if not _is_installed(name)]
-
-
 def require_pipeline(command: str) -> None:
     """Raise McvrpError if the extra `pipeline`, which ``command`` ("mcvrp run") needs, is not installed."""
-    if missing := missing_packages():
+    if missing := [name for name in _PIPELINE if not _is_installed(name)]:
         raise McvrpError(
             f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
             "pip install '.[pipeline]' in the source folder of mcvrp"

@@ -276,7 +276,7 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
         "n=21: rows 0 to 3 have no label",
         "not checked: the rest",
     ]
-    assert "2 faults in 2 files, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
+    assert "2 faults, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["good"], document["faults"][0]["row"]) == (False, 3)

@@ -19,7 +19,7 @@ logger = logging.getLogger("mcvrp.tasks.some.module")
 def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger("mcvrp")
     before = (list(root.handlers), root.level, root.propagate)
-    with terminal(), terminal():
+    with terminal():
         logger.info("%d done", 3)
         logger.debug("a detail")
         thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
