@@ -28,17 +28,13 @@ def verify_labels(common: Common, dataset: str | None) -> Outcome:
 
 def _text(report: VerificationReport, seconds: float) -> str:
     lines = [str(fault) for fault in report.faults]
-    for n, start, stop in report.missing:
-        rows = f"row {start} has" if stop == start + 1 else f"rows {start} to {stop - 1} have"
-        lines.append(f"n={n}: {rows} no label")
+    lines += [f"n={n}: no labels in rows {start} to {stop - 1}" for n, start, stop in report.missing]
     lines += [f"not checked: {reason}" for reason in report.unchecked]
     rate = report.rows / seconds if seconds > 0 else 0.0
-    verified = (
+    lines += [
         f"{report.rows:,} labels in {report.files:,} files verified in {duration(seconds)} ({rate:,.0f}/s)"
-    )
+    ]
     if not report.good:
-        verified += (
-            f"; {len(report.faults):,} faults, {report.missing_rows:,} labels missing, {report.quarantined:,} of "
-            f"them quarantined: mcvrp label repairs dataset {report.dataset!r}, but shared instances stay"
-        )
-    return "\n".join([*lines, verified])
+        missing = f"{report.missing_rows:,} labels missing, {report.quarantined:,} of them quarantined"
+        lines[-1] += f"; {len(report.faults):,} faults, {missing}: mcvrp label repairs {report.dataset!r}"
+    return "\n".join(lines)

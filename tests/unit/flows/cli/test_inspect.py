@@ -272,8 +272,8 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
     assert lines == [
         "a.parquet, row 3 (instance n=20, i=9): it is wrong",
         "b.parquet: it is gone",
-        "n=20: row 5 has no label",
-        "n=21: rows 0 to 3 have no label",
+        "n=20: no labels in rows 5 to 5",
+        "n=21: no labels in rows 0 to 3",
         "not checked: the rest",
     ]
     assert "2 faults, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
