@@ -6,7 +6,6 @@ themselves (`config.inputs`).
 
 from __future__ import annotations
 
-import logging
 from importlib.util import find_spec
 
 from mcvrp.flows.config import settings
@@ -22,7 +21,6 @@ from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
 AnyCity = StoredCity | PlannedCity
-logger = logging.getLogger(__name__)
 
 _PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
 
