@@ -46,10 +46,10 @@ class Cost:
 def plan_run(common: Common, core_price: float | None, gpu_price: float | None) -> Outcome:
     """Return the cost of a run of the preset as a table; ``..._price`` is of an hour, with None of 0."""
     (preset, spec), city = preset_of(common), None
+    require_consistent(spec)
     if spec.city.source == "imported":
         # not opened: addresses of a file need no store
         city = plan_city(Store.at(settings.store_uri(common.store)), spec.city).city
-        require_consistent(spec, city)
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
     total = Cost("in all", 0, *sums)

@@ -55,7 +55,9 @@ def new_preset(
     data["city"] = {"name": stored.name, "source": "imported"}
     _fit(data, name, fitting, stored.city)
     text = "\n".join(["# All fields: docs/settings.md", *_lines(data, ""), ""])
-    require_consistent(Preset(file.name, text).spec(), stored.city)
+    spec = Preset(file.name, text).spec()
+    require_consistent(spec)
+    spec.label.rules_in(stored.city).capacity_range(spec.label.largest)
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)

@@ -75,15 +75,17 @@ def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: getattr(validated, name) for name in model.model_fields}
 
 
-def checked(model: type[Model], data: Mapping[str, Any]) -> Model:
+def checked(model: type[Model], data: Mapping[str, Any], where: str = "") -> Model:
     """Return ``data`` as ``model``; InvalidFields with a line per field: several messages for a union."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        by_field: dict[str, list[ErrorDetails]] = {}
-        for detail in error.errors(include_url=False):
-            by_field.setdefault(_dotted(detail, data), []).append(detail)
-        raise InvalidFields([_sentence(*each) for each in by_field.items()]) from None
+        by_field, details = dict[str, list[ErrorDetails]](), error.errors(include_url=False)
+        above = {detail["loc"][:-1] for detail in details}
+        for detail in details:
+            if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
+                by_field.setdefault(_dotted(detail, data), []).append(detail)
+        raise InvalidFields([where + _sentence(*each) for each in by_field.items()]) from None
 
 
 def _sentence(name: str, details: list[ErrorDetails]) -> str:

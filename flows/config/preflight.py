@@ -66,9 +66,10 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
     """Raise McvrpError if a model of the benchmark does not exist or belongs to another city."""
     from mcvrp.storage.models.models import model_card
-    from mcvrp.tasks.benchmark.prepare import attention_cards
+    from mcvrp.tasks.benchmark.prepare import attention_cards, require_sizes
 
     _require_cores("benchmark.workers", benchmark.workers)
+    require_sizes(city.city, benchmark)
     name = benchmark.attention or city.name
     attention_cards(store, city.city, benchmark.model_copy(update={"attention": name}))
     if not benchmark.neural:
@@ -80,9 +81,12 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
+    from mcvrp.tasks.benchmark.prepare import require_sizes
+
     _require_cores("benchmark.workers", spec.benchmark.workers)
+    require_consistent(spec)
     planned = plan_city(store, spec.city)
-    require_consistent(spec, planned.city)
+    require_sizes(planned.city, spec.benchmark)
     check_labels(store, planned, spec.label)
     check_training(store, planned, spec.train)
     if spec.compares_attention:

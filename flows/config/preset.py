@@ -92,10 +92,7 @@ class Preset:
 
     def spec(self, overrides: Sequence[str] = ()) -> PipelineSpec:
         """Return the spec with ``overrides`` of `document`; InvalidFields names each invalid field."""
-        try:
-            return checked(PipelineSpec, self.document(overrides))
-        except InvalidFields as error:
-            raise InvalidFields([f"{self.name}: {text}" for text in error.sentences]) from None
+        return checked(PipelineSpec, self.document(overrides), f"{self.name}: ")
 
 
 def preset_names() -> list[str]:

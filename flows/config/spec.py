@@ -9,7 +9,6 @@ from pydantic import Field
 
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import InvalidFields, McvrpError
-from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import CitySpec
@@ -17,7 +16,7 @@ from mcvrp.tasks.gc.spec import RetentionSpec
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.support.spec import OrdersSpec, StrictSpec
+from mcvrp.tasks.support.spec import StrictSpec
 from mcvrp.tasks.train.spec import TrainSpec
 
 _Trial = TypeVar("_Trial", bound=TrialSpec)
@@ -88,28 +87,10 @@ class PipelineSpec(StrictSpec):
         return self.train.curriculum(phase, counts)
 
 
-def require_consistent(spec: PipelineSpec, city: City) -> None:
-    """Raise InvalidFields if the stages of ``spec`` contradict each other or ``city``, for a run of all."""
-    errors = [*_names(spec), *_phases(spec), *_sizes(spec, city)]
-    if errors:
+def require_consistent(spec: PipelineSpec) -> None:
+    """Raise InvalidFields if the stages of ``spec`` contradict each other, for a run of all."""
+    if errors := [*_names(spec), *_phases(spec)]:
         raise InvalidFields(errors)
-
-
-def _sizes(spec: PipelineSpec, city: City) -> Iterator[str]:
-    benchmark, attention = spec.benchmark, spec.attention_models
-    sizes: list[tuple[str, int, OrdersSpec]] = [
-        *((f"label.{name}", getattr(spec.label, name), spec.label) for name in ("largest", "smallest")),
-        *((f"benchmark.sizes.{k}", n, benchmark) for k, n in enumerate(benchmark.sizes)),
-        *((f"attention.sizes.{k}", n, attention) for k, n in enumerate(spec.attention.sizes or ())),
-    ]
-    for field, n, orders in sizes:
-        if n > city.customers:
-            yield f"{field} = {n} is more than the city has customers ({city.customers})"
-            continue
-        try:
-            orders.rules_in(city).capacity_range(n)
-        except McvrpError as error:
-            yield f"{field} = {n}: {error}"
 
 
 def _names(spec: PipelineSpec) -> Iterator[str]:

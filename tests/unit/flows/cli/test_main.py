@@ -45,7 +45,10 @@ def stored(folder: Path) -> list[Path]:
         ("run --set benchmark.workers=100000", ["benchmark.workers = 100000", "cores"]),
         ("run --preset paper", ["train.ranks = 16", "cores"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
-        ("run --set attention.sizes=[200]", ["attention.sizes.0 = 200", "than the city has customers (100)"]),
+        (
+            "run --set benchmark.methods=['am'] --set attention.sizes=[200]",
+            ["attention.sizes: 200", "the city has 100"],
+        ),
         ("run --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("label --store {file}", ["is a file"]),
@@ -293,6 +296,7 @@ def test_an_unexpected_error_is_a_line_and_a_traceback_on_request(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "RuntimeError: first line wrong \\udce9 (--verbose" in err
+    fail.side_effect = RuntimeError("wrong")
     assert cli.run(["plan", "--verbose"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
