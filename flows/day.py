@@ -184,7 +184,7 @@ def solve(
     fails, the routes of the others are returned, and a warning is logged: see ``summary.failures``.
     """
     began = time.monotonic() if began is None else began
-    spec = checked(SolveSpec, options, whole="solve")
+    spec = checked(SolveSpec, options)
     dated = checked(_Day, {"capacity": capacity, "date": date})
     require_files_of_routes(spec.columns, start, keep)
     if overwrite and out is None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
 
 Figures = Mapping[str, str]
-_KNOWN = ("customers", "id")  # facts of a city that are fields of its summary
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,8 @@ class PipelineSummary:
 
 
 def city_figures(city: CitySummary) -> Figures:
-    shown = {"city": city.name, "customers": f"{city.customers:,}", "city_id": city.city_id}
-    # facts are Markdown
-    more = {what: text.replace("`", "") for what, text in city.facts.items() if what not in _KNOWN}
-    return shown | more | ({"note": "; ".join(city.notes)} if city.notes else {})
+    facts = {what: text.replace("`", "") for what, text in city.facts.items()}  # they are Markdown
+    return {"city": city.name} | facts | ({"note": "; ".join(city.notes)} if city.notes else {})
 
 
 def label_figures(label: LabelSummary) -> Figures:
@@ -89,10 +86,7 @@ def label_figures(label: LabelSummary) -> Figures:
 
 def label_lacks(label: LabelSummary) -> str:
     """Return a sentence that lists the missing labels, "" if all exist."""
-    held_out = label.held_out.lacks if label.held_out else ""
-    if label.lacks:  # the reasons are alike: only the number for the second dataset
-        held_out = held_out.partition(":")[0]
-    return "; ".join(filter(None, (label.lacks, held_out)))
+    return "; ".join(filter(None, (label.lacks, label.held_out.lacks if label.held_out else "")))
 
 
 def phase_figures(phase: PhaseSummary) -> Figures:

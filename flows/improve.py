@@ -8,7 +8,6 @@ from typing import Annotated
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, stage, task
@@ -17,6 +16,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.card import comparison, gained
 from mcvrp.tasks.retrain.improve import Round, run_round
 from mcvrp.tasks.retrain.spec import ImproveSpec
+from mcvrp.tasks.retrain.trial import check_trial
 
 
 @task("round", "round {number} of {spec.model}")

@@ -18,7 +18,9 @@ from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
 from mcvrp.tasks.support.ray_session import kept_ray
 
 
-def _solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
+# A hyphen: the font of the timeline in Prefect's UI has no dash.
+@task("solve", "solve {spec.dataset} n={spec.smallest}-{spec.largest}", resumes=False)
+def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Create the missing labels of the dataset; Ray spreads the work over cores, not Prefect."""
     with showing_progress(f"label {spec.dataset}"):
         summary = label_missing(store, city, spec)
@@ -27,11 +29,6 @@ def _solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     body = card_markdown(store, spec.dataset), links(store, paths)
     show_figures(f"label {spec.dataset}", title, label_figures(summary), *body)
     return summary
-
-
-# A hyphen: the font of the timeline in Prefect's UI has no dash.
-solve = task("solve", "solve n={spec.smallest}-{spec.largest}", resumes=False)(_solve)
-solve_held_out = task("solve", "solve held-out n={spec.smallest}-{spec.largest}", resumes=False)(_solve)
 
 
 @stage(
@@ -50,5 +47,5 @@ def label(
     with kept_ray():
         summary = solve(opened, read.city, dataset)
         for spec in others:
-            summary = replace(summary, held_out=solve_held_out(opened, read.city, spec))
+            summary = replace(summary, held_out=solve(opened, read.city, spec))
     return summary

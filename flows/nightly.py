@@ -8,7 +8,6 @@ from typing import Annotated
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.parameters import CityName, StoreUri, shown
-from mcvrp.flows.config.preflight import check_trial
 from mcvrp.flows.figures import night_figures, night_lacks, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, stage, task
@@ -18,6 +17,7 @@ from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
+from mcvrp.tasks.retrain.trial import check_trial
 
 
 @task("retrain", "retrain {spec.model}")

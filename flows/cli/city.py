@@ -24,7 +24,7 @@ from mcvrp.tasks.city.spec import CitySpec
 
 def create_city(common: Common) -> Outcome:
     """Create the city of the preset."""
-    preset, spec = preset_of(common, ["city"])
+    preset, spec = preset_of(common)
     store = writing(common)
     preset.record(store)
     return _made(store, spec.city)

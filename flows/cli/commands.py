@@ -14,7 +14,7 @@ Text: TypeAlias = str | None
 Number: TypeAlias = int | None
 Range: TypeAlias = tuple[int, int] | None
 _NoPrefect = Annotated[bool, flag("--no-prefect", "run without a Prefect server, which records the run")]
-_Columns = Annotated[list[str], opt("FIELD=NAME", 'names of columns: id="Code client" demand=Colis')]
+_Columns = Annotated[list[str], opt("FIELD=NAME", 'name of a column, such as id="Code client"')]
 _Unrounded = Annotated[bool, flag("--unrounded", "do not round the EUC_2D costs of a .vrp")]
 _Model = Annotated[str, arg("MODEL", "name of the model")]
 _Folder = Annotated[str, arg("FOLDER", "folder of the exported model")]

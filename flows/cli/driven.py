@@ -19,7 +19,7 @@ def remove_driven(common: Common, day: str, city: str | None) -> Outcome:
         date = datetime.date.fromisoformat(day)
     except ValueError:
         raise McvrpError(f"{shown(day)} is not a date like 2026-01-31") from None
-    preset, store = preset_of(common, ["city", "train", "nightly"])[1], writing(common)
+    preset, store = preset_of(common)[1], writing(common)
     name, model = layout.checked_name("city", city or preset.city.name), preset.night.model
     removed = remove_day(store, name, date, model)
     lines = [

@@ -1,11 +1,8 @@
-"""`mcvrp inspect`: the card of an artifact, the content of a file, by name or path."""
+"""`mcvrp inspect`: the card of an artifact, the content of a file or folder."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import os
-import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,14 +18,8 @@ from mcvrp.storage.models.models import named_version, versions
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import listed
 
-FOLDERS = (
-    *("cities", "labels", "training", "models", "attention", "benchmarks", "driven", "nights", "rounds"),
-    "solutions",
-)
 _LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
-_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 
 
 def inspect_or_draw(common: Common, path: str, instance: tuple[int, int] | None, out: str | None) -> Outcome:
@@ -40,57 +31,26 @@ def inspect_or_draw(common: Common, path: str, instance: tuple[int, int] | None,
 
 
 def inspect(store: Store, path: str) -> Outcome:
-    """Describe the file, folder or artifact at ``path``.
-
-    A path of the store, with or without its address; the name of an artifact, or several of which are listed;
-    a version of a model as NAME@3, NAME@champion or NAME@latest; or "" for the whole store.
-    """
-    places = located(store, path)
-    if len(places) > 1:
-        text = f"{path!r} is the name of {len(places)} artifacts: {listed(places)}"
-        return Outcome({"name": path, "paths": places}, text)
-    if not places[0] or places[0] in FOLDERS:
-        return _overview(store, places[0])
-    folder, _, name = places[0].partition("/")
-    if folder == "models" and "/" not in name and versions(store, name):
+    """Describe the file or folder at ``path``, "": the whole store, or a version of a model, m@champion."""
+    path = _in_store(store, path)
+    kind, _, name = path.rpartition("/")
+    if "@" in name and kind in ("", "models"):
+        name, _, version = name.partition("@")
+        path = named_version(store, layout.checked_name("model", name), version).folder
+    elif kind == "models" and versions(store, name):
         return model_versions(store, name)
-    return (_file if _is_file(store, places[0]) else _folder)(store, places[0])
+    if path and store.stat(path):
+        return _file(store, path)
+    files = {file.path: file.size for file in store.files(path)}
+    if path and not files:
+        raise McvrpError(f"there is nothing at {store.url(path)}: mcvrp inspect lists the store")
+    return (_folder if "/" in path else _overview)(store, path, files)
 
 
-def located(store: Store, path: str) -> list[str]:
-    """Return the paths in the store of what ``path`` names, see `inspect`; McvrpError if there are none."""
-    path = store_path(store, path)
-    name, at, version = path.removeprefix("models/").partition("@")
-    if at and "/" not in name:
-        return [named_version(store, layout.checked_name("model", name), version).folder]
-    if not path or store.exists(path) or _is_file(store, path):
-        return [path]
-    known = [f"{folder}/{name}" for folder in FOLDERS for name in store.folders(folder)]
-    trials = [each for each in known if each.startswith(("nights/", "rounds/"))]
-    nights = [f"{each}/{name}" for each in trials for name in store.folders(each)]
-    if named := [each for each in (*known, *nights) if each.rsplit("/", 1)[-1] == path]:
-        return named
-    names = {part for each in known for part in (each, each.rsplit("/", 1)[-1])}
-    near = difflib.get_close_matches(path, names)
-    close = [each for each in known if {each, each.rsplit("/", 1)[-1]} & set(near)]
-    hint = f"did you mean {', '.join(close)}?" if close else f"there is {listed(known)}"
-    raise McvrpError(f"there is nothing at {store.url(path)}: {hint if known else 'the store is empty'}")
-
-
-def store_path(store: Store, path: str) -> str:
-    """Return ``path``, an address or a path on this machine, as one of the store, or raise McvrpError."""
+def _in_store(store: Store, path: str) -> str:
+    """Return ``path``, with or without the address of ``store``, as one of the store."""
     path = path.rstrip("/")
-    if path == store.uri or path.startswith(f"{store.uri}/"):
-        return path.removeprefix(store.uri).strip("/")
-    local = "://" not in path and "://" not in store.uri
-    absolute = Path(os.path.abspath(Path(path).expanduser()))
-    if local and path and absolute.is_relative_to(store.uri) and absolute.exists():
-        # a path of the store takes precedence over one on this machine
-        inside = "/".join(absolute.relative_to(store.uri).parts)
-        return path if Path(store.uri, path).exists() else inside
-    if "://" in path or Path(path).is_absolute():
-        raise McvrpError(f"{path} is not in the store {store.uri}: give its store with --store")
-    return path
+    return path.removeprefix(store.uri).strip("/") if f"{path}/".startswith(f"{store.uri}/") else path
 
 
 def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
@@ -102,7 +62,7 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     from mcvrp.storage.labels.dataset import Dataset
     from mcvrp.tasks.support.pictures import png, solutions
 
-    dataset = store_path(store, path).removeprefix("labels/")
+    dataset = _in_store(store, path).removeprefix("labels/")
     if "/" in dataset or not store.exists(f"labels/{dataset or '.'}"):
         raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels")
     label = Dataset.open(store, dataset).label(n, i)
@@ -116,8 +76,8 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
 
 def fetch(store: Store, path: str, out: Path) -> Outcome:
     """Write the file at ``path``, such as a picture in a bucket, to ``out``, a local file or folder."""
-    path = store_path(store, path)
-    if not path or not _is_file(store, path):
+    path = _in_store(store, path)
+    if not path or not store.stat(path):
         raise McvrpError(f"{store.url(path)} is not a file: give --out and the path of one, or --draw N I")
     target = out / path.rsplit("/", 1)[-1] if out.is_dir() else out
     _write(target, store.get(path))
@@ -131,28 +91,19 @@ def _write(target: Path, data: bytes) -> None:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
 
 
-def _is_file(store: Store, path: str) -> bool:
-    try:
-        return store.size(path) >= 0
-    except McvrpError:
-        return False
-
-
-def _overview(store: Store, folder: str) -> Outcome:
-    """List what is in ``folder``, "": in the whole store, with its files and bytes."""
+def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:
+    """List the artifacts in ``folder``, "": in the whole store, with their files and bytes."""
     sums: dict[str, list[int]] = {}
-    for file in store.files(folder):
-        part = "/".join(file.path.split("/")[:2])
-        files, size = sums.get(part, (0, 0))
-        sums[part] = [files + 1, size + file.size]
-    rows = [(part, f"{files:,}", f"{size:,}") for part, (files, size) in sums.items()]
+    for path, size in files.items():
+        count, total = sums.get(part := "/".join(path.split("/")[:2]), (0, 0))
+        sums[part] = [count + 1, total + size]
+    rows = [(part, f"{count:,}", f"{size:,}") for part, (count, size) in sums.items()]
     text = table(("artifact", "files", "bytes"), rows, (1, 2)) if rows else "it is empty"
     return Outcome({"store": store.uri, "artifacts": sums}, f"{text}\n\n{store.url(folder)}")
 
 
-def _folder(store: Store, path: str) -> Outcome:
+def _folder(store: Store, path: str, files: dict[str, int]) -> Outcome:
     """Describe a folder by its card, README.md, otherwise by its files and JSON documents."""
-    files = {file.path: file.size for file in store.files(path)}
     names = [file for file in files if file.endswith(".json") and file.count("/") <= path.count("/") + 2]
     documents = {name.removeprefix(f"{path}/"): store.get_json(name) for name in names[:_DOCUMENTS]}
     if f"{path}/README.md" in files:
@@ -206,10 +157,7 @@ def _parquet(store: Store, path: str) -> Outcome:
 
 
 def _markdown(store: Store, path: str) -> str:
-    """Return a Markdown file for the terminal: tables aligned, pictures by their addresses."""
-    folder = path.rpartition("/")[0]
-    text = markdown_text(without_metadata(store.get(path).decode(errors="replace")))
-    return _PICTURE.sub(lambda match: f"{match[1]}: {store.url(f'{folder}/{match[2]}'.lstrip('/'))}", text)
+    return markdown_text(without_metadata(store.get(path).decode(errors="replace")))
 
 
 def _pretty(document: Any) -> str:

@@ -43,22 +43,10 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     McvrpError if Typer refuses them.
     """
     try:
-        call: app.Call | int = app.app(args=_repeated(arguments), prog_name="mcvrp", standalone_mode=False)
+        call: app.Call | int = app.app(args=list(arguments), prog_name="mcvrp", standalone_mode=False)
     except typer.TyperException as error:
         raise McvrpError(brief(" ".join(error.format_message().split()))) from None
     return call
-
-
-def _repeated(arguments: Sequence[str]) -> list[str]:
-    """Return ``arguments`` with an option for each of the names of "--columns id=Code demand=Colis"."""
-    given: list[str] = []
-    naming = False
-    for text in arguments:
-        if naming and re.match("[a-z]+=", text) and given[-1] != "--columns":
-            given.append("--columns")
-        naming = text == "--columns" or (naming and "=" in text)
-        given.append(text)
-    return given
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -103,25 +91,17 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _unexpected(error: BaseException, verbose: bool) -> int:
-    text, kind = "".join(traceback.format_exception(error)), type(error).__name__
     if verbose:
-        logger.error(text.rstrip())
-        logger.error("mcvrp: %s: %s", kind, one_line(error))
-        return McvrpError.exit_code
-    hint = "--verbose prints the traceback"
-    with contextlib.suppress(OSError):  # a full disk
-        path = settings.log_file()
-        path.write_text(redact(text), encoding="utf-8", errors="backslashreplace")
-        if path.is_file():  # not /dev/null
-            hint = f"traceback: {path}"
-    logger.error("mcvrp: unexpected %s: %s (%s)", kind, one_line(error), hint)
+        logger.error("".join(traceback.format_exception(error)).rstrip())
+    hint = "" if verbose else " (--verbose prints the traceback)"
+    logger.error("mcvrp: unexpected %s: %s%s", type(error).__name__, one_line(error), hint)
     return McvrpError.exit_code
 
 
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
     gc.set_threshold(_GARBAGE)
-    with terminal(quiet=_QUIET in sys.argv), stopping():
+    with stopping():
         # Python has started before, in at least this time of a processor.
         code = run(sys.argv[1:], time.monotonic() - time.process_time())
     # Everything is written, and no child is left. Exit handlers of libraries take seconds, and now and then

@@ -5,23 +5,21 @@ from __future__ import annotations
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import plain, reading, size_text, table, writing
 from mcvrp.flows.cli.stage import preset_of
-from mcvrp.model.errors import McvrpError, shown
-from mcvrp.storage import layout
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.exported import export_folder, import_folder
 from mcvrp.storage.models.models import model_card, named_version, open_folder, versions
 from mcvrp.storage.models.registry import ALIASES, move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.gc.cleaning import clean
 
-_LISTED = 200  # candidates; more are counted
 _METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of the champion to show
-_CHAMPION, _CHALLENGER = "champion", "challenger"
+_CHAMPION = "champion"
 
 
 def clean_store(common: Common, *, delete: bool) -> Outcome:
     """List the unused artifacts, one line each, or remove them."""
-    policy = preset_of(common, ["gc"])[1].gc
+    policy = preset_of(common)[1].gc
     store = writing(common) if delete else reading(common).outlasting()
     candidates = clean(store, policy, delete=delete)
     files, size = sum(each.files for each in candidates), sum(each.bytes for each in candidates)
@@ -29,10 +27,9 @@ def clean_store(common: Common, *, delete: bool) -> Outcome:
     if not candidates:
         return Outcome(document, "nothing was removed" if delete else "nothing to remove")
     rows = [(size_text(each.bytes), each.path, each.why) for each in candidates]
-    listed = table(("size", "path", "reason"), rows[:_LISTED], (0,))
-    more = f"... and {len(rows) - _LISTED:,} more" if len(rows) > _LISTED else ""
+    listed = table(("size", "path", "reason"), rows, (0,))
     left = "removed" if delete else "are unused: nothing has been removed, run mcvrp gc --delete"
-    text = "\n\n".join(filter(None, (listed, more, f"{files:,} files, {size_text(size)} {left}")))
+    text = "\n\n".join((listed, f"{files:,} files, {size_text(size)} {left}"))
     return Outcome(document, text)
 
 
@@ -94,13 +91,7 @@ def publish_folder(common: Common, folder: str, name: str | None) -> Outcome:
 
 def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
     """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion."""
-    champion, version = pointer(store, name, _CHAMPION), layout.version_number(wanted)
-    if wanted == _CHALLENGER:
-        version = pointer(store, name, _CHALLENGER).version
-        if version is None:
-            raise McvrpError(f"model {name!r} has no challenger to promote: train one with mcvrp train")
-    if version is None:
-        raise McvrpError(f"{shown(wanted)} is not a version: give a number, or {_CHALLENGER}")
+    champion, version = pointer(store, name, _CHAMPION), named_version(store, name, wanted).version
     if version == champion.version:
         raise McvrpError(f"version {version} is already the champion of model {name!r}: give another version")
     move_champion(store, name, version, champion, why)
@@ -109,7 +100,7 @@ def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
 
 def roll_back_champion(common: Common, model: str | None, why: str) -> Outcome:
     """Restore the previous champion of a model, by default the preset's."""
-    name = model or preset_of(common, ["train"])[1].train.model
+    name = model or preset_of(common)[1].train.model
     return _moved(name, *roll_back(writing(common), name, why))
 
 

@@ -9,8 +9,7 @@ from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.spec import PipelineSpec, require_sizes
-from mcvrp.model.instances import CAPACITY_TABLE
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
@@ -21,6 +20,7 @@ from mcvrp.tasks.support.machine import local_cores
 
 # Measured (BENCHMARKS.md); they tell days from hours, not hours from minutes.
 FLOPS_PER_CORE, FLOPS_PER_GPU = 2.3e10, 1e14  # of a core of the 2020s and one H200, training small networks
+STOPS = 1.1  # of a day per customer, with the depot (Table 1: 1.07 to 1.16)
 BYTES_PER_PARAMETER = 12  # of a checkpoint: fp32 weights and two moments
 
 
@@ -34,26 +34,27 @@ class Cost:
     gpu_hours: float = 0.0
     bytes: float = 0.0
 
+    def price(self, core: float, gpu: float | None) -> float:
+        return self.core_hours * core if gpu is None or not self.gpu_hours else self.gpu_hours * gpu
+
+    def row(self, price: float) -> tuple[str, ...]:
+        hours = [f"{h:,.0f}" if h >= 10 else f"{h:.2g}" for h in (self.core_hours, self.gpu_hours)]
+        size = size_text(self.bytes) if self.bytes else ""
+        return self.part, f"{self.count:,}" if self.count else "", *hours, size, f"{price:,.2f}"
+
 
 def plan_run(common: Common, core_price: float | None, gpu_price: float | None) -> Outcome:
     """Return the cost of a run of the preset as a table; ``..._price`` is of an hour, with None of 0."""
     (preset, spec), city = preset_of(common), None
+    require_consistent(spec)
     if spec.city.source == "imported":
         # not opened: addresses of a file need no store
         city = plan_city(Store.at(settings.store_uri(common.store)), spec.city).city
-        require_sizes(spec, city)
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
-    on_gpu = [gpu_price is not None and cost.gpu_hours > 0 for cost in costs]
-    prices = [
-        cost.gpu_hours * (gpu_price or 0.0) if gpu else cost.core_hours * (core_price or 0.0)
-        for cost, gpu in zip(costs, on_gpu, strict=True)
-    ]
-    rows, total = list[tuple[str, ...]](), Cost("in all", 0, *sums)
-    for cost, price in zip([*costs, total], [*prices, sum(prices)], strict=True):
-        hours = [f"{h:,.0f}" if h >= 10 else f"{h:.2g}" for h in (cost.core_hours, cost.gpu_hours)]
-        count = f"{cost.count:,}" if cost.count else ""
-        rows.append((cost.part, count, *hours, size_text(cost.bytes) if cost.bytes else "", f"{price:,.2f}"))
+    total = Cost("in all", 0, *sums)
+    prices = [cost.price(core_price or 0.0, gpu_price) for cost in costs]
+    rows = [cost.row(price) for cost, price in zip([*costs, total], [*prices, sum(prices)], strict=True)]
     header = "part", "instances", "core-hours", "or GPU-hours", "disk", "money"
     last = f"{preset.name}: about {total.core_hours / cores:,.1f} hours on the {cores} cores of this machine"
     document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": sum(prices)}
@@ -73,20 +74,19 @@ def make_plan(spec: PipelineSpec, city: City | None = None) -> list[Cost]:
     costs += [_training(spec, network, phase.name, kept) for phase in spec.train.phases]
     if spec.compares_attention:
         am, flops = spec.attention_models, 0.0
+        dim, ff, layers = am.network.dim, am.network.ff, am.network.layers
         for n in am.sizes or ():
-            encoder = (
-                am.network.layers * (n + 1) * (4 * am.network.dim**2 + 2 * am.network.dim * am.network.ff)
-            )
-            path = _stops(n) * 3 * (n + 1) * am.network.dim  # two products of the glimpse, one of the scores
+            encoding = layers * (n + 1) * (4 * dim**2 + 2 * dim * ff)
+            path = STOPS * n * 3 * (n + 1) * dim  # two products of the glimpse, one of the scores
             # forward and backward of the network (3), the rollout of samples, and the baseline's
-            flops += 2 * am.epochs * am.epoch_instances * (4 * encoder + (4 * am.paths + 1) * path)
+            flops += 2 * am.epochs * am.epoch_instances * (4 * encoding + (4 * am.paths + 1) * path)
         count = len(am.sizes or ()) * am.epochs * am.epoch_instances
         costs.append(_computed("attention models", count, flops))
     counts, methods = spec.benchmark.counts, spec.benchmark.methods
     searching = sum(counts[n] * spec.benchmark.seconds_of(method, n) for method in methods for n in counts)
-    decoding = sum(
-        counts[n] * _paths(spec, method) * _path_flops(network, n) for method in methods for n in counts
-    )
+    encoder, decoder = _per_token(network)
+    decoded = sum(counts[n] * n * _paths(spec, method) for method in methods for n in counts)
+    decoding = 2 * (encoder + decoder * STOPS) * decoded
     benchmark = Cost("benchmark: searches", sum(counts.values()), searching / 3600)
     return [*costs, benchmark, _computed("benchmark: networks", sum(counts.values()), decoding)]
 
@@ -111,14 +111,8 @@ def _training(spec: PipelineSpec, network: NetworkConfig, name: str, size: float
     flops = 6.0 * encoder * (labels + draws) * (n + 1)
     if phase.trains != "encoder":
         samples = phase.policy.samples if phase.policy else 0
-        flops += decoder * _stops(n) * (6 * labels + 8 * draws * samples)
+        flops += decoder * STOPS * n * (6 * labels + 8 * draws * samples)
     return _computed(f"phase {name}", draws or labels, flops, size)
-
-
-def _stops(n: int) -> float:
-    """Return the approximate stops of a day of ``n`` customers of mean demand 5, with the depot (Table 1)."""
-    *_, low, high = next((row for row in CAPACITY_TABLE if n <= row[1]), CAPACITY_TABLE[-1])
-    return n + 1.1 * 5 * n / ((low + high) / 2)
 
 
 def _per_token(network: NetworkConfig) -> tuple[int, int]:
@@ -128,14 +122,9 @@ def _per_token(network: NetworkConfig) -> tuple[int, int]:
     return network.encoder_layers * encoder + output, network.decoder_layers * decoder + output
 
 
-def _path_flops(network: NetworkConfig, n: int) -> float:
-    encoder, decoder = _per_token(network)
-    return 2 * (decoder * _stops(n) + encoder * n)
-
-
 def _paths(spec: PipelineSpec, name: str) -> float:
     """Return the number of decoded solutions per instance; parts of a solution count as fractions."""
     method = all_methods()[name]
-    if method.paths or not method.decoded:
-        return method.paths(spec.benchmark) if method.paths and method.decoded else 0
-    return sum(spec.benchmark.samples_of(name))  # each number of samples is decoded separately
+    if not method.decoded:
+        return 0
+    return method.paths(spec.benchmark) if method.paths else sum(spec.benchmark.samples_of(name))

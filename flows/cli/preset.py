@@ -1,10 +1,9 @@
-"""`mcvrp preset new`: a preset for a city of the store, adapted from an included one to its days."""
+"""`mcvrp preset new`: an included preset with the names, sizes and costs of a city of the store."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pandas as pd
 
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import reading
-from mcvrp.flows.config.preset import DEFAULT, Preset
-from mcvrp.flows.config.spec import require_sizes
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.flows.config.preset import DEFAULT, Preset, preset_names
+from mcvrp.flows.config.spec import require_consistent
+from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -33,11 +32,6 @@ _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
 _LANDMARKS = 8  # 16 and 32 are not better: docs/experiments.md
 _ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
-# Fields of a base of one's own that name models and datasets of its city, or depend on its sizes.
-_OF_ANOTHER_CITY = (
-    *(("benchmark", "attention"), ("attention", "model"), ("nightly", "dates")),
-    *product(("nightly", "improve"), ("model", "old", "sizes")),
-)
 
 
 def new_preset(
@@ -49,16 +43,21 @@ def new_preset(
     days = _days(store, history, stored.addresses) if history else customers_per_day(store, stored.name)
     wanted = sizes or (middle(np.array(days)) if days else None)
     large = stored.city.customers > _DEMO_CUSTOMERS or (wanted or (0, 0))[1] > _DEMO_SIZE
-    base = Preset.read(common.preset or (_LARGER if large else DEFAULT))
-    label = base.spec(common.overrides).label  # valid, even if it is the user's own
+    base = common.preset or (_LARGER if large else DEFAULT)
+    if base not in preset_names():
+        raise McvrpError(f"--preset {shown(base)} is not included: give one of {', '.join(preset_names())}")
+    label = Preset.read(base).spec(common.overrides).label
     low, high = wanted or (label.smallest, label.largest)
     if not 1 <= low <= high:
         raise McvrpError(f"--sizes {low} {high} is not a range from 1 upwards: give LO HI")
     fitting = _possible(low, stored.city), _possible(high, stored.city)
-    data = base.document(common.overrides) | {"city": {"name": stored.name, "source": "imported"}}
+    data = Preset.read(base).document(common.overrides)
+    data["city"] = {"name": stored.name, "source": "imported"}
     _fit(data, name, fitting, stored.city)
     text = "\n".join(["# All fields: docs/settings.md", *_lines(data, ""), ""])
-    require_sizes(Preset(file.name, text).spec(), stored.city)
+    spec = Preset(file.name, text).spec()
+    require_consistent(spec)
+    spec.label.rules_in(stored.city).capacity_range(spec.label.largest)
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)
@@ -66,9 +65,8 @@ def new_preset(
         if not isinstance(error, FileExistsError):  # a full disk
             file.unlink(missing_ok=True)
         raise McvrpError(f"{file} cannot be written ({reason(error)})") from None
-    unknown = "" if wanted else "; for your days give --sizes LO HI or --history FILE"
-    described = f"customers per day: {fitting[0]} to {fitting[1]} (wanted: {low} to {high}{unknown})"
-    document = {"preset": str(file), "base": base.name, "sizes": fitting}
+    described = f"customers per day: {fitting[0]} to {fitting[1]} (wanted: {low} to {high})"
+    document = {"preset": str(file), "base": base, "sizes": fitting}
     return Outcome(document, f"{described}\n{file}: run mcvrp plan --preset {file}")
 
 
@@ -102,30 +100,24 @@ def _fit(data: dict[str, Any], name: str, sizes: Range, city: City) -> None:
         return _possible(round(low + (n - old) * (high - low) / max(1, last - old)), city)
 
     label |= {"dataset": name, "smallest": low, "largest": high}
-    train |= {"run": name, "dataset": name, "model": name, "smallest": low}
-    train |= {"held_out": f"{name}-held-out"} if "held_out" in train else {}
+    train |= {"run": name, "dataset": name, "model": name, "smallest": low, "held_out": f"{name}-held-out"}
     for part in (label, *train["phases"]):
         for field in {"count", "held_out", "trunc"} & part.keys():
             part[field] = max(1, round(part[field] * (last - old + 1) / (high - low + 1)))
-        part |= {
-            field: min(max(fitting(part[field]), low), high) for field in ("first", "last") if field in part
-        }
+        for field in {"first", "last"} & part.keys():
+            part[field] = min(max(fitting(part[field]), low), high)
     for part in (benchmark, data.get("attention", {})):
         part |= {"sizes": sorted(set(map(fitting, part["sizes"])))} if "sizes" in part else {}
-    for section, field in _OF_ANOTHER_CITY:
-        data.get(section, {}).pop(field, None)
     benchmark["run"] = name
     if isinstance(counts := benchmark.get("instances"), list):
         benchmark["instances"] = counts[: len(benchmark["sizes"])]
-    # Networks like the paper's stay as they are, and a base model has a network of its own.
-    if city.matrix is not None and train.get("network", {}).get("pointer") and "base" not in train:
+    if city.matrix is not None and train["network"].get("pointer"):
         train["network"].setdefault("landmarks", _LANDMARKS)
-    solver = SOLVERS[label.get("solver", "hgs")]
     try:
-        solver.require_costs(city)
+        SOLVERS["hgs"].require_costs(city)
     except McvrpError:
         label |= {"solver": "pyvrp", "iterations": _ITERATIONS}
-        for option in set(solver.takes) - set(SOLVERS["pyvrp"].takes) | {"budget", "time_limit"}:
+        for option in ("budget", "tuned"):
             label.pop(option, None)
 
 

@@ -80,4 +80,4 @@ def _preset(common: Common, city: str | None, store: Store | None) -> PipelineSp
     if named and not common.preset:
         raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     chosen = Preset.chosen(common.preset, store if city else None, city)
-    return chosen.spec(common.overrides, STAGES["solve"].sections)
+    return chosen.spec(common.overrides)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import aligned, markdown_text, plain, writing
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import checked_before
-from mcvrp.flows.config.preflight import check_cores
 from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
@@ -16,13 +13,12 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_names, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.text import listed
 
 
-def preset_of(common: Common, sections: Collection[str] = ()) -> tuple[Preset, PipelineSpec]:
-    """Return the preset, by default the last one used on the store, and its spec of ``sections``, (): all."""
+def preset_of(common: Common) -> tuple[Preset, PipelineSpec]:
+    """Return the preset, by default the last one used on the store, and its spec."""
     preset = Preset.chosen(common.preset, Store.at(settings.store_uri(common.store)))
-    return preset, preset.spec(common.overrides, sections)
+    return preset, preset.spec(common.overrides)
 
 
 def _require_city_of_night(common: Common, preset: Preset, city: str, named: str | None) -> None:
@@ -30,17 +26,10 @@ def _require_city_of_night(common: Common, preset: Preset, city: str, named: str
 
     The last preset used on the store may be of another city than that of the files in `incoming/`.
     """
-    if named not in (None, city):
+    chosen = common.preset or named or len(city_names(Store.at(settings.store_uri(common.store)))) < 2
+    if named not in (None, city) or not chosen:
         raise McvrpError(
-            f"--city {named}: preset {preset.name} is of city {city!r}: give that of the city, too (--preset)"
-        )
-    if common.preset or named:
-        return
-    cities = city_names(Store.at(settings.store_uri(common.store)))
-    if len(cities) > 1:
-        raise McvrpError(
-            f"the store has several cities, {listed(cities)}: name that of the night by --preset, or by "
-            f"--city {city} if the last preset used on this store, {preset.name}, is meant"
+            f"preset {preset.name} is of city {city!r}: name that of the night by --preset or --city {city}"
         )
 
 
@@ -52,15 +41,13 @@ def run_stage(
     The store keeps the preset, from which the parameters are, as the default of later commands. ``phase`` is
     of the stage train, ``city``, which has to be that of the preset, of the stage nightly.
     """
-    preset, spec = preset_of(common, stage.sections)
+    preset, spec = preset_of(common)
     if stage.name == "nightly":
         _require_city_of_night(common, preset, spec.city.name, city)
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists
         stage, parameters = STAGES["train-phase"], {**parameters, "phase": phase}
-    # Only the specs of this stage: `label` needs no ranks. Before its city is read, which may not exist.
-    check_cores(**{name: parameters[name] for name in ("label", "train", "benchmark") if name in parameters})
     store, cities = writing(common), {}
     if stage.name == "pipeline":  # its city may not exist yet
         stage.load_check()(store, *parameters.values())
@@ -84,7 +71,7 @@ def benchmark_files(common: Common, folder: str) -> Outcome:
     """Run the benchmark on the CVRPLIB instances of ``folder``."""
     from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
 
-    spec, store = preset_of(common, ["benchmark"])[1].benchmark, writing(common)
+    spec, store = preset_of(common)[1].benchmark, writing(common)
     result = run_cvrplib(store, folder, spec)
     rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
     document = {"run": result.run, "answers": rows, "notes": result.notes}

@@ -17,7 +17,7 @@ def verify_labels(common: Common, dataset: str | None) -> Outcome:
     """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
     store, workers = reading(common).outlasting(), None
     if dataset is None or common.overrides:
-        spec = preset_of(common, ["label"])[1].label
+        spec = preset_of(common)[1].label
         dataset, workers = dataset or spec.dataset, spec.workers
     began = time.monotonic()
     report = verify_dataset(store, dataset.removeprefix("labels/").strip("/"), workers=workers)
@@ -28,28 +28,13 @@ def verify_labels(common: Common, dataset: str | None) -> Outcome:
 
 def _text(report: VerificationReport, seconds: float) -> str:
     lines = [str(fault) for fault in report.faults]
-    for n, start, stop in report.missing:
-        rows = f"row {start} has" if stop == start + 1 else f"rows {start} to {stop - 1} have"
-        lines.append(f"n={n}: {rows} no label")
+    lines += [f"n={n}: no labels in rows {start} to {stop - 1}" for n, start, stop in report.missing]
     lines += [f"not checked: {reason}" for reason in report.unchecked]
     rate = report.rows / seconds if seconds > 0 else 0.0
-    verified = (
+    lines += [
         f"{report.rows:,} labels in {report.files:,} files verified in {duration(seconds)} ({rate:,.0f}/s)"
-    )
-    if report.good:
-        return "\n".join([*lines, verified])
-    problems = []
-    if report.faults:
-        files = len({fault.path for fault in report.faults})
-        problems.append(f"{len(report.faults):,} faults in {files:,} files")
-    if report.missing:
-        quarantined = f", {report.quarantined:,} of them quarantined" if report.quarantined else ""
-        problems.append(f"{report.missing_rows:,} labels missing{quarantined}")
-    # Of good rows; each of these faults names the dataset of another split that has them, too.
-    shared = [fault for fault in report.faults if fault.i is not None and not fault.sha256]
-    remedies = []
-    if report.missing or len(report.faults) > len(shared):
-        remedies.append(f"mcvrp label repairs dataset {report.dataset!r}")
-    if shared:
-        remedies.append("remove one of the datasets that share instances")
-    return "\n".join([*lines, f"{verified}; {', '.join(problems)}: {'; '.join(remedies)}"])
+    ]
+    if not report.good:
+        missing = f"{report.missing_rows:,} labels missing, {report.quarantined:,} of them quarantined"
+        lines[-1] += f"; {len(report.faults):,} faults, {missing}: mcvrp label repairs {report.dataset!r}"
+    return "\n".join(lines)

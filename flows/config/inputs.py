@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import cast
 
 from mcvrp.flows.config import settings
 from mcvrp.storage.cities import StoredCity, stored_city
@@ -22,12 +21,12 @@ def checked_before(
 ) -> Iterator[dict[tuple[str, str], StoredCity]]:
     """Have the stages that are called in this context neither check their input nor read ``cities`` again.
 
-    Yields the dictionary of cities, to which those that are made in the context may be added.
+    Yields the dictionary of cities, by default of the context around this one, to which others may be added.
     """
-    known = _CHECKED.get()
-    token = _CHECKED.set({} if known is None and cities is None else known if cities is None else cities)
+    cities = _CHECKED.get() or {} if cities is None else cities
+    token = _CHECKED.set(cities)
     try:
-        yield cast(dict[tuple[str, str], StoredCity], _CHECKED.get())
+        yield cities
     finally:
         _CHECKED.reset(token)
 

@@ -7,7 +7,6 @@ configures nothing: a program that uses it as a library configures logging itsel
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +16,6 @@ from mcvrp.model.errors import InvalidFields, brief, sentence, without_logins
 from mcvrp.tasks.support.progress import showing_bars
 
 ROOT = "mcvrp"  # the parent of all our loggers
-# Lines of Prefect that say nothing of a run: two per hook, and those that call a cancelled run a crash, or
-# running. What has been cancelled, and what is kept, we log ourselves.
-_NOISE = re.compile(
-    r"(Running hook|Hook) '|Crash detected! Execution was aborted by an? (termination|interrupt) signal"
-    r"|Finished in state (Running\(|Crashed\('Execution was aborted)"
-)
 
 
 def redact(text: str) -> str:
@@ -68,11 +61,8 @@ class _Terminal(logging.Handler):
 
 @contextmanager
 def terminal(*, quiet: bool = False) -> Iterator[None]:
-    """Log to stderr at level INFO, or only errors and no bars; within another `terminal`, nothing changes."""
+    """Log to stderr at level INFO, or only errors and no bars."""
     logger = logging.getLogger(ROOT)
-    if any(isinstance(handler, _Terminal) for handler in logger.handlers):
-        yield
-        return
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
     handler.setLevel(logging.ERROR if quiet else logging.NOTSET)
@@ -100,4 +90,3 @@ def log_to_prefect() -> None:
     for handler in logging.getLogger("prefect.extra").handlers:  # of our loggers and Prefect's own
         if not isinstance(handler.formatter, _Redacting):
             handler.setFormatter(_Redacting(handler.formatter))
-            handler.addFilter(lambda record: not _NOISE.match(record.getMessage()))

@@ -6,45 +6,32 @@ themselves (`config.inputs`).
 
 from __future__ import annotations
 
-import logging
 from importlib.util import find_spec
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.spec import PipelineSpec, contradictions, require_sizes
-from mcvrp.model.errors import InvalidFields, McvrpError
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import PlannedCity, plan_city
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
 AnyCity = StoredCity | PlannedCity
-logger = logging.getLogger(__name__)
 
 _PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
 
 
-def check_cores(
-    label: LabelSpec | None = None, train: TrainSpec | None = None, benchmark: BenchmarkSpec | None = None
-) -> None:
-    """Raise McvrpError if a spec requests more cores than this machine has, and there is no cluster."""
-    if settings.ray_address():
-        return
-    requested = {
-        "label.workers": label.workers if label else None,
-        "benchmark.workers": benchmark.workers if benchmark else None,
-        "train.ranks": train.ranks if train and train.launcher == "ray" else None,
-    }
-    for field, count in requested.items():
-        if count is not None and count > local_cores():
-            raise McvrpError(
-                f"{field} = {count}, but this machine has {local_cores()} cores: request fewer, "
-                "or name a Ray cluster in RAY_ADDRESS"
-            )
+def _require_cores(field: str, count: int | None) -> None:
+    """Raise McvrpError if ``count`` is more cores than this machine has, and there is no cluster."""
+    if count is not None and count > local_cores() and not settings.ray_address():
+        raise McvrpError(
+            f"{field} = {count}, but this machine has {local_cores()} cores: request fewer, "
+            "or name a Ray cluster in RAY_ADDRESS"
+        )
 
 
 def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
@@ -52,7 +39,7 @@ def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
     from mcvrp.tasks.label.stage import labels_missing
     from mcvrp.tasks.support.ray_cluster import require_answer
 
-    check_cores(label=label)
+    _require_cores("label.workers", label.workers)
     missing = [labels_missing(store, city.city, part) for part in label.datasets]
     if any(missing) and (address := settings.ray_address()):
         require_answer(address)
@@ -64,7 +51,8 @@ def check_training(store: Store, city: AnyCity, train: TrainSpec, phase: str | N
 
     if phase is not None:
         train.phase(phase)
-    check_cores(train=train)
+    if train.launcher == "ray":
+        _require_cores("train.ranks", train.ranks)
     check(store, city.city, train)
 
 
@@ -78,9 +66,10 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
     """Raise McvrpError if a model of the benchmark does not exist or belongs to another city."""
     from mcvrp.storage.models.models import model_card
-    from mcvrp.tasks.benchmark.prepare import attention_cards
+    from mcvrp.tasks.benchmark.prepare import attention_cards, require_sizes
 
-    check_cores(benchmark=benchmark)
+    _require_cores("benchmark.workers", benchmark.workers)
+    require_sizes(city.city, benchmark)
     name = benchmark.attention or city.name
     attention_cards(store, city.city, benchmark.model_copy(update={"attention": name}))
     if not benchmark.neural:
@@ -90,34 +79,23 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
     model_card(store, model).require_city(city.city, city.name)
 
 
-def check_trial(store: Store, city: StoredCity, trial: TrialSpec) -> None:
-    """Raise McvrpError if a night or round has no champion, or sizes larger than the city."""
-    from mcvrp.tasks.retrain.trial import check_trial as check
-
-    check(store, city, trial)
-
-
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
-    if errors := contradictions(spec):
-        raise InvalidFields([error.text for error in errors])
-    check_cores(spec.label, spec.train, spec.benchmark)
+    from mcvrp.tasks.benchmark.prepare import require_sizes
+
+    _require_cores("benchmark.workers", spec.benchmark.workers)
+    require_consistent(spec)
     planned = plan_city(store, spec.city)
-    require_sizes(spec, planned.city)
+    require_sizes(planned.city, spec.benchmark)
     check_labels(store, planned, spec.label)
     check_training(store, planned, spec.train)
     if spec.compares_attention:
         check_attention(store, planned, spec.attention_models)
 
 
-def missing_packages() -> list[str]:
-    """Return what is missing of the extra `pipeline`, which all need that do more than route a day."""
-    return [name for name in _PIPELINE if not _is_installed(name)]
-
-
 def require_pipeline(command: str) -> None:
     """Raise McvrpError if the extra `pipeline`, which ``command`` ("mcvrp run") needs, is not installed."""
-    if missing := missing_packages():
+    if missing := [name for name in _PIPELINE if not _is_installed(name)]:
         raise McvrpError(
             f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
             "pip install '.[pipeline]' in the source folder of mcvrp"

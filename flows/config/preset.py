@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.config.parameters import can_be_unset
-from mcvrp.flows.config.spec import SECTIONS, PipelineSpec, validated
+from mcvrp.flows.config.parameters import checked
+from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
@@ -44,10 +42,8 @@ class Preset:
         try:
             require_file(path, _MAX_BYTES)
             return cls(file, path.read_text(encoding="utf-8-sig"))
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            raise McvrpError(f"there is no preset file {brief(str(path), 200)}: check its path") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise McvrpError(f"{file} cannot be read: {reason(error)}; check the file") from None
+            raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {reason(error)}") from None
         except ValueError as error:
             raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
 
@@ -58,7 +54,7 @@ class Preset:
         With ``city`` the last one counts only if it is of that city.
         """
         last = cls.last_used(store) if name is None and store else None
-        if last is None or city not in (None, last.spec(sections=["city"]).city.name):
+        if last is None or city not in (None, last.spec().city.name):
             return cls.read(name or DEFAULT)
         logger.info("preset: %s, the last one used on this store; --preset selects another", last.name)
         return last
@@ -74,16 +70,13 @@ class Preset:
 
     def record(self, store: Store) -> None:
         """Make this preset the default of commands on ``store``; of several writers the last one decides."""
-        with suppress(McvrpError):  # a corrupt document is replaced
-            if self.last_used(store) == self:
-                return
         store.put_json(layout.last_preset(), asdict(self))
 
     def document(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """Return the sections of the file, with ``overrides`` of single fields: "train.phases.0.lr=1e-3".
 
-        A value is TOML, otherwise text. An empty one (``label.iterations=``) unsets the field, and so does
-        ``none`` for a field that is unset by default. InvalidFields names overrides that cannot be applied.
+        A value is TOML, otherwise text; an empty one ("label.budget=") unsets the field. InvalidFields names
+        overrides that cannot be applied.
         """
         data, sentences = parse_toml(self.toml), list[str]()
         for text in overrides:
@@ -97,19 +90,9 @@ class Preset:
             raise InvalidFields(sentences)
         return data
 
-    def spec(self, overrides: Sequence[str] = (), sections: Collection[str] = ()) -> PipelineSpec:
-        """Return the spec with ``overrides`` of `document`.
-
-        Only ``sections`` and those of ``overrides`` are checked, and the spec lacks the others; (): all.
-        InvalidFields with the origin and the value of each invalid field.
-        """
-        named = {text.partition("=")[0].partition(".")[0].strip() for text in overrides}
-        sections = [name for name in SECTIONS if not sections or name in {*sections, *named}]
-        spec, errors = validated(self.document(overrides), sections)
-        own = validated(parse_toml(self.toml), sections)[1] if errors and overrides else errors
-        if errors:
-            raise InvalidFields([f"{self.name if e in own else '--set'}: {e.text}" for e in errors])
-        return spec
+    def spec(self, overrides: Sequence[str] = ()) -> PipelineSpec:
+        """Return the spec with ``overrides`` of `document`; InvalidFields names each invalid field."""
+        return checked(PipelineSpec, self.document(overrides), f"{self.name}: ")
 
 
 def preset_names() -> list[str]:
@@ -127,29 +110,23 @@ def _locate(name: str) -> Path:
     if path.suffix == ".toml" or len(path.parts) > 1:
         return path
     if name not in preset_names():
-        own = f"{name}.toml"
-        near = f"did you mean {own}?" if isfile(own) else nearest(name, preset_names(), "there are")
-        raise McvrpError(
-            f"there is no preset {shown(name)}; {near}: give the name of a preset, or the path of a .toml "
-            "file"
-        )
+        near = nearest(name, preset_names(), "there are")
+        raise McvrpError(f"there is no preset {shown(name)}; {near}, or give the path of a .toml file")
     return FOLDER / f"{name}.toml"
 
 
 def _apply(data: dict[str, Any], text: str) -> None:
     key, equals, value = (part.strip() for part in text.partition("="))
-    path = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
-    if not equals or "" in path:
-        raise ValueError("write key=value, such as label.count=500")
+    *above, field = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
     parent: Any = data
-    for part in path[:-1]:  # a section may be omitted
+    for part in above:  # a section may be omitted
         parent = parent.setdefault(part, {}) if isinstance(parent, dict) else parent[part]
-    if not isinstance(parent, dict):
-        parent[path[-1]] = _toml_value(value)
-    elif not value or (value == "none" and can_be_unset(tuple(path), PipelineSpec)):
-        parent.pop(path[-1], None)
+    if value:
+        parent[field] = _toml_value(value)
+    elif equals:
+        parent.pop(field, None)
     else:
-        parent[path[-1]] = _toml_value(value)
+        raise ValueError("write key=value, such as label.count=500")
 
 
 def _toml_value(text: str) -> Any:

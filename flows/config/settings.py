@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import time
 from pathlib import Path
 from secrets import token_hex
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.credentials import keys_in_use
-from mcvrp.tasks.support.scratch import sweep_logs, sweep_scratch
 
 DEFAULT_STORE = "./store"
 
@@ -112,24 +110,6 @@ def secrets() -> list[str]:
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
     values |= {login.partition(":")[2] for login in logins} | keys_in_use()
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
-
-
-def log_file() -> Path:
-    """Return a new path for the log of a command: in ./logs, otherwise in the temporary folder.
-
-    Old logs in both are removed.
-    """
-    sweep_scratch()
-    sweep_logs(Path("logs"))
-    name = f"mcvrp-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-    for folder in (Path("logs"), Path(tempfile.gettempdir())):
-        try:
-            folder.mkdir(exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return (folder / name).resolve()
-    return Path(os.devnull)
 
 
 def ray_address() -> str | None:

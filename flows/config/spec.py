@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import Field
 
-from mcvrp.flows.config.parameters import FieldError, field_errors
 from mcvrp.model.curriculum import Curriculum
 from mcvrp.model.errors import InvalidFields, McvrpError
-from mcvrp.model.instances import Rules
-from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import CitySpec
@@ -90,108 +87,40 @@ class PipelineSpec(StrictSpec):
         return self.train.curriculum(phase, counts)
 
 
-SECTIONS = tuple(PipelineSpec.model_fields)
+def require_consistent(spec: PipelineSpec) -> None:
+    """Raise InvalidFields if the stages of ``spec`` contradict each other, for a run of all."""
+    if errors := [*_names(spec), *_phases(spec)]:
+        raise InvalidFields(errors)
 
 
-def validated(
-    data: Mapping[str, Any], sections: Collection[str] = SECTIONS
-) -> tuple[PipelineSpec, list[FieldError]]:
-    """Return the spec of ``sections`` in ``data``, and all their errors: it is only to be used without any.
-
-    Other sections of ``data`` are not checked, and the spec does not have them.
-    """
-    fields = PipelineSpec.model_fields
-    declared: dict[str, Any] = {name: (fields[name].annotation, fields[name]) for name in sections}
-    given = {name: value for name, value in data.items() if name in sections or name not in fields}
-    try:
-        parsed = create_model("Sections", __base__=StrictSpec, **declared).model_validate(given)
-    except ValidationError as error:
-        errors = field_errors(error, PipelineSpec, given)
-        faulty = {each.path[0] for each in errors}
-        sound = [name for name in sections if name not in faulty]
-        spec, others = validated({name: data[name] for name in sound if name in data}, sound)
-        return spec, errors + others
-    spec = PipelineSpec.model_construct(**{name: getattr(parsed, name) for name in sections})
-    return spec, contradictions(spec, sections)
-
-
-def contradictions(spec: PipelineSpec, sections: Collection[str] = SECTIONS) -> list[FieldError]:
-    """Return the contradictions between ``sections`` of ``spec``, one sentence each."""
-    errors: list[FieldError] = []
-    if "city" in sections and spec.city.source == "synthetic":  # for an imported city see `require_sizes`
-        errors += _sizes(spec, sections, spec.city.customers)
-    if {"label", "train"} <= set(sections):
-        errors += [*_names(spec), *_phases(spec)]
-    if {"city", "benchmark", "attention"} <= set(sections):
-        name = spec.benchmark.attention or spec.city.name
-        if spec.attention.model not in (None, name):
-            text = f"= {spec.attention.model!r}, but the benchmark uses {name!r}"
-            errors.append(_error("attention.model", f"{text}: set benchmark.attention to the same name"))
-    return errors
-
-
-def require_sizes(spec: PipelineSpec, city: City) -> None:
-    """Raise InvalidFields unless ``city`` has enough customers, and capacity ranges, for all sizes."""
-    if errors := list(_sizes(spec, SECTIONS, city.customers, city)):
-        raise InvalidFields([error.text for error in errors])
-
-
-def _sizes(
-    spec: PipelineSpec, sections: Collection[str], customers: int, city: City | None = None
-) -> Iterator[FieldError]:
-    fields: list[tuple[str, int, Rules]] = []
-    if "label" in sections:
-        rules = spec.label.rules_in(city)
-        fields += [(f"label.{name}", getattr(spec.label, name), rules) for name in ("largest", "smallest")]
-    if "benchmark" in sections:
-        rules, sizes = spec.benchmark.rules_in(city), spec.benchmark.sizes
-        fields += [(f"benchmark.sizes.{k}", n, rules) for k, n in enumerate(sizes)]
-    if {"benchmark", "attention"} <= set(sections):
-        rules, own = spec.attention_models.rules_in(city), spec.attention.sizes or ()
-        fields += [(f"attention.sizes.{k}", n, rules) for k, n in enumerate(own)]
-    for field, n, rules in fields:
-        if n > customers:
-            yield _error(field, f"= {n} is more than the city has customers ({customers})")
-            continue
-        try:
-            rules.capacity_range(n)
-        except McvrpError as error:
-            yield _error(field, f"= {n}: {error}")
-
-
-def _names(spec: PipelineSpec) -> Iterator[FieldError]:
+def _names(spec: PipelineSpec) -> Iterator[str]:
     if spec.train.dataset != spec.label.dataset:
-        text = f"= {spec.train.dataset!r} is not the dataset of label.dataset ({spec.label.dataset!r})"
-        yield _error("train.dataset", text)
+        yield f"train.dataset = {spec.train.dataset!r}, but labels are made in {spec.label.dataset!r}"
     if spec.label.split != "train":
-        text = f"= {spec.label.split!r}: models must not be trained on the instances of the benchmark"
-        yield _error("label.split", text)
+        yield f"label.split = {spec.label.split!r}: models must not be trained on instances of the benchmark"
     held_out, dataset = spec.label.held_out_dataset, spec.train.held_out
     if spec.label.held_out and dataset not in (None, held_out):
-        yield _error("train.held_out", f"= {dataset!r} is not the held-out set of the labels ({held_out!r})")
+        yield f"train.held_out = {dataset!r} is not the held-out set of the labels ({held_out!r})"
     if not spec.label.held_out and dataset == held_out:
-        text = f"= {dataset!r} is labelled only if label.held_out is at least 1"
-        yield _error("train.held_out", f"{text}: set it, or unset this field (--set train.held_out=)")
+        yield f"train.held_out = {dataset!r} is made with label.held_out: unset it (--set train.held_out=)"
+    name = spec.benchmark.attention or spec.city.name
+    if spec.attention.model not in (None, name):
+        text = f"= {spec.attention.model!r}, but the benchmark uses {name!r}"
+        yield f"attention.model {text}: set benchmark.attention to the same name"
 
 
-def _phases(spec: PipelineSpec) -> Iterator[FieldError]:
+def _phases(spec: PipelineSpec) -> Iterator[str]:
     labelled = f"labels are made for {spec.label.smallest} to {spec.label.largest} customers"
     if spec.train.smallest < spec.label.smallest:
-        yield _error("train.smallest", f"= {spec.train.smallest}, but {labelled}")
+        yield f"train.smallest = {spec.train.smallest}, but {labelled}"
         return
     for k, phase in enumerate(spec.train.phases):
         if phase.last > spec.label.largest:
-            yield _error(f"train.phases.{k}.last", f"= {phase.last}, but {labelled}")
+            yield f"train.phases.{k}.last = {phase.last}, but {labelled}"
             continue
         if not spec.train.needs_labels(phase.name):
             continue
         try:
             spec.curriculum(phase.name)
         except McvrpError as error:
-            yield _error(f"train.phases.{k}:", str(error))
-
-
-def _error(field: str, text: str) -> FieldError:
-    parts = field.rstrip(":").split(".")
-    path = tuple(int(part) if part.isdecimal() else part for part in parts)
-    return FieldError(path, f"{field} {text}")
+            yield f"train.phases.{k}: {error}"

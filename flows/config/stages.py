@@ -26,26 +26,25 @@ class Stage:
     text: str  # help of the command; both are "" if there is none
     # Parameters of the flow for a preset: defaults of the form, arguments of the command.
     asks: Callable[[PipelineSpec], dict[str, Any]]
-    check: str = ""  # function of `flows.config.preflight` with the flow's parameters
+    check: str = ""  # of the flow's parameters, before it starts
     figures: str = ""  # functions of `flows.figures` with the flow's result
     tables: str = ""
     lacks: str = ""
     entrypoint: str = ""  # module and function of the flow, if they differ from its name
-    sections: tuple[str, ...] = ()  # of a preset, from which the parameters are made; (): all
     # Path in the store of what was made, by the flow's result and parameters.
     place: Callable[[Any, dict[str, Any]], str] | None = None
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
-        return _load(self.entrypoint or f"{self.name}:{self.name}")
+        return _load(f"flows.{self.entrypoint or f'{self.name}:{self.name}'}")
 
     def load_check(self) -> Callable[..., None]:
-        return _load(f"config.preflight:{self.check}")
+        return _load(self.check if ":" in self.check else f"flows.config.preflight:{self.check}")
 
     def summary(self, part: str, result: Any) -> Any:
         """Return the ``part`` of the summary of ``result``: its figures, its tables, or what it lacks."""
         function = getattr(self, part)
-        return _load(f"figures:{function}")(result) if function else ""
+        return _load(f"flows.figures:{function}")(result) if function else ""
 
     def figures_in(self, store: Store, result: Any, parameters: dict[str, Any]) -> dict[str, str]:
         """Return the key figures of ``result`` and its address in ``store``; none if there are no figures."""
@@ -56,7 +55,7 @@ class Stage:
 
 
 def _load(path: str) -> Callable[..., Any]:
-    return resolve_name(f"mcvrp.flows.{path}")
+    return resolve_name(f"mcvrp.{path}")
 
 
 def _trial_folder(model: str, record: Any) -> str:
@@ -73,31 +72,31 @@ _TABLE = (
     Stage(
         "city", "city create", "create the preset's synthetic city",
         lambda preset: {"city": preset.city},
-        figures="city_figures", sections=("city",),
+        figures="city_figures",
         place=lambda made, asked: layout.city_dir(made.name),
     ),
     Stage(
         "label", "label", "create the missing labels of the dataset",
         lambda preset: {"city": preset.city.name, "label": preset.label},
-        "check_labels", "label_figures", lacks="label_lacks", sections=("city", "label"),
+        "check_labels", "label_figures", lacks="label_lacks",
         place=lambda made, asked: layout.label_dir(made.dataset),
     ),
     Stage(
         "train", "train", "train, or resume training",
         lambda preset: {"city": preset.city.name, "train": preset.train},
-        "check_training", "train_figures", sections=("city", "train"),
+        "check_training", "train_figures",
         place=lambda made, asked: made.model.folder,
     ),
     Stage(
         "train-phase", "", "",  # `mcvrp train --phase`
         lambda preset: {"city": preset.city.name, "train": preset.train},
-        "check_training", "phase_figures", entrypoint="train:train_phase_alone", sections=("city", "train"),
+        "check_training", "phase_figures", entrypoint="train:train_phase_alone",
         place=lambda made, asked: layout.phase_dir(asked["train"].run, made.phase),
     ),
     Stage(
         "attention", "am", "train the attention models of the benchmark",
         lambda preset: {"city": preset.city.name, "attention": preset.attention_models},
-        "check_attention", "attention_figures", sections=("city", "benchmark", "attention"),
+        "check_attention", "attention_figures",
         place=lambda made, asked: layout.attention_dir(made.model),
     ),
     Stage(
@@ -106,27 +105,26 @@ _TABLE = (
             "city": preset.city.name, "benchmark": preset.comparison, "model": preset.train.model
         },
         "check_benchmark", "benchmark_figures", "benchmark_tables",
-        sections=("city", "label", "train", "benchmark"),
         place=lambda made, asked: layout.benchmark_dir(made.summary.run),
     ),
     Stage(
         "nightly", "nightly",
         "ingest driven routes, fine-tune the champion, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
-        "check_trial", "night_figures", "night_tables", "night_lacks", sections=("city", "train", "nightly"),
+        "tasks.retrain.trial:check_trial", "night_figures", "night_tables", "night_lacks",
         place=lambda made, asked: _trial_folder(asked["nightly"].model, made.record),
     ),
     Stage(
         "improve", "improve",
         "improve labels with the champion, fine-tune it, compare, promote or report why not",
         lambda preset: {"city": preset.city.name, "improve": preset.improvement},
-        "check_trial", "improve_figures", "improve_tables", sections=("city", "train", "improve"),
+        "tasks.retrain.trial:check_trial", "improve_figures", "improve_tables",
         place=lambda made, asked: _trial_folder(asked["improve"].model, made[-1].record),
     ),
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
         lambda preset: {"city": preset.city.name, "model": preset.train.model, "solve": preset.solve},
-        lacks="solve_lacks", sections=("city", "train", "solve"),
+        lacks="solve_lacks",
     ),
 )  # fmt: skip
 STAGES = {stage.name: stage for stage in _TABLE}

@@ -21,9 +21,8 @@ from prefect.artifacts import create_markdown_artifact, create_progress_artifact
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image, link, unescaped, without_metadata
+from mcvrp.storage.markdown import code, escaped, image, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -33,7 +32,7 @@ from mcvrp.tasks.train.card import begun_phases, loss_figure
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
-_PICTURE_BYTES = 500_000  # larger pictures are links instead of embedded
+_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]+\)\n*")
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -143,10 +142,8 @@ def links(store: Store, paths: Mapping[str, str]) -> str:
     return "\n".join(listed)
 
 
-def picture(name: str, png: bytes, url: str) -> str:
-    """Return ``png`` as Markdown: embedded, or a link to its ``url`` if it is large."""
-    if len(png) > _PICTURE_BYTES:
-        return link(name, url)
+def picture(name: str, png: bytes) -> str:
+    """Return ``png`` as Markdown, embedded."""
     return image(name, f"data:image/png;base64,{base64.b64encode(png).decode()}")
 
 
@@ -163,25 +160,17 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
         if store.exists(path) and store.size(path) <= left:
             png = store.get(path)
             left -= len(png)
-            pictures.append(picture(name, png, store.url(path)))
+            pictures.append(picture(name, png))
     return "\n\n".join(pictures)
 
 
 def card_markdown(store: Store, dataset: str) -> str:
-    """Return the README of ``dataset`` without its title, pictures embedded; "" if it has none."""
+    """Return the README of ``dataset`` without its title, and its pictures; "" if it has none."""
     path = layout.card(dataset)
     if not store.exists(path):
         return ""
     _, _, text = without_metadata(store.get(path).decode(errors="replace")).partition("\n")
-
-    def inlined(match: re.Match[str]) -> str:
-        name, file = unescaped(match[1]), f"{layout.label_dir(dataset)}/{match[2]}"
-        try:
-            return picture(name, store.get(file), store.url(file))
-        except McvrpError:
-            return name
-
-    return re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", inlined, text).strip()
+    return f"{_PICTURE.sub('', text).strip()}\n\n{gallery(store, f'{layout.label_dir(dataset)}/figures')}"
 
 
 def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
@@ -190,7 +179,7 @@ def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
     if not begun:
         return ""
     name = f"Losses of {', '.join(phase for phase, _ in begun)}"
-    return picture(name, png(loss_figure(begun)), store.url(layout.run_losses(run)))
+    return picture(name, png(loss_figure(begun)))
 
 
 def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[str]) -> str:

@@ -95,8 +95,9 @@ def stage(
         def reported(*args: P.args, **kwargs: P.kwargs) -> R:
             log_to_prefect()
             try:
-                values = parsed(model, dict(zip(model.model_fields, args, strict=False)) | kwargs)
-                result = cast(Callable[..., R], body)(**(of_form(values) if _deployed() else values))
+                given = dict(zip(model.model_fields, args, strict=False)) | kwargs
+                values = parsed(model, of_form(given) if _deployed() else given)
+                result = cast(Callable[..., R], body)(**values)
                 lacks = _log_result(name, result, values)
                 return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
             except McvrpError as error:  # returned instead of raised: Prefect would log a traceback

@@ -23,19 +23,16 @@ from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_API_AUTH_STRING
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_API_AUTH_STRING
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel
 
-from mcvrp.flows.config import settings
-from mcvrp.flows.config.logs import lines
 from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.cities import city_names
-from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 from mcvrp.tasks.support.progress import interrupted_text
@@ -86,7 +83,8 @@ def _server(port: int) -> Iterator[str]:
         return
     page, own = f"http://127.0.0.1:{port}/", PREFECT_SERVER_API_AUTH_STRING.value()
     password = own or new_password()
-    path, stopping = settings.log_file(), threading.Event()
+    path, stopping = PREFECT_HOME.value() / f"mcvrp-server-{port}.log", threading.Event()
+    path.parent.mkdir(parents=True, exist_ok=True)
 
     def watch() -> None:
         code = process.wait()
@@ -156,21 +154,14 @@ def _chosen(preset: str | None, overrides: Sequence[str], store: Store) -> Pipel
     """Return the spec of ``preset``, or of the last one of ``store``, None if that is unfit.
 
     It is unfit if the store has several cities, since it may be of another one than the scheduled nights are.
-    `mcvrp label` accepts a preset with two sections.
     """
-    try:
-        if not preset and len(cities := city_names(store)) > 1:
-            raise McvrpError(f"the store has several cities, {listed(cities)}: name a preset")
+    if preset or len(cities := city_names(store)) < 2:
         return Preset.chosen(preset, store).spec(overrides)
-    except StoreError:
-        raise
-    except McvrpError as error:
-        if preset or overrides:
-            raise
-        logger.warning(
-            "%s: the deployments keep their parameters, at first those of %s", lines(error)[0], DEFAULT
-        )
-        return None
+    several = f"the store has several cities, {listed(cities)}: name a preset"
+    if overrides:
+        raise McvrpError(several)
+    logger.warning("%s; the deployments keep their parameters, at first those of %s", several, DEFAULT)
+    return None
 
 
 def end_silent_runs(within: timedelta = SILENT) -> None:

@@ -34,6 +34,19 @@ class Models:
 NO_MODELS = Models()
 
 
+def require_sizes(city: City, spec: BenchmarkSpec) -> None:
+    """Raise McvrpError unless ``city`` has enough customers, and a rule of capacities, for each size."""
+    for k, n in enumerate(spec.sizes):
+        if n > city.customers:
+            raise McvrpError(
+                f"benchmark.sizes.{k} = {n} is more than the city has customers ({city.customers})"
+            )
+        try:
+            spec.rules_in(city).capacity_range(n)
+        except McvrpError as error:
+            raise McvrpError(f"benchmark.sizes.{k} = {n}: {error}") from None
+
+
 def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, models: Models = NO_MODELS) -> Block:
     """Return the block of method ``name``; stored answers have not been looked up yet.
 

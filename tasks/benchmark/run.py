@@ -25,7 +25,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import WorkerContext
-from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, rotations
+from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, require_sizes, rotations
 from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, require_none, solve_heuristics
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.strategies import STRATEGIES
@@ -166,13 +166,7 @@ def _problem_accuracy(sampler: FmMcvrpSolver, city: City, spec: BenchmarkSpec) -
 
 
 def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: str | None) -> Models:
-    for n in spec.sizes:
-        if n > city.customers:
-            raise McvrpError(
-                f"benchmark size {n} is more than the {city.customers} customers of the city: choose smaller "
-                "sizes"
-            )
-        spec.rules_in(city).capacity_range(n)
+    require_sizes(city, spec)
     attention_models = attention_cards(store, city, spec)
     if not spec.neural:
         return Models(attention=attention_models)

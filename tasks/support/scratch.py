@@ -11,12 +11,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 _FOLDER = re.compile(r"mcvrp-(train|ray|lkh)-.+")
 _LOG = re.compile(r"mcvrp-.+\.log")
-_LOG_OF_PROCESS = re.compile(r"mcvrp-\d{8}-\d{6}-(\d+)\.log")
 _YOUNG_SECONDS = 60.0  # a new folder may not be locked yet
 _LOG_SECONDS = 7 * 24 * 3600.0  # an error message contains its path
 
@@ -45,16 +43,6 @@ def sweep_scratch() -> None:
         for entry in entries:
             with contextlib.suppress(OSError):  # of another user, or removed meanwhile
                 _sweep(entry)
-
-
-def sweep_logs(folder: Path) -> None:
-    """Remove the logs in ``folder`` that are older than a week, and whose process has ended."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            match = _LOG_OF_PROCESS.fullmatch(entry.name)
-            if match and not os.path.exists(f"/proc/{match[1]}"):
-                with contextlib.suppress(OSError):
-                    _sweep(entry)
 
 
 def _sweep(entry: os.DirEntry[str]) -> None:

@@ -132,8 +132,8 @@ def test_every_stage_is_on_record(place: Workplace) -> None:
     assert set(states) == {"COMPLETED"}
     tasks = {
         "make city smoke",
-        "solve n=20-22",
-        "solve held-out n=20-22",
+        "solve smoke n=20-22",
+        "solve smoke-held-out n=20-22",
         "train I",
         "train II-A",
         "train III",

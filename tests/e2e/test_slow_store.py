@@ -29,7 +29,7 @@ MOST_REQUESTS = {
     "night 2": 259,
     "inspect": 2,
     "inspect labels/many": 15,
-    "inspect town": 31,
+    "inspect cities/town": 31,
     "inspect models/small": 18,
     "gc": 107,
 }

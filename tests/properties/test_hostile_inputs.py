@@ -17,6 +17,7 @@ import pytest
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.main import parse
 from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.spec import require_consistent
 from mcvrp.model.errors import LONGEST, McvrpError
 from tests.support.hostile import CHANGES, HOSTILE, LONG, OPTIONS, PRESETS, SPREADSHEETS, TABLES, Act, Place
 
@@ -51,7 +52,7 @@ def _orders(table: Callable[[], str | bytes]) -> Callable[[Place], Act]:
 
 
 def _change(change: str) -> Callable[[Place], Act]:
-    return lambda _: lambda: load_preset("smoke", [change])
+    return lambda _: lambda: require_consistent(load_preset("smoke", [change]))
 
 
 def _preset(text: str) -> Callable[[Place], Act]:

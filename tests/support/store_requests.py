@@ -61,7 +61,7 @@ class StoreRequests:
         """Yield those of works that this process does alone, given ``launch``, with datasets one and many."""
         yield from self._checkpoints()
         yield from self._nights(nights)
-        for path in ("", "labels/many", "town", "models/small"):
+        for path in ("", "labels/many", "cities/town", "models/small"):
             with self.counted() as counts:
                 inspect(self.store, path)
             yield f"inspect {path}".strip(), counts

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli.inspect import inspect
+from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.flows.config.spec import PipelineSpec, require_sizes
+from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
@@ -22,7 +23,7 @@ from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
-from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city, plan_city
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.support.ray_session import ray_session
@@ -61,7 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
     file = AddressFile(file=str(CITY), demand=(2, 12), capacity=(25, 35))
     city = make_city(store, CitySpec(name="own", source="imported", addresses=file)).city
     with ray_session(1):
-        require_sizes(spec, plan_city(store, spec.city).city)
+        require_consistent(spec)
         label_missing(store, city, spec.label)
         done = train(store, city, spec.train, folder / "cache")
         write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
@@ -134,7 +135,7 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> 
 def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
     spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
     with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
-        require_sizes(spec, place.city)
+        check_pipeline(place.store, spec)
 
 
 def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 _HEAD = """# Settings
 
 Every field of a preset, and of `--set section.field=value`. The forms of the Prefect UI have the same fields.
-An empty value, as in `--set label.budget=`, restores the default; `none` unsets a field whose default is –.
+An empty value, as in `--set label.budget=`, restores the default.
 Generated from the specs by `python -m tests.unit.docs.settings_page`; a test compares.
 """
 _NAMES = {str: "text", bool: "true or false", int: "whole number", float: "number"}

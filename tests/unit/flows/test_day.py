@@ -130,7 +130,7 @@ def test_files_of_the_store_are_in_that_of_the_environment(
         ({"1": 0.5}, {}, "row 1: demand '0.5' is not a whole number"),
         ([{"customer": 1}], {}, "orders has no column demand"),
         ({"1": 1}, {"time_limit": -1}, "time_limit.*not -1"),
-        ({"1": 1}, {"fleets": 1}, "fleets.*did you mean fleet"),
+        ({"1": 1}, {"fleets": 1}, "fleets: Extra inputs"),
         ({"1": 1}, {"overwrite": True}, "overwrite: there is no folder"),
         ({"1": 1}, {"shift": "8x"}, "shift: '8x' is not a duration such as 28800, 8h or 7h 30min"),
         ({"1": 1}, {"capacity": "8 t"}, "capacity: .*, not '8 t'"),

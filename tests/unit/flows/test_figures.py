@@ -63,7 +63,7 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
     assert label_figures(replace(whole, held_out=held_out))["held out"] == "10 labels, dataset d-held-out"
     assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
     both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
-    assert label_lacks(both) == "the first lacks two: why; the second lacks one"
+    assert label_lacks(both) == "the first lacks two: why; the second lacks one: why"
 
 
 def test_a_phase_has_its_step_and_its_gap() -> None:

@@ -21,7 +21,7 @@ MOST_REQUESTS = {
     "night 2": 219,
     "inspect": 1,
     "inspect labels/many": 6,
-    "inspect town": 16,
+    "inspect cities/town": 16,
     "inspect models/small": 17,
     "gc": 13,
 }

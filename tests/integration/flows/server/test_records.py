@@ -93,7 +93,7 @@ def test_a_command_leaves_its_stage_on_record_and_its_figures(place: Workplace) 
     assert done.returncode == 0, done.stderr
     assert SPRUNG not in done.stdout + done.stderr
     assert place.recorded("flow_run") == Counter({("label smoke n=20-22, 3 partitions", "COMPLETED"): 1})
-    assert place.recorded("task_run") == Counter({("solve n=20-22", "COMPLETED"): 1})
+    assert place.recorded("task_run") == Counter({("solve smoke n=20-22", "COMPLETED"): 1})
     with sqlite3.connect(place.prefect / "prefect.db") as database:
         page, bar = database.execute("SELECT type, key, data FROM artifact ORDER BY type").fetchall()
     assert page[:2] == ("markdown", "label-smoke")

@@ -63,7 +63,7 @@ def test_a_wrong_value_is_refused_by_the_form_or_at_once(ui: Ui) -> None:
     with pytest.raises(AssertionError, match=r"409.*label\.count.*-3"):
         ui.start("label", label=spec | {"count": -3})
     run = ui.ended(ui.start("label", label=spec | {"smallest": 30}))
-    failed(run, "[label] smallest = 30 is above largest = 22")
+    failed(run, "label: smallest = 30 is above largest = 22")
     assert run["name"] == "label, refused"
     failed(ui.ended(ui.start("train")), "dataset 'smoke' has no labels of 20-22 customers")
     run = ui.ended(ui.start("label", city="nowhere"))

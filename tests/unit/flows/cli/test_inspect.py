@@ -38,13 +38,13 @@ def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
-    outcome = inspect(carded, "d")
+    outcome = inspect(carded, "labels/d")
     assert "20 solved instances" in outcome.text
     assert carded.url("labels/d") in outcome.text
     assert outcome.document["documents"]["manifest.json"]["rows"] == 20
     json.dumps(outcome.document)
     assert inspect(carded, "labels/d/") == outcome
-    assert "labels/bare/data/n=020/part-00000.parquet" in inspect(carded, "bare").text
+    assert "labels/bare/data/n=020/part-00000.parquet" in inspect(carded, "labels/bare").text
 
 
 def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
     parents = [Parent("labels/laptop"), Parent("driven/lyon")]
     write_mix(store, CITY, night, parents, [sweep_label(20, i, label_spec()) for i in range(3)])
     before = everything(store)
-    text = inspect(store, night).text
+    text = inspect(store, f"labels/{night}").text
     assert "labels/laptop" in text
     assert "driven/lyon" in text
     with pytest.raises(McvrpError, match="mcvrp inspect labels/night-0123456789ab"):
@@ -116,29 +116,21 @@ def full(tmp_path: Path) -> Store:
     [
         ("", "labels"),
         ("labels", "labels/laptop"),
-        ("lyon", "60"),
         ("cities/lyon", "city_id"),
-        ("alps", '"here": "benchmarks/alps/summary.json"'),
+        ("benchmarks/alps", '"here": "benchmarks/alps/summary.json"'),
         ("benchmarks/alps/summary.json", '"here": "benchmarks/alps/summary.json"'),
         ("training/laptop", "losses.png"),
-        ("laptop", "labels/laptop and training/laptop"),
-        ("fm", "slower"),
-        ("night-2", '"number": 2'),
-        ("paris", "monday.csv"),
+        ("nights/fm", "slower"),
+        ("driven/paris", "monday.csv"),
         ("driven/paris/quarantine/ab.csv", "no such customer: Zoë"),
-        ("old", "training.safetensors"),
+        ("attention/old", "training.safetensors"),
     ],
 )
-def test_a_name_of_any_kind_is_described(
-    full: Store, path: str, part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_artifact_of_any_kind_is_described(full: Store, path: str, part: str) -> None:
+    """By its path in the store, with or without the address of the store."""
     outcome = inspect(full, path)
     assert part in outcome.text or part in json.dumps(outcome.document, indent=2)
-    if "/" in path:
-        monkeypatch.chdir(Path(full.uri).parent)
-        assert inspect(full, full.url(path)) == inspect(full, f"store/{path}") == outcome
-        monkeypatch.chdir(Path(full.uri, path.split("/")[0]))
-        assert inspect(full, f"./{path.partition('/')[2]}/") == outcome
+    assert inspect(full, full.url(path)) == outcome
 
 
 def test_nights_are_in_their_order(full: Store) -> None:
@@ -149,16 +141,15 @@ def test_nights_are_in_their_order(full: Store) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("labels/lptop", r"nothing at .*labels/lptop: did you mean labels/laptop"),
-        ("laptp", r"did you mean labels/laptop, training/laptop\?"),
-        ("zzz", r"nothing at .*/zzz: there is cities/lyon, labels/laptop, "),
-        ("s3://bucket/labels/d", "s3://bucket/labels/d is not in the store .*: give its store with --store"),
-        ("/etc/passwd", "/etc/passwd is not in the store"),
+        ("labels/lptop", "nothing at .*labels/lptop"),
+        ("zzz", "nothing at .*/zzz"),
+        ("s3://bucket/labels/d", "s3://bucket/labels/d"),
+        ("/etc/passwd", "/etc/passwd"),
         ("../outside", "leads out of the store"),
         ("lyon@champion", "no model 'lyon'"),
     ],
 )
-def test_a_missing_artifact_is_reported_with_suggestions(full: Store, path: str, message: str) -> None:
+def test_a_missing_artifact_is_named(full: Store, path: str, message: str) -> None:
     with pytest.raises(McvrpError, match=message):
         inspect(full, path)
 
@@ -256,12 +247,10 @@ def test_a_label_that_does_not_exist_is_not_drawn(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_prefect_gets_the_card_with_its_pictures(carded: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefect_gets_the_card_with_its_pictures(carded: Store) -> None:
     text = card_markdown(carded, "d")
     assert text.count("data:image/png;base64,") == 3
     assert "20 solved instances" in text
-    monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
-    assert carded.url(figure_path("d", "cost")) in card_markdown(carded, "d")
     assert card_markdown(carded, "bare") == ""
 
 
@@ -283,11 +272,11 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
     assert lines == [
         "a.parquet, row 3 (instance n=20, i=9): it is wrong",
         "b.parquet: it is gone",
-        "n=20: row 5 has no label",
-        "n=21: rows 0 to 3 have no label",
+        "n=20: no labels in rows 5 to 5",
+        "n=21: no labels in rows 0 to 3",
         "not checked: the rest",
     ]
-    assert "2 faults in 2 files, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
+    assert "2 faults, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["good"], document["faults"][0]["row"]) == (False, 3)

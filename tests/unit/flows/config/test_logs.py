@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.logs import log_to_prefect, terminal
+from mcvrp.flows.config.logs import terminal
 
 logger = logging.getLogger("mcvrp.tasks.some.module")
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("mcvrp.tasks.some.module")
 def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger("mcvrp")
     before = (list(root.handlers), root.level, root.propagate)
-    with terminal(), terminal():
+    with terminal():
         logger.info("%d done", 3)
         logger.debug("a detail")
         thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
@@ -69,26 +69,3 @@ def test_prefect_logs_our_loggers_and_those_of_the_user(
     assert os.environ[name] == expected
     settings.prepare(verbose=False)
     assert os.environ[name] == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "kept"),
-    [
-        ("Crash detected! Execution was aborted by a termination signal.", False),
-        ("Finished in state Crashed('Execution was aborted by an interrupt signal.')", False),
-        ("Finished in state Running()", False),
-        ("Running hook 'x' in response to entering state 'Completed'", False),
-        ("Crash detected! Execution was interrupted by an unexpected exception: MemoryError", True),
-        ("Finished in state Crashed('Execution was interrupted by an unexpected exception')", True),
-        ("Finished in state Completed()", True),
-        ("Cancelled, 10,278 labels are kept, start again to resume", True),
-    ],
-)
-def test_a_cancelled_run_is_called_no_crash(line: str, kept: bool) -> None:
-    handler = logging.Handler()
-    logging.getLogger("prefect.extra").addHandler(handler)
-    try:
-        log_to_prefect()
-        assert bool(handler.filter(logging.makeLogRecord({"msg": line}))) == kept
-    finally:
-        logging.getLogger("prefect.extra").removeHandler(handler)

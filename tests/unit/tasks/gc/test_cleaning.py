@@ -435,8 +435,8 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     [
         ("rollback nothing", "model 'nothing' has no champion"),
         ("promote m 9", "no version 9"),
-        ("promote m challenger", "no challenger to promote"),
-        ("promote m champion", "'champion' is not a version"),
+        ("promote m challenger", "challenger"),
+        ("promote m champion", "already the champion"),
         ("models show n", "there is no model 'n'"),
         ("gc --set gc.keep_models=0", "gc.keep_models: "),
         ("gc --set gc.keep_days=0", "gc.keep_days: "),

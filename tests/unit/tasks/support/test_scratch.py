@@ -13,7 +13,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from mcvrp.flows.config import settings
 from mcvrp.tasks.support.scratch import scratch_folder, sweep_scratch
 
 OLD = time.time() - 30 * 24 * 3600
@@ -74,21 +73,6 @@ def test_old_logs_go_and_what_is_not_ours_stays(temporary: Path) -> None:
     aged(elsewhere)
     sweep_scratch()
     assert sorted(temporary.iterdir()) == sorted([*kept, elsewhere, temporary / "mcvrp-train-link"])
-
-
-def test_old_logs_in_the_working_folder_go_with_the_next_one(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of processes that ended; files of the user stay, whatever their age."""
-    monkeypatch.chdir(temporary)
-    (logs := temporary / "logs").mkdir()
-    ended, names = 2**22 + 1, ("mcvrp-notes.log", f"mcvrp-20200101-000000-{os.getpid()}.log", "other.log")
-    for name in (f"mcvrp-20200101-000000-{ended}.log", *names):
-        (logs / name).write_text("text")
-        aged(logs / name)
-    (new := logs / f"mcvrp-20260101-000000-{ended}.log").write_text("text")
-    assert settings.log_file().parent == logs
-    assert sorted(logs.iterdir()) == sorted([new, *(logs / name for name in names)])
 
 
 def test_a_temporary_folder_that_cannot_be_listed_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,12 +76,6 @@ def test_the_plot_has_the_phases_that_have_started(store: Store) -> None:
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
 
 
-def test_a_plot_too_large_for_prefect_is_a_link(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_metrics(store, "r", "II", rows(5))
-    monkeypatch.setattr("mcvrp.flows.server.artifacts._PICTURE_BYTES", 100)
-    assert f"[Losses of II]({store.url(run_losses('r'))})" in training_curve(store, "r", ["II"])
-
-
 def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
     """NaN for the solution stream, a phase without rows, and a loss of zero are no errors."""
     first = pd.DataFrame({"step": [5, 10], "problem_loss": [3.0, 0.0], "problem_accuracy": [0.1, 1.0]})
