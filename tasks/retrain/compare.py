@@ -49,10 +49,8 @@ def trial_instances(
     determines them: other ones in each trial, the same ones in a resumed trial. ``fresh`` are held-out days
     by date. McvrpError if there is no label whose size they could have, or no capacity rule covers a size.
     """
-    has_spec = store.exists(label_spec(dataset))  # otherwise the city's rules
-    rules = stored_spec(store, dataset)[0].rules_in(city) if has_spec else Rules.of(city, None, None)
-    stream = InstanceStream(city, spec.seed, "trial", rules)
-    first = int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
+    rules = rules_of(store, city, dataset)
+    stream, first = InstanceStream(city, spec.seed, "trial", rules), first_instance(trial)
     sizes = spec.sizes or _sizes(store, dataset, spec.stage)
     for n in sizes:
         try:
@@ -67,6 +65,17 @@ def trial_instances(
     ]
     # held-out days are never trained on, by any version: see `tasks.retrain.nightly`
     return [*drawn, *((FRESH, label.instance, date) for date, label in fresh)]
+
+
+def rules_of(store: Store, city: City, dataset: str) -> Rules:
+    """Return the rules of the instances of ``dataset``, those of the city if it has no spec."""
+    has_spec = store.exists(label_spec(dataset))
+    return stored_spec(store, dataset)[0].rules_in(city) if has_spec else Rules.of(city, None, None)
+
+
+def first_instance(trial: str) -> int:
+    """Return the number of the first instance of ``trial`` in a stream, another one for each trial."""
+    return int.from_bytes(hashlib.sha256(trial.encode()).digest()[:5]) * _MOST_INSTANCES
 
 
 def _sizes(store: Store, dataset: str, stage: str) -> list[int]:

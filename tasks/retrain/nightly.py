@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.driven import StoredDay, read_days
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.retrain.card import TrialMetrics
+from mcvrp.tasks.retrain.compare import first_instance, rules_of
 from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.improve import by_champion, gains
 from mcvrp.tasks.retrain.labels import drawn, key_of, repeats, write_mix
@@ -25,6 +30,7 @@ from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_context
 from mcvrp.tasks.train.phases import Launcher
 
+_NOBODY = "nobody"  # solver of instances without routes
 _RECENT = 100  # latest days whose drift is measured: fewer differ by chance, years hide a change
 
 
@@ -85,6 +91,21 @@ def run_night(
         return summary(record.now, record, measured)
 
 
+def _unserved(context: TrialContext, spec: NightlySpec, night: str, count: int) -> list[Label]:
+    """Return ``count`` instances like those of the old labels, each customer on a route of its own."""
+    store, city = context.store, context.city
+    stream = InstanceStream(city, spec.seed, "train", rules_of(store, city, context.old))
+    sizes, first = Dataset.open(store, context.old).sizes(), first_instance(night)
+    if not sizes:
+        return []
+    instances = (stream(sizes[k % len(sizes)], first + k // len(sizes)) for k in range(count))
+    routes = ((each, Solution.of([[node] for node in each.ids.tolist()])) for each in instances)
+    return [
+        Label(0, each, solution, cost(city, solution), SOLVED, _NOBODY, "", 0, "", 0.0, "")
+        for each, solution in routes
+    ]
+
+
 def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list[StoredDay]]:
     """Return the days to learn from and the held-out ones: one in ``every``, by a hash of its date."""
     # by the date alone, so that a day stays on its side however many days are added
@@ -114,10 +135,12 @@ def _trial(
     fresh = [(date, labels[date]) for date in (day.date.isoformat() for day in held_out)]
     gained = None
     if spec.beam:
-        best = [*old, *(known.get(key_of(day.instance), day) for day in days)]
-        better = by_champion(context, spec, night, best, by="beam", tries=spec.beam, seed=spec.seed)
-        gained = gains([*old, *days], better)
-        old, days = better[: len(old)], better[len(old) :]
+        best = [*(known.get(key_of(day.instance), day) for day in days), *old]
+        more = _unserved(context, spec, night, spec.replay - len(old))
+        better = by_champion(context, spec, night, [*best, *more], by="beam", tries=spec.beam, seed=spec.seed)
+        gained = gains([*days, *old], better[: len(best)])
+        days, old = better[: len(days)], better[len(days) :]
+        old = [label for label in old if label.solver != _NOBODY]
     parents = context.old_labels, Parent(layout.driven_dir(city))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
     recent = sorted(day.date.isoformat() for day in (*learned, *held_out))[-_RECENT:]

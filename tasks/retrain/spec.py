@@ -38,6 +38,14 @@ class TrialSpec(StrictSpec):
         description="Dataset to draw labels from (default: the training data of the first champion)",
     )
 
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw",
+        exclude_if=lambda optimizer: optimizer == "adamw",
+        description="As of train: muon for the matrices of the blocks, or adamw for all parameters",
+    )
+    dropout: float | None = Field(
+        None, ge=0, lt=1, exclude_if=unset, description="Dropout rate (default: the champion's)"
+    )
     batch: int = Field(64, ge=1, description="Batch size (samples per step)")
     passes: int = Field(1, ge=1, le=MOST_PASSES, description="Number of passes over the labels (epochs)")
     lr: float = Field(3e-4, gt=0, description="Peak learning rate; it decays to 0")
@@ -123,7 +131,12 @@ class NightlySpec(TrialSpec):
         "learn: the night learns from the rest of them",
     )
     held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
-    replay: int = Field(4000, ge=1, description="Number of old labels to replay")
+    replay: int = Field(
+        4000,
+        ge=1,
+        description="Number of old labels to replay; where there are fewer, new instances are drawn like "
+        "them, and routed by the champion's beam",
+    )
     fresh_share: float = Field(
         0.3,
         gt=0,

@@ -213,6 +213,8 @@ def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
 def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
     # the number of classes follows from the city
     network = {name: value for name, value in champion.network.items() if name != "classes"}
+    if spec.dropout is not None:
+        network["dropout"] = spec.dropout
     rows = trial.mix.rows
     phase = PhaseSpec(
         name="tune",
@@ -240,6 +242,7 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         phases=(phase,),
         smallest=min(rows),
         seed=spec.seed,
+        optimizer=spec.optimizer,
         batch=_batch(spec.batch, spec.passes * sum(rows.values())),
         ranks=spec.ranks,
         log_every=1,

@@ -119,7 +119,7 @@ def starting_point(
 def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     """Return the card of the model that the run fine-tunes, None if it starts from random weights.
 
-    McvrpError if the model does not exist, is of another city, or has another network.
+    McvrpError if the model does not exist, is of another city, or has another network, up to the dropout.
     """
     if spec.base_version is None:
         return None
@@ -128,7 +128,7 @@ def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
         card.require_city(city)
     except McvrpError as error:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
-    networks = card.network, network_of(city, spec)
+    networks = [dict(each) | {"dropout": 0.0} for each in (card.network, network_of(city, spec))]
     base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
     base.require(wanted, f"train.base {spec.base}", "use the network of the base")
     return card
@@ -141,7 +141,8 @@ def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
     stored = latest_checkpoint(store, spec.run, BASE_PHASE)
     if stored and stored.origin.parent == card.weights_sha256:
         return stored
-    origin = Origin(card.city_id, card.fingerprint, card.network, {}, card.weights_sha256)
+    network = dict(card.network) | {"dropout": spec.network.dropout}
+    origin = Origin(card.city_id, card.fingerprint, network, {}, card.weights_sha256)
     # A finished phase of one step, so that the first phase starts from it as from any previous phase.
     state = CheckpointState(
         spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics, provenance=made([card.as_parent])

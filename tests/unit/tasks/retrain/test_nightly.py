@@ -159,6 +159,38 @@ def test_a_night_learns_the_better_of_each_route_and_the_champions_beam(
         assert key not in learned or label.cost <= learned[key].cost
 
 
+def test_new_instances_take_the_places_of_old_labels_that_there_are_not(
+    store: Store, decided: list[bool]
+) -> None:
+    """They are drawn like the old ones, and routed by the champion's beam."""
+    drive(store, 1, 8)
+    old = {
+        key_of(label.instance)
+        for n in range(20, 23)
+        for table in Dataset.open(store, "tiny").read_rows(n)
+        for label in table_labels(table, CITY.city_id)
+    }
+    summary = night(store, SPEC.model_copy(update={"replay": len(old) + 9}))
+    new = [
+        label
+        for label in learned_by(store, summary)
+        if label.instance.n != 8 and key_of(label.instance) not in old
+    ]
+    assert sorted(label.instance.n for label in new) == [20] * 3 + [21] * 3 + [22] * 3
+    network, _ = load_model(store, "small", 1)
+    for label in new:
+        (beam,) = decode(network, CITY, [label.instance], strategy=Beam(2), samples=2)
+        assert label.cost == pytest.approx(beam.costs.min())
+    assert summary.measured
+    assert summary.measured.gains
+    assert summary.measured.gains.looked == len(old) + len(ingested(store)) - held_out(store, summary)
+
+
+def held_out(store: Store, summary: NightSummary) -> int:
+    assert summary.record
+    return len(read_days(store, SMALL.name)) - len(summary.record.days)
+
+
 def ingested(store: Store) -> dict[str, Label]:
     """Return the days of `incoming/`, as a night ingests them."""
     take_routes(store, SMALL, today=TODAY, incoming=SPEC.incoming, quiet_seconds=0)
