@@ -12,6 +12,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import LabelFile
+from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.provenance import FIELD, Provenance, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import MANIFEST, TooNew
@@ -40,10 +41,10 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
     return dict(document)
 
 
-def listed_checksums(manifest: Mapping[str, Any] | None) -> dict[tuple[str, str], str]:
-    """Return the SHA-256 of each file in ``manifest`` by its path and the checksum of its footer."""
-    files = (manifest or {}).get("files", {}).items()
-    return {(path, file.get("footer", "")): file.get("sha256", "") for path, file in files}
+def listed_sha256(manifest: Mapping[str, Any] | None, path: str, footer: Footer) -> str:
+    """Return the SHA-256 of the file at ``path`` with ``footer`` in ``manifest``, "" if it has another."""
+    file = (manifest or {}).get("files", {}).get(path, {})
+    return str(file.get("sha256", "")) if file.get("footer") == footer.check else ""
 
 
 def rebuild_manifest(
@@ -64,12 +65,11 @@ def rebuild_manifest(
         raise
     except McvrpError:  # corrupt: it is replaced
         last = None
-    listed, files = listed_checksums(last), dict[str, dict[str, Any]]()
+    files = dict[str, dict[str, Any]]()
     for file in dataset.label_files:
-        check = file.footer.check
-        sha256 = (known or {}).get(file.path) or listed.get((file.path, check))
+        sha256 = (known or {}).get(file.path) or listed_sha256(last, file.path, file.footer)
         sha256 = sha256 or hashlib.sha256(store.get(file.path)).hexdigest()
-        files[file.path] = {"bytes": file.bytes, "footer": check, "sha256": sha256}
+        files[file.path] = {"bytes": file.bytes, "footer": file.footer.check, "sha256": sha256}
     sizes = [
         {"n": n, **_totals(list(of_size))}
         for n, of_size in groupby(dataset.label_files, key=lambda file: file.footer.n)

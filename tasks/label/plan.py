@@ -65,13 +65,13 @@ def merges(files: dict[int, list[RowFile]], spec: LabelSpec) -> Iterator[Merge]:
                 yield Merge(n, file.start, file.stop, parts)
         if len(current) <= MOST_FILES or any(gaps(current, 0, spec.count)):
             continue
-        group: list[RowFile] = []
-        for k, file in enumerate(current):
-            small = file.stop - file.start < MOST_ROWS
-            group += [file] if small else []
-            full = bool(group) and group[-1].stop - group[0].start >= MOST_ROWS
-            if full or not small or k == len(current) - 1:
-                if len(group) > 1:
-                    parts = tuple(part.path for part in group)
-                    yield Merge(n, group[0].start, group[-1].stop, parts)
-                group = []
+        groups: list[list[RowFile]] = [[]]
+        for file in current:
+            if sum(part.stop - part.start for part in groups[-1]) >= MOST_ROWS or (
+                groups[-1] and (file.start != groups[-1][-1].stop or file.stop - file.start >= MOST_ROWS)
+            ):
+                groups.append([])
+            groups[-1].append(file)
+        for group in groups:
+            if len(group) > 1:
+                yield Merge(n, group[0].start, group[-1].stop, tuple(part.path for part in group))

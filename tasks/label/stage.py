@@ -68,7 +68,7 @@ class _Run:
     """A run of the stage, under the lease of its dataset.
 
     ``made`` labels were stored in ``solving`` solver seconds. ``lost`` are units and merges that failed, with
-    the reason, ``checksums`` those of the files that were created.
+    the reason, ``unsolved`` units without any label, ``checksums`` those of the files that were created.
     """
 
     store: Store
@@ -78,6 +78,7 @@ class _Run:
     made: int = 0
     solving: float = 0.0
     lost: dict[Unit | Merge, str] = field(default_factory=dict)
+    unsolved: dict[Unit, str] = field(default_factory=dict)
     checksums: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -107,7 +108,7 @@ class _Run:
     def _until_hopeless(self, units: Sequence[Unit], crashed: Sequence[Unit]) -> Iterator[Unit]:
         for unit in units:
             # Nothing succeeds: a missing library, not a hard instance.
-            if not self.made and len(crashed) + len(self.lost) >= WINDOW * self.workers:
+            if not self.made and len(crashed) + len(self.lost) + len(self.unsolved) >= WINDOW * self.workers:
                 self.lost[unit] = "not tried, as no file could be made"
             else:
                 yield unit
@@ -126,9 +127,11 @@ class _Run:
             self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
             if receipt.sha256:
                 self.checksums[unit.path(name)] = receipt.sha256
-            if receipt.failure:
+            if len(receipt.absent) == unit.rows:
+                self.unsolved[unit] = receipt.failure
+            elif receipt.failure:
                 self.lost[unit] = receipt.failure
-            if receipt.absent:
+            elif receipt.absent:
                 i, why = next(iter(receipt.absent.items()))
                 count = len(receipt.absent)
                 logger.warning("no attempt has solved %d of %s, the first i=%d: %s", count, unit, i, why)
@@ -223,15 +226,18 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         run, document = _Run(store, source, lease), _own_document(store, source)
         files = run.files()
         units, todo = list(missing_units(files, spec, document)), list(merges(files, spec))
-        _write_spec(store, source, document, labelling=bool(units))
-        if units or todo:
-            shared = 0 if city.matrix is None else city.matrix.nbytes
-            with ray_session(spec.workers, shared_bytes=shared) as run.workers, _reporting(run):
-                if units:
-                    run.label(units)
-                    todo = list(merges(run.files(), spec))
-                if todo:
-                    run.merge(todo)
+        with contextlib.ExitStack() as stack:
+            if units or todo:
+                shared = 0 if city.matrix is None else city.matrix.nbytes
+                run.workers = stack.enter_context(ray_session(spec.workers, shared_bytes=shared))
+                stack.enter_context(_reporting(run))
+            # Before the first label: a run that resumes has to find out that the dataset is its own.
+            _write_spec(store, source, document, labelling=bool(units))
+            if units:
+                run.label(units)
+                todo = list(merges(run.files(), spec))
+            if todo:
+                run.merge(todo)
         labels = Dataset.open(store, spec.dataset)
         manifest = rebuild_manifest(labels, run.checksums)
         write_card(store, city, spec.dataset, manifest, labels.label_files)
@@ -309,6 +315,7 @@ def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
     spec = run.spec
     ours = (file.footer for file in files if file.footer.n in spec.sizes)
     absent = [(f.n, i, why) for f in ours for i, why in f.absent.items() if i < spec.count]
+    absent += [(unit.n, i, why) for unit, why in run.unsolved.items() for i in range(unit.start, unit.stop)]
     units = [unit for unit in run.lost if isinstance(unit, Unit)]
     missing = len(absent) + sum(unit.rows for unit in units)
     reasons = []
@@ -326,6 +333,6 @@ def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
     remedies += [fallback] if missing and spec.solver != _FALLBACK_SOLVER else []
     text = f"dataset {spec.dataset!r} lacks {missing:,} of {spec.rows:,} labels: {'; '.join(reasons)}"
     lacks = f"{text}; {', '.join(remedies)}" if remedies else text
-    if run.lost:
+    if run.lost or missing == spec.rows:
         raise IncompleteError(lacks)
     return len(absent), lacks

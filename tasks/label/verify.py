@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from mcvrp.model.errors import McvrpError, alternatives, reason
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.dataset import RowFile, list_files, without_merged
-from mcvrp.storage.labels.manifest import listed_checksums, read_manifest
+from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import StoreError
@@ -66,11 +67,12 @@ class VerificationReport:
 
 @dataclass(frozen=True)
 class _VerifyContext:
-    """Context of every worker: the store, the spec and city, and the datasets of other splits."""
+    """Context of every worker: the store, the spec and city, the datasets of other splits, the manifest."""
 
     store: Store
     source: Source
     others: tuple[str, ...]
+    manifest: dict[str, Any] | None
 
 
 def verify_dataset(
@@ -101,10 +103,10 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     if store.exists(layout.driver_lease(dataset)):
         unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
     files = list_files(store, dataset)
-    checksums = _checksums(store, dataset, unchecked)
+    manifest = _manifest(store, dataset, unchecked)
     others = other_datasets(store, source.city.city_id, source.spec.split)
-    context = _VerifyContext(store, source, tuple(others))
-    results = dict(_verified(context, files, checksums, cores))
+    context = _VerifyContext(store, source, tuple(others), manifest)
+    results = dict(_verified(context, files, cores))
     faults = [FileFault(path, result) for path, result in results.items() if isinstance(result, str)]
     bad = {fault.path for fault in faults}
     good = {n: without_merged([f for f in files[n] if f.path not in bad]) for n in files}
@@ -140,27 +142,27 @@ def _missing(spec: LabelSpec, files: dict[int, list[RowFile]]) -> Iterator[tuple
     yield from ((n, *gap) for n in spec.sizes for gap in gaps(files.get(n, []), 0, spec.count))
 
 
-def _checksums(store: Store, dataset: str, unchecked: list[str]) -> dict[str, str]:
-    """Return the SHA-256 by path of the files in the manifest; without one, add that to ``unchecked``."""
+def _manifest(store: Store, dataset: str, unchecked: list[str]) -> dict[str, Any] | None:
+    """Return the manifest with the checksums of files; without one, add that to ``unchecked``."""
     try:
         if (manifest := read_manifest(store, dataset)) is not None:
-            return {path: sha256 for (path, _), sha256 in listed_checksums(manifest).items()}
+            return manifest
         unchecked.append("checksums could not be compared: there is no manifest")
     except StoreError:
         raise
     except McvrpError as error:
         unchecked.append(f"checksums could not be compared: {error}")
-    return {}
+    return None
 
 
 def _verified(
-    context: _VerifyContext, files: dict[int, list[RowFile]], checksums: dict[str, str], cores: int
+    context: _VerifyContext, files: dict[int, list[RowFile]], cores: int
 ) -> Iterator[tuple[str, Footer | str | None]]:
     """Yield each path with the result of `verify_file`, None if the file is gone."""
     rows = bad = 0
-    jobs = [(file.path, checksums.get(file.path)) for n in files for file in files[n]]
-    with Progress(f"verify {context.source.spec.dataset}", len(jobs), "files") as progress:
-        for (path, _), result in windowed(_verify_one, jobs, cores, context, context.store):
+    paths = [file.path for n in files for file in files[n]]
+    with Progress(f"verify {context.source.spec.dataset}", len(paths), "files") as progress:
+        for path, result in windowed(_verify_one, paths, cores, context, context.store):
             if isinstance(result, Exception):
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0
@@ -169,10 +171,9 @@ def _verified(
             yield path, result
 
 
-def _verify_one(job: tuple[str, str | None], context: _VerifyContext) -> Footer | str | None:
-    path, sha256 = job
+def _verify_one(path: str, context: _VerifyContext) -> Footer | str | None:
     data = context.store.find(path)
-    return None if data is None else verify_file(data, path, context.source, sha256)
+    return None if data is None else verify_file(data, path, context.source, context.manifest)
 
 
 def _compared(

@@ -6,7 +6,8 @@ Whatever the bytes are, the result is the footer, or a sentence.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash, makers_hash
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import HINT, parse_footer, parse_table
+from mcvrp.storage.labels.manifest import listed_sha256
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.spec import Source
@@ -24,11 +26,13 @@ _MOST_CHARACTERS = 160  # of a message of a library
 _SHORTEST_RUNTIME = 1e-9  # seconds: a corrupt encoding yields tiny numbers, no solver is as fast
 
 
-def verify_file(data: bytes, path: str, source: Source, sha256: str | None = None) -> Footer | str:
+def verify_file(
+    data: bytes, path: str, source: Source, manifest: Mapping[str, Any] | None = None
+) -> Footer | str:
     """Return the footer of the label file with bytes ``data``, or what is wrong: a sentence without subject.
 
-    ``path`` is its path in the store, which determines its rows, ``sha256`` that in the manifest, if it is
-    listed. Raises TooNew if a newer version of mcvrp has written it.
+    ``path`` is its path in the store, which determines its rows, and the ``manifest`` may have its checksum.
+    Raises TooNew if a newer version of mcvrp has written it.
     """
     try:
         footer = parse_footer(data, "it")
@@ -40,10 +44,13 @@ def verify_file(data: bytes, path: str, source: Source, sha256: str | None = Non
         return str(error).removeprefix("it ").removesuffix(f": {HINT}")[:_MOST_CHARACTERS]
     except Exception as error:  # corrupt bytes raise errors of any kind
         return f"cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
-    if not faults and sha256 and sha256 != (found := hashlib.sha256(data).hexdigest()):
-        faults = [f"has SHA-256 {found[:12]}…, the manifest {sha256[:12]}…"]
     if not faults:
-        return footer
+        listed, sha256 = listed_sha256(manifest, path, footer), hashlib.sha256(data).hexdigest()
+        return (
+            f"has SHA-256 {sha256[:12]}…, the manifest {listed[:12]}…"
+            if listed not in ("", sha256)
+            else footer
+        )
     return faults[0] + (f" (and {len(faults) - 1:,} more faults)" if len(faults) > 1 else "")
 
 

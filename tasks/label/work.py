@@ -84,8 +84,8 @@ class Unit:
 class UnitReceipt:
     """Result of a unit: the file with ``sha256`` and ``rows`` labels, ``solving`` seconds in the solver.
 
-    ``absent`` are the rows without a label, with the reason. Without ``sha256`` another worker has created
-    the file before, or none was created, because of a ``failure`` that concerns all of its rows.
+    ``absent`` are the rows that no attempt has solved, with the reason. Without ``sha256`` another worker has
+    created the file before, or none was created because of a ``failure``: no row was solved of those tried.
     """
 
     rows: int = 0

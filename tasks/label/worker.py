@@ -69,7 +69,7 @@ def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
         labels, absent = solve_rows(unit, city, recipe.seed, attempt, lambda rows: context.count(unit, rows))
     try:
         if not labels:  # with no label at all, such a file would hide that the solver does not work
-            return UnitReceipt(failure=next(iter(absent.values())))
+            return UnitReceipt(absent=absent, failure=next(iter(absent.values())))
         rows = label_table([*labels.values()])
         data, _ = label_file(city, recipe.spec_hash, unit.n, rows, absent)
         if not store.put_new(path, data):

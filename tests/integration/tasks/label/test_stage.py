@@ -15,6 +15,7 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, infeasibility
 from mcvrp.storage import layout
+from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset, list_files, load_labels
 from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
@@ -111,6 +112,7 @@ def test_extending_only_adds(store: Store) -> None:
 
 def test_many_files_of_a_size_are_merged(store: Store) -> None:
     """With the labels that one file would have; a run that adds rows begins from the merged file."""
+    save_city(store, "c", CITY)
     label_missing(store, CITY, spec(count=6, largest=20, shard_rows=1))
     label_missing(store, CITY, spec(count=20, largest=20, shard_rows=1))
     assert store.list(layout.data_dir("d")) == [layout.label_file("d", 20, 0, 20)]
@@ -165,6 +167,7 @@ def test_what_cannot_be_done_is_refused_before_work(
 
 def test_instances_without_an_answer_are_absent(store: Store) -> None:
     """Three vehicles cannot serve some: these are named with the reason, all others are labelled."""
+    save_city(store, "c", CITY)
     wanted = spec(largest=20, count=12, fleet=3)
     stream = InstanceStream(CITY, 1, "train")
     needed = [-(-int(x.demands.sum()) // x.capacity) for x in (stream(20, i) for i in range(12))]
@@ -197,6 +200,7 @@ def test_a_run_without_any_label_is_incomplete(store: Store) -> None:
 
 def test_a_label_that_is_corrupt_ends_a_merge_in_a_sentence(store: Store) -> None:
     """It names the file and the command that removes it; then the same command makes it again."""
+    save_city(store, "c", CITY)
     label_missing(store, CITY, spec(count=8, largest=20, shard_rows=1))
     path = layout.label_file("d", 20, 3, 4)
     store.put(path, flipped(store.get(path)))

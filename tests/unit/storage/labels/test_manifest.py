@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from mcvrp.storage import layout
 from mcvrp.storage.driven import checksum
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.manifest import listed_checksums, read_manifest, rebuild_manifest
+from mcvrp.storage.labels.label_files import read_footer
+from mcvrp.storage.labels.manifest import listed_sha256, read_manifest, rebuild_manifest
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import write_rows
@@ -69,5 +71,7 @@ def test_only_unknown_files_are_read_whole(store: Store, read: list[str]) -> Non
     fill(store, 4, 6, runtime=0.2)
     manifest = rebuild_manifest(Dataset.open(store, "d"))
     assert read == [second]
-    listed = {path: sha256 for (path, _), sha256 in listed_checksums(manifest).items()}
-    assert listed[second] == checksum(store.get(second))
+    assert manifest["files"][second]["sha256"] == checksum(store.get(second))
+    footer = read_footer(store, second)
+    assert listed_sha256(manifest, second, footer) == checksum(store.get(second))
+    assert listed_sha256(manifest, second, replace(footer, makers="other")) == ""

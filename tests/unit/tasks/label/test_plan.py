@@ -106,6 +106,13 @@ def test_few_files_and_those_with_gaps_are_not_merged(files: int) -> None:
     assert not list(merges({20: listed[:-1]}, spec))
 
 
+def test_rows_of_a_larger_run_are_not_merged_over_a_gap() -> None:
+    """A smaller run is complete; rows beyond it belong to a larger one, which was interrupted."""
+    spec = label_spec(largest=20, count=6)
+    listed = [file(6 * k, 6 * k + 6) for k in range(12) if k != 9]
+    assert [(each.start, each.stop) for each in merges({20: listed}, spec)] == [(0, 54), (60, 72)]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_merges_that_are_killed_anywhere_are_repeated(seed: int) -> None:
     """Whatever part of them has happened, the next ones end with the same files."""

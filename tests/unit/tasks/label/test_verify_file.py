@@ -19,6 +19,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import row_faults
+from mcvrp.storage.labels.label_files import parse_footer
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import TooNew
@@ -51,9 +52,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> File:
     return store.get(PATH), source
 
 
-def fault(data: bytes, source: Source, sha256: str | None = None) -> str:
+def fault(data: bytes, source: Source, manifest: dict[str, Any] | None = None) -> str:
     """Return what is wrong with the file at PATH whose bytes are ``data``, "" if nothing is."""
-    result = verify_file(data, PATH, source, sha256)
+    result = verify_file(data, PATH, source, manifest)
     return result if isinstance(result, str) else ""
 
 
@@ -190,8 +191,10 @@ def test_no_flipped_byte_gets_past(file: File, place: float, mask: int) -> None:
     data, source = file
     corrupt = bytearray(data)
     corrupt[int(place * len(data))] ^= mask
-    assert not fault(data, source, hashlib.sha256(data).hexdigest())
-    assert fault(bytes(corrupt), source, hashlib.sha256(data).hexdigest())
+    entry = {"footer": parse_footer(data, PATH).check, "sha256": hashlib.sha256(data).hexdigest()}
+    manifest = {"files": {PATH: entry}}
+    assert not fault(data, source, manifest)
+    assert fault(bytes(corrupt), source, manifest)
     if not fault(bytes(corrupt), source):
         # By value: a flip in pyarrow's own schema may call the items of a list otherwise.
         original, read = (pq.read_table(pa.BufferReader(each)) for each in (data, bytes(corrupt)))
