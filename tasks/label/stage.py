@@ -202,12 +202,9 @@ class _Watch:
 def _counting(wanted: bool) -> Iterator[Any]:
     """Yield the handle of an actor that counts the labels of the units in flight, None if not ``wanted``."""
     counter = ray.remote(num_cpus=0, max_restarts=-1)(Counter).remote() if wanted else None
-    try:
-        yield counter
-    finally:
-        if counter is not None:
-            with contextlib.suppress(ray.exceptions.RayError):
-                ray.kill(counter)
+    yield counter
+    if counter is not None:  # not after an error: Ray would wait for a cluster that is lost
+        ray.kill(counter)
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
