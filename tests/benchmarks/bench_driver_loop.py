@@ -86,7 +86,7 @@ class Sender:
 class Meter:
     """Lease and progress of the driver, which measures after a start, then ends the run."""
 
-    left = 0.0
+    left, total = 0.0, 2**40
 
     def __init__(self) -> None:
         self._began = time.monotonic()
