@@ -26,19 +26,21 @@ class RowFault:
 
 
 def require_sound(city: City, n: int, labels: LabelArrays) -> None:
-    """Raise McvrpError for the first of ``labels`` that `row_faults` finds."""
-    if faults := row_faults(city, labels):
+    """Raise McvrpError for the first of ``labels`` that is infeasible or has another cost."""
+    # Not for the form: labels of a city that this one extends may have ties that are rounded otherwise.
+    if faults := row_faults(city, labels, form=False):
         raise McvrpError(
             f"the label of instance (n={n}, i={faults[0].i}) has {faults[0].what}: "
             "remove the file and label again"
         )
 
 
-def row_faults(city: City, labels: LabelArrays) -> list[RowFault]:
-    """Return the rows of ``labels`` that are infeasible, not canonical or of another cost, and why."""
+def row_faults(city: City, labels: LabelArrays, *, form: bool = True) -> list[RowFault]:
+    """Return the rows of ``labels`` that are infeasible or of another cost, or not in canonical ``form``."""
     faults: list[RowFault] = []
     rows = np.arange(len(labels))
-    for check in (_wrong_customers, _unserved_customers, _overloads, _wrong_costs, _not_canonical):
+    checks = [_wrong_customers, _unserved_customers, _overloads, _wrong_costs]
+    for check in checks + [_not_canonical] * form:
         wrong = check(city, labels)
         if wrong:
             faults += [RowFault(int(rows[r]), int(labels.index[r]), what) for r, what in wrong.items()]

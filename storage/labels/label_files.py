@@ -46,7 +46,7 @@ def label_file(
     """Return the bytes of a file of ``table``, after reading them back, and its footer.
 
     The rows are of size ``n``, and consecutive together with those that are ``absent``, each with the reason.
-    Raises McvrpError if a row is infeasible, not canonical or has another cost, or if the rows have gaps.
+    Raises McvrpError if a row is infeasible or has another cost, or if the rows have gaps.
     """
     labels, absent = LabelArrays.of(table, n), absent or {}
     rows = np.sort(np.concatenate([labels.index, np.array([*absent], dtype=np.int64)]))

@@ -79,7 +79,6 @@ WRONG: dict[Callable[[Label], Label], str] = {
     lambda label: other_routes(label, [[node for route in routes(label) for node in route]]): "load exceeds",
     lambda label: replace(label, cost=label.cost * (1 + 1e-7)): "but its routes cost",
     lambda label: replace(label, cost=float("nan")): "but its routes cost",
-    lambda label: other_routes(label, routes(label)[::-1]): "canonical form",
     stranger_to_the_city: "not in the city",
 }
 
@@ -97,9 +96,9 @@ def test_a_wrong_label_is_never_stored(store: Store, change: Callable[[Label], L
 
 
 def test_every_wrong_row_is_found_and_no_other() -> None:
-    labels = [some_label(0), *(change(some_label(i)) for i, change in enumerate(WRONG, 1)), some_label(9)]
+    labels = [some_label(0), *(change(some_label(i)) for i, change in enumerate(WRONG, 1)), some_label(8)]
     faults = row_faults(CITY, LabelArrays.of(label_table(labels), N))
-    assert [(fault.row, fault.i) for fault in faults] == [(i, i) for i in range(1, 9)]
+    assert [(fault.row, fault.i) for fault in faults] == [(i, i) for i in range(1, 8)]
     assert all(re.search(text, fault.what) for text, fault in zip(WRONG.values(), faults, strict=True))
 
 
