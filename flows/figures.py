@@ -75,10 +75,8 @@ def label_figures(label: LabelSummary) -> Figures:
     if label.new and label.solving > 0:
         figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, solver time"
         figures["workers"] = str(label.workers)
-    if label.retried:
-        figures["done again"] = f"{label.retried:,} units of work, {label.failures:,} for a lost worker"
-    if label.quarantined:
-        figures["quarantined"] = f"{label.quarantined:,} instances of the dataset"
+    if label.absent:
+        figures["unsolved"] = f"{label.absent:,} instances"
     if label.held_out:
         figures["held out"] = f"{label.held_out.rows:,} labels, dataset {label.held_out.dataset}"
     return figures

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from functools import partial
 from string import Formatter
 from typing import Generic, TypeVarTuple
@@ -63,22 +62,13 @@ city_map = Path[str]("cities/{city}/map.png")
 label_dir = Path[str]("labels/{dataset}")
 data_dir = Path[str]("labels/{dataset}/data")  # only labels: any Parquet reader can read the folder
 size_dir = Path[str, int]("labels/{dataset}/data/n={n:03d}")
-label_shard = Path[str, int, int]("labels/{dataset}/data/n={n:03d}/part-{k:05d}.parquet")
-staging_dir = Path[str]("labels/{dataset}/_staging")  # chunks of labels before they are merged into shards
-staged_dir = Path[str, int]("labels/{dataset}/_staging/n={n:03d}")
-staged_chunk = Path[str, int, int, int](  # stop excluded; it grows up to there
-    "labels/{dataset}/_staging/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
+label_file = Path[str, int, int, int](  # stop excluded
+    "labels/{dataset}/data/n={n:03d}/rows-{start:08d}-{stop:08d}.parquet"
 )
 label_spec = Path[str]("labels/{dataset}/spec.json")
-manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the shards
-# Parquet, with another suffix: readers of **/*.parquet expect labels.
-shard_list = Path[str]("labels/{dataset}/shards.pq")  # derived from the shards
+manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the footers of the files
 driver_lease = Path[str]("labels/{dataset}/lease.json")
-quarantine = Path[str]("labels/{dataset}/quarantine.json")
-verification = Path[str]("labels/{dataset}/verification.json")
-corrupt_dir = Path[str]("labels/{dataset}/_corrupt")
 card = Path[str]("labels/{dataset}/README.md")
-label_statistics = Path[str]("labels/{dataset}/statistics.pq")
 label_city = Path[str]("labels/{dataset}/city.parquet")  # so that a dataset can be uploaded alone
 
 # Training runs
@@ -173,7 +163,7 @@ def trial_record(model: str, trial: str) -> str:
 
 # Parsing of file and folder names
 _VERSION = re.compile(r"([0-9]{1,9})")
-_STAGED = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
+_ROWS = re.compile(r"rows-(\d{8,})-(\d{8,})\.parquet")
 
 
 def _number(pattern: re.Pattern[str], path: str) -> int | None:
@@ -183,7 +173,6 @@ def _number(pattern: re.Pattern[str], path: str) -> int | None:
 
 
 size_of = partial(_number, re.compile(r"n=(\d{3,})"))  # n of the folder of a partition
-shard_number = partial(_number, re.compile(r"part-(\d{5,})\.parquet"))  # k of the file of a shard
 version_of = partial(_number, _VERSION)  # of the folder of a model
 
 
@@ -192,13 +181,7 @@ def version_number(text: str) -> int | None:
     return int(text) if _VERSION.fullmatch(text) else None
 
 
-def staged_rows(path: str) -> tuple[int, int] | None:
-    """Return the first and last row (excluded) of the chunk at ``path``, None if it is not a chunk."""
-    match = _STAGED.fullmatch(path.rsplit("/", 1)[-1])
+def rows_of(path: str) -> tuple[int, int] | None:
+    """Return the first and last row (excluded) of the label file at ``path``, None if it has another name."""
+    match = _ROWS.fullmatch(path.rsplit("/", 1)[-1])
     return (int(match[1]), int(match[2])) if match else None
-
-
-def corrupt(dataset: str, path: str) -> str:
-    """Return a new path for the corrupt shard or chunk at ``path``, unique at each call."""
-    folder, name = path.rsplit("/", 2)[-2:]
-    return f"{corrupt_dir(dataset)}/{folder}/{name}.{secrets.token_hex(4)}"

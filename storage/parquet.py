@@ -1,4 +1,4 @@
-"""Small Parquet files of the store; shards of labels are in `storage.labels.label_files`."""
+"""Small Parquet files of the store; labels are in `storage.labels.label_files`."""
 
 from __future__ import annotations
 

@@ -170,10 +170,11 @@ def inspect(
 def verify(
     common: Common,
     dataset: Annotated[Text, arg("[DATASET]", "name (default: the preset's)")] = None,
+    delete: Annotated[bool, flag("--delete", "remove bad files (default: report only)")] = False,
 ) -> Outcome:
     from mcvrp.flows.cli.verify import verify_labels
 
-    return verify_labels(common, dataset)
+    return verify_labels(common, dataset, delete=delete)
 
 
 @command(app, "list unused artifacts; --delete removes them")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.models import model_versions
 from mcvrp.flows.cli.output import markdown_text, plain, reading, table
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.models import named_version, versions
@@ -145,7 +145,7 @@ def _parquet(store: Store, path: str) -> Outcome:
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
     columns = {field.name: str(field.type) for field in schema}
     lines = [f"{rows:,} rows", *(f"  {name}: {kind}" for name, kind in columns.items())]
-    lines += [f"{key} = {value}" for key, value in footer.items() if key != "pandas"]
+    lines += [f"{key} = {brief(value)}" for key, value in footer.items() if key != "pandas"]
     document = {
         "rows": rows,
         "columns": columns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,12 @@ from mcvrp.model.problem import City
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash, makers_hash
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
+from mcvrp.storage.labels.statistics import FileFigures
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
-ROW_GROUP = 4096  # rows that are read, or lost to corruption, together
-HINT = "remove it and label again"
+ROW_GROUP = 4096  # rows that are read together
+HINT = "mcvrp verify --delete removes it, mcvrp label makes it again"
 
 
 class CorruptFile(McvrpError):
@@ -30,46 +31,33 @@ class CorruptFile(McvrpError):
 class LabelFile:
     path: str
     footer: Footer
+    bytes: int = 0
 
 
-def write_labels(store: Store, path: str, city: City, spec_hash: str, labels: Sequence[Label]) -> LabelFile:
-    """Check ``labels``, consecutive rows of one size, and write them to ``path``."""
-    return write_table(store, path, city, spec_hash, labels[0].instance.n, label_table(labels))
-
-
-def write_table(
-    store: Store,
-    path: str,
-    city: City,
-    spec_hash: str,
-    n: int,
-    table: pa.Table,
-    absent: Sequence[int] = (),
-) -> LabelFile:
-    """Write ``table``, rows of size ``n`` that are consecutive together with ``absent``, to ``path``.
-
-    Raises McvrpError if a row is infeasible or has another cost, or the rows have gaps.
-    """
-    data, footer = label_file(city, spec_hash, n, table, absent)
-    store.put(path, data)
-    return LabelFile(path, footer)
+def write_labels(store: Store, path: str, city: City, spec_hash: str, labels: Sequence[Label]) -> None:
+    """Check ``labels``, consecutive rows of one size, and create the file at ``path`` unless it exists."""
+    data, _ = label_file(city, spec_hash, labels[0].instance.n, label_table(labels))
+    store.put_new(path, data)
 
 
 def label_file(
-    city: City, spec_hash: str, n: int, table: pa.Table, absent: Sequence[int] = ()
+    city: City, spec_hash: str, n: int, table: pa.Table, absent: Mapping[int, str] | None = None
 ) -> tuple[bytes, Footer]:
-    """Return the bytes of the file of `write_table`, after reading them back, and its footer."""
-    labels = LabelArrays.of(table, n)
-    missing = np.asarray(sorted(absent), dtype=np.int64)
-    rows = np.sort(np.concatenate([labels.index, missing]))
+    """Return the bytes of a file of ``table``, after reading them back, and its footer.
+
+    The rows are of size ``n``, and consecutive together with those that are ``absent``, each with the reason.
+    Raises McvrpError if a row is infeasible or has another cost, or if the rows have gaps.
+    """
+    labels, absent = LabelArrays.of(table, n), absent or {}
+    rows = np.sort(np.concatenate([labels.index, np.array([*absent], dtype=np.int64)]))
     if not len(rows) or (np.diff(rows) != 1).any() or (np.diff(labels.index) <= 0).any():
         raise McvrpError(
             f"the rows of n={n} to be written are not consecutive, a bug in mcvrp: report it with the command"
         )
     require_sound(city, n, labels)
     first, last = int(rows[0]), int(rows[-1])
-    content, makers = content_hash(labels), makers_hash(table)
-    footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, tuple(missing.tolist()), makers)
+    content, makers, figures = content_hash(labels), makers_hash(table), FileFigures.of(table).encode()
+    footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, makers, dict(absent), figures)
     buffer = io.BytesIO()
     table = table.cast(SCHEMA)
     pq.write_table(
@@ -119,15 +107,9 @@ def _footer(stream: pa.NativeFile, where: str) -> Footer:
     return footer
 
 
-def read_table(store: Store, path: str, footer: Footer | None = None) -> pa.Table:
-    """Return the rows of the label file at ``path``, which must have ``footer`` if that is given.
-
-    CorruptFile if the checksum of a page is wrong, another McvrpError if it was replaced by other rows.
-    """
-    table = parse_table(store.get(path), where := store.url(path))
-    if footer and Footer.of(table.schema.metadata, where) != footer:
-        raise McvrpError(f"{where} is not the file that its dataset lists: run again, or mcvrp verify")
-    return table
+def read_table(store: Store, path: str) -> pa.Table:
+    """Return the rows of the label file at ``path``; CorruptFile if the checksum of a page is wrong."""
+    return parse_table(store.get(path), store.url(path))
 
 
 def parse_table(data: bytes, where: str) -> pa.Table:

@@ -1,20 +1,23 @@
-"""Manifest of a dataset: its totals, derived from the shards alone."""
+"""Manifest of a dataset: its totals, and size and checksums of each file, derived from the files alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.shards import Fingerprint, Shard, write_list
+from mcvrp.storage.labels.label_files import LabelFile
+from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.provenance import FIELD, Provenance, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import MANIFEST, TooNew
 
-TOTALS = ("rows", "absent", "bytes", "shards")
+TOTALS = ("rows", "absent", "bytes")
 
 
 def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
@@ -31,58 +34,66 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
         for total in TOTALS:
             if type(document.get(total, 0)) is not int:
                 raise ValueError(f"{total} is {shown(document[total])}, expected an integer")
+        if not isinstance(document.get("files", {}), dict):
+            raise ValueError("files is not an object")
     except (ValueError, AttributeError) as error:
         raise McvrpError(f"{store.url(path)} is not a manifest ({error}): run mcvrp label") from error
     return dict(document)
 
 
-def rebuild_manifest(
-    store: Store, name: str, known: Dataset | None = None, provenance: Provenance | None = None
-) -> None:
-    """Rebuild the manifest and the list of shards of the dataset ``name`` from its shards.
+def listed_sha256(manifest: Mapping[str, Any] | None, path: str, footer: Footer) -> str:
+    """Return the SHA-256 of the file at ``path`` with ``footer`` in ``manifest``, "" if it has another."""
+    file = (manifest or {}).get("files", {}).get(path, {})
+    return str(file.get("sha256", "")) if file.get("footer") == footer.check else ""
 
-    The ``provenance`` of a dataset with a spec is in the spec. Shards are read in parallel, each once. With
-    ``known``, the open dataset, only those are read that are neither listed nor written by its workers.
-    Raises TooNew if the existing manifest was written by a newer version of mcvrp.
+
+def rebuild_manifest(
+    dataset: Dataset,
+    known: Mapping[str, str] | None = None,
+    provenance: Provenance | None = None,
+) -> dict[str, Any]:
+    """Write the manifest of ``dataset`` from the footers of its files, unless it has not changed; return it.
+
+    ``known`` are the SHA-256 of some files by path; those of the others are taken from the last manifest,
+    if the file is the same, or computed. The ``provenance`` of a dataset with a spec is in the spec. Raises
+    TooNew if the existing manifest was written by a newer version of mcvrp.
     """
+    store, name = dataset.store, dataset.name
     try:
-        read_manifest(store, name)
+        last = read_manifest(store, name)
     except (StoreError, TooNew):
         raise
     except McvrpError:  # corrupt: it is replaced
-        pass
-    dataset = replace(known or Dataset.open(store, name, trust=False), checksums=True).listed()
-    digest, totals = Fingerprint(), list[dict[str, int]]()
-
-    def sizes() -> Iterator[list[Shard]]:
-        for n in dataset.sizes():
-            if files := list(dataset.shards(n)):
-                digest.add(n, files)
-                totals.append({"n": n, **_totals(files)})
-                yield files
-
-    write_list(store, name, sizes())
+        last = None
+    files = dict[str, dict[str, Any]]()
+    for file in dataset.label_files:
+        sha256 = (known or {}).get(file.path) or listed_sha256(last, file.path, file.footer)
+        sha256 = sha256 or hashlib.sha256(store.get(file.path)).hexdigest()
+        files[file.path] = {"bytes": file.bytes, "footer": file.footer.check, "sha256": sha256}
+    sizes = [
+        {"n": n, **_totals(list(of_size))}
+        for n, of_size in groupby(dataset.label_files, key=lambda file: file.footer.n)
+    ]
     path = layout.label_spec(name)
     spec = store.get_json(path) if store.exists(path) else None
     provenance = provenance_in(spec) or provenance
-    store.put_json(
-        layout.manifest(name),
-        {
-            "manifest_version": MANIFEST.version,
-            "dataset": name,
-            "fingerprint": digest.value,
-            **{key: sum(size[key] for size in totals) for key in TOTALS},
-            "sizes": totals,
-            "spec": {key: spec[key] for key in spec if key != FIELD} if isinstance(spec, dict) else spec,
-            FIELD: asdict(provenance) if provenance else None,
-        },
-    )
+    manifest = {
+        "manifest_version": MANIFEST.version,
+        "dataset": name,
+        "fingerprint": dataset.fingerprint(),
+        **_totals(dataset.label_files),
+        "sizes": sizes,
+        "files": files,
+        "spec": {key: spec[key] for key in spec if key != FIELD} if isinstance(spec, dict) else spec,
+        FIELD: asdict(provenance) if provenance else None,
+    }
+    store.put_json(layout.manifest(name), manifest)
+    return manifest
 
 
-def _totals(shards: list[Shard]) -> dict[str, int]:
+def _totals(files: Sequence[LabelFile]) -> dict[str, int]:
     return {
-        "rows": sum(shard.footer.rows for shard in shards),
-        "absent": sum(len(shard.footer.absent) for shard in shards),
-        "bytes": sum(shard.bytes for shard in shards),
-        "shards": len(shards),
+        "rows": sum(file.footer.rows for file in files),
+        "absent": sum(len(file.footer.absent) for file in files),
+        "bytes": sum(file.bytes for file in files),
     }

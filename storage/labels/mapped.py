@@ -1,12 +1,11 @@
 """Labels of one size as training reads them: an Arrow (IPC) file on local disk, mapped into memory.
 
-The file has one uncompressed record batch, so its columns are the arrays. The metadata carry a checksum,
-the labels do not: opening a file must not read all of them. Knows neither the store nor Parquet.
+The file has one uncompressed record batch, so its columns are the arrays. It is no Parquet, and no file of
+the store.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +17,7 @@ from numpy.typing import NDArray
 
 from mcvrp.storage.labels.arrays import LabelArrays
 
-MAPPED_FORMAT = 2  # 1 was not Arrow
-_CHECK = b"sha256"  # key of the checksum of a file's metadata, computed with zeros in place of the checksum
-_ZEROS = b"0" * 64
+MAPPED_FORMAT = 3  # 1 was not Arrow, 2 had a checksum
 _METADATA_BYTES = 2200  # of a file, approximately
 _BLOCK = 64  # rows whose nodes are looked up together
 _TOKENS_PER_CUSTOMER = 1.25  # of a path, approximately: the customers, and one depot per route
@@ -82,19 +79,12 @@ def write_mapped(path: Path, labels: MappedLabels) -> None:
         "capacity": pa.array(labels.capacities),
         "path": pa.LargeListArray.from_arrays(labels.offsets, labels.positions),
     }
-    batch = pa.record_batch(columns, metadata={_CHECK: _ZEROS})
+    batch = pa.record_batch(columns)
     aside = path.with_name(f".{path.name}.tmp")
     try:
         with aside.open("wb") as stream:
             with pa.ipc.new_file(stream, batch.schema) as file:
                 file.write_batch(batch)
-            stream.flush()
-            _, metadata = _mapped(aside)
-            # IPC files hold the schema twice: at the beginning, for readers of a stream, and in the footer.
-            stream.seek(metadata.index(_ZEROS))
-            stream.write(_checksum(metadata))
-            stream.seek(metadata.rindex(_ZEROS) - len(metadata), os.SEEK_END)
-            stream.write(_checksum(metadata))
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(aside, path)
@@ -105,9 +95,10 @@ def write_mapped(path: Path, labels: MappedLabels) -> None:
 def map_labels(path: Path, n: int, rows: int) -> MappedLabels | None:
     """Return the ``rows`` labels of size ``n`` in the file ``path``, mapped; None if it is another."""
     try:
-        batch, metadata = _mapped(path)
-        check = batch.schema.metadata[_CHECK]
-        if batch.num_rows != rows or _checksum(metadata.replace(check, _ZEROS)) != check:
+        with pa.memory_map(str(path)) as file:  # hundreds of sizes must not take a file descriptor each
+            data = file.read_buffer()
+        batch = pa.ipc.open_file(data).get_batch(0)
+        if batch.num_rows != rows:
             return None
         ids, demands, capacities, positions = batch.columns
         return MappedLabels(
@@ -120,23 +111,6 @@ def map_labels(path: Path, n: int, rows: int) -> MappedLabels | None:
         )
     except (OSError, LookupError, TypeError, ValueError, pa.ArrowException):  # absent, truncated or foreign
         return None
-
-
-def _mapped(path: Path) -> tuple[pa.RecordBatch, bytes]:
-    """Return the mapped record batch of the file ``path``, and the file's metadata: all other bytes.
-
-    The file is closed again: hundreds of sizes must not take a file descriptor each.
-    """
-    with pa.memory_map(str(path)) as file:
-        data = file.read_buffer()
-    batch = pa.ipc.open_file(data).get_batch(0)
-    first, *_, last = (buffer for column in batch.columns for buffer in column.buffers() if buffer)
-    start, stop = first.address - data.address, last.address + last.size - data.address
-    return batch, bytes(data[:start]) + bytes(data[stop:])
-
-
-def _checksum(metadata: bytes) -> bytes:
-    return hashlib.sha256(metadata).hexdigest().encode()
 
 
 def _narrow(

@@ -17,6 +17,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Instance
 from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
+from mcvrp.storage.labels.dataset import list_files, without_merged
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 
@@ -50,9 +51,7 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
     Raises McvrpError if a file cannot be read.
     """
     index, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
-    for path in store.list(layout.size_dir(dataset, n)):
-        if layout.shard_number(path) is None:
-            continue
+    for _, _, path, _ in without_merged(list_files(store, dataset, n).get(n, [])):
         try:
             with store.open_input(path) as stream:
                 for batch in pq.ParquetFile(stream).iter_batches(_BATCH, columns=_COLUMNS):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,10 @@ class Label:
 class Footer:
     """Footer of a label file: rows ``row_start`` to ``row_stop`` (excluded) of size ``n``.
 
-    ``absent`` are rows of that range without a label: no solver has solved them so far. ``content`` is a sum
-    of hashes of each row's instance and routes, independent of the order of the rows, their split into files
-    and the runtime of the solver. ``makers`` is a hash of the other columns: a shard that is made again has
-    another one.
+    ``absent`` are rows of that range without a label, and why they have none. ``content`` is a sum of hashes
+    of each row's instance and routes, independent of the order of the rows, their split into files and the
+    runtime of the solver. ``makers`` is a hash of the other columns: a file that is made again has another
+    one. ``figures`` are those of `storage.labels.statistics`, as JSON.
     """
 
     spec_hash: str
@@ -70,8 +71,9 @@ class Footer:
     row_start: int
     row_stop: int
     content: str
-    absent: tuple[int, ...] = ()
-    makers: str = ""
+    makers: str
+    absent: Mapping[int, str] = field(default_factory=dict)
+    figures: str = field(default="", repr=False)
     schema_version: int = LABEL.version
 
     @property
@@ -84,10 +86,15 @@ class Footer:
             return None
         return i - self.row_start - sum(absent < i for absent in self.absent)
 
+    @property
+    def check(self) -> str:
+        """Checksum of the footer: no other file has it, not even one with the same rows."""
+        return self.metadata()[_CHECK].decode()
+
     def metadata(self) -> dict[bytes, bytes]:
-        """Return the footer as Parquet key-value metadata, with a checksum of itself."""
+        """Return the footer as Parquet key-value metadata, with its checksum."""
         text = {f.name: str(getattr(self, f.name)) for f in fields(self)}
-        text["absent"] = ",".join(map(str, self.absent))
+        text["absent"] = json.dumps({str(row): why for row, why in sorted(self.absent.items())})
         metadata = {name.encode(): value.encode() for name, value in text.items()}
         return {**metadata, _CHECK: _checksum(metadata)}
 
@@ -106,7 +113,7 @@ class Footer:
         LABEL.require_readable(int(stored[b"schema_version"]), where)
         values: dict[str, Any] = {name.decode(): stored[name].decode() for name in names}
         values |= {name: int(values[name]) for name in ("n", "row_start", "row_stop", "schema_version")}
-        values["absent"] = tuple(int(row) for row in values["absent"].split(",") if row)
+        values["absent"] = {int(row): str(why) for row, why in json.loads(values["absent"]).items()}
         return cls(**values)
 
 

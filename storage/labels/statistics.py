@@ -1,27 +1,26 @@
-"""Statistics of a dataset in the store: one row per size with costs, routes, runtime and makers."""
+"""Statistics of labels: figures of a file, kept in its footer, and from these the statistics of each size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
-from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
 from mcvrp.storage.labels.schema import MADE_BY
-from mcvrp.storage.parquet import read_parquet, write_parquet
-from mcvrp.storage.store.errors import UNREADABLE, StoreError
-from mcvrp.storage.store.store import Store
+
+if TYPE_CHECKING:
+    from mcvrp.storage.labels.label_files import LabelFile
 
 QUANTITIES = ("cost", "routes", "runtime")
 WIDE = 10.0  # ratio of largest to smallest value from which a histogram has a logarithmic axis
-FIGURE_COLUMNS = ["cost", "routes", "runtime", *MADE_BY]  # of a label file, for `ShardFigures`
-_KEPT = 512  # values of a quantity per shard: the rank of a percentile is off by at most 0.1 %
+_KEPT = 512  # values of a quantity per file: the rank of a percentile is off by at most 0.1 %
 _FEWEST_BINS, _MOST_BINS = 8, 40
 
 
@@ -74,7 +73,7 @@ class Maker:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Values of a quantity over the ``rows`` of a shard: ascending, `_KEPT` of them if there are more.
+    """Values of a quantity over the ``rows`` of a file: ascending, `_KEPT` of them if there are more.
 
     ``mean`` and ``squares``, the sum of squared deviations from it, are those of all.
     """
@@ -98,15 +97,15 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardFigures:
-    """Samples of the quantities of a shard, and its makers: what the statistics of its size need of it."""
+class FileFigures:
+    """Samples of the quantities of a file, and its makers: what the statistics of its size need of it."""
 
     samples: Mapping[str, Sample]
     makers: tuple[Maker, ...]
 
     @classmethod
-    def of(cls, table: pa.Table) -> ShardFigures:
-        """Return the figures of ``table``, which has at least `FIGURE_COLUMNS`."""
+    def of(cls, table: pa.Table) -> FileFigures:
+        """Return the figures of ``table``, labels of one size."""
         import pyarrow.compute as pc  # imported here: commands that never get here start faster
 
         columns = {name: table[name] for name in QUANTITIES}
@@ -114,6 +113,26 @@ class ShardFigures:
         made = table.group_by(list(MADE_BY)).aggregate([([], "count_all")]).to_pylist()
         makers = tuple(Maker(**{by: row[by] for by in MADE_BY}, rows=row["count_all"]) for row in made)
         return cls({name: Sample.of(column.to_numpy()) for name, column in columns.items()}, makers)
+
+    def encode(self) -> str:
+        """Return the figures as JSON."""
+        samples = {
+            name: {"values": sample.values.tolist(), "mean": sample.mean, "squares": sample.squares}
+            for name, sample in self.samples.items()
+        }
+        rows = next(iter(self.samples.values())).rows
+        makers = [asdict(maker) for maker in self.makers]
+        return json.dumps({"rows": rows, "samples": samples, "makers": makers}, separators=(",", ":"))
+
+    @classmethod
+    def decode(cls, text: str) -> FileFigures:
+        """Return the figures in ``text``, the result of `encode`."""
+        stored = json.loads(text)
+        samples = {
+            name: Sample(np.array(sample["values"]), stored["rows"], sample["mean"], sample["squares"])
+            for name, sample in stored["samples"].items()
+        }
+        return cls(samples, tuple(Maker(**maker) for maker in stored["makers"]))
 
 
 def merged_spread(samples: Sequence[Sample]) -> Spread:
@@ -132,62 +151,32 @@ class SizeStatistics:
     n: int
     rows: int
     absent: int  # instances without label
-    files: int  # shards
-    bytes: int  # of the shards
-    content: str  # hash of the checksums of the shards: if it is unchanged, so are all statistics
+    bytes: int  # of the files
     cost: Spread  # total cost, in the city's unit
     routes: Spread  # number of routes
     runtime: Spread  # solver time in seconds
     makers: tuple[Maker, ...]
 
 
-def write_statistics(store: Store, dataset: str, statistics: Sequence[SizeStatistics]) -> None:
-    """Store ``statistics`` with the dataset: columns n, rows, ..., cost_mean, cost_std, ..., makers."""
-    table = pa.Table.from_pylist([_row(size) for size in statistics], schema=_SCHEMA)
-    write_parquet(store, layout.label_statistics(dataset), table, checksums=True)
-
-
-def read_statistics(store: Store, dataset: str) -> list[SizeStatistics]:
-    """Return the statistics stored with the dataset by size; [] if there are none, or they are corrupt."""
-    path = layout.label_statistics(dataset)
-    if not store.exists(path):
-        return []
-    try:
-        rows = read_parquet(store, path).cast(_SCHEMA).to_pylist()
-        return TypeAdapter(list[SizeStatistics]).validate_python([_nested(row) for row in rows])
-    except StoreError:
-        raise
-    except (McvrpError, *UNREADABLE):
-        return []  # derived data: they are computed again
-
-
-def _row(size: SizeStatistics) -> dict[str, Any]:
-    """Return ``size`` as a row, with one column per figure of a quantity."""
-    row = asdict(size)
-    for quantity in QUANTITIES:
-        row |= {f"{quantity}_{name}": value for name, value in row.pop(quantity).items()}
-    return row
-
-
-def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the argument of `_row`, as plain values."""
-    spreads = {
-        quantity: {field.name: row[f"{quantity}_{field.name}"] for field in fields(Spread)}
-        for quantity in QUANTITIES
-    }
-    return {name: row[name] for name in (*_PLAIN, "makers")} | spreads
-
-
-_PLAIN = ("n", "rows", "absent", "files", "bytes", "content")
-_COUNT = pa.uint64()
-_TYPES = {"edges": pa.list_(pa.float64()), "counts": pa.list_(_COUNT)}
-_MAKER = pa.struct([(f.name, _COUNT if f.name == "rows" else pa.string()) for f in fields(Maker)])
-_SCHEMA = pa.schema(
-    [(name, pa.string() if name == "content" else _COUNT) for name in _PLAIN]
-    + [
-        (f"{quantity}_{field.name}", _TYPES.get(field.name, pa.float64()))
-        for quantity in QUANTITIES
-        for field in fields(Spread)
-    ]
-    + [("makers", pa.list_(_MAKER))]
-)
+def size_statistics(files: Iterable[LabelFile]) -> list[SizeStatistics]:
+    """Return the statistics of each size with labels from the footers of all ``files``, by size and row."""
+    statistics = []
+    for n, of_size in groupby(files, key=lambda file: file.footer.n):
+        stored = list(of_size)
+        figures = [FileFigures.decode(file.footer.figures) for file in stored if file.footer.rows]
+        if not figures:
+            continue
+        makers = Counter[Maker]()
+        for maker in (maker for each in figures for maker in each.makers):
+            makers[replace(maker, rows=0)] += maker.rows
+        statistics.append(
+            SizeStatistics(
+                n=n,
+                rows=sum(file.footer.rows for file in stored),
+                absent=sum(len(file.footer.absent) for file in stored),
+                bytes=sum(file.bytes for file in stored),
+                **{name: merged_spread([each.samples[name] for each in figures]) for name in QUANTITIES},
+                makers=tuple(replace(maker, rows=rows) for maker, rows in makers.most_common()),
+            )
+        )
+    return statistics

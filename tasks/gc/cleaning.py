@@ -23,7 +23,7 @@ from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
 _DAY = 86_400.0
 _OF_TRIALS = ("labels", "training")  # top folders
-_CORRUPT, _HALF_WRITTEN = re.compile(r"labels/[^/]+/_corrupt/.+"), re.compile(r"(.*/)?\.[^/]+\.tmp")
+_HALF_WRITTEN = re.compile(r"(.*/)?\.[^/]+\.tmp")
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class _Cleaning:
                 for part in (part for part in self._names(f"{folder}/parts") if not part.startswith(used)):
                     yield self._candidate(f"{folder}/parts/{part}", "the report has other settings")
         for path, file in self.files.items():
-            if (_CORRUPT.fullmatch(path) or _HALF_WRITTEN.fullmatch(path)) and self._is_old([file]):
-                yield Candidate(path, 1, file.size, "corrupt, or half-written by a process that was killed")
+            if _HALF_WRITTEN.fullmatch(path) and self._is_old([file]):
+                yield Candidate(path, 1, file.size, "half-written by a process that was killed")
 
     def remove(self, path: str) -> bool:
         """Remove ``path``, unless a process has begun to use it; return whether it was removed."""

@@ -1,4 +1,4 @@
-"""Label factory: solve what a dataset is missing, publish it in whole shards, prove it from its bytes."""
+"""Label factory: solve what a dataset is missing, a file per unit of work, and prove it from its bytes."""
 
 from typing import TYPE_CHECKING
 

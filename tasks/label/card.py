@@ -16,20 +16,11 @@ from matplotlib.ticker import MaxNLocator
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_nodes
-from mcvrp.storage.labels.statistics import (
-    QUANTITIES,
-    WIDE,
-    Maker,
-    ShardFigures,
-    SizeStatistics,
-    Spread,
-    read_statistics,
-    write_statistics,
-)
+from mcvrp.storage.labels.label_files import LabelFile
+from mcvrp.storage.labels.statistics import QUANTITIES, WIDE, Maker, SizeStatistics, Spread, size_statistics
 from mcvrp.storage.markdown import TASK, card_metadata, escaped, render, table
 from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.statistics import current_statistics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, style
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import unit_text
@@ -65,26 +56,20 @@ COLUMNS = {  # of a label file
 
 
 def write_card(
-    store: Store, city: City, dataset: str, known: Mapping[str, ShardFigures] | None = None
+    store: Store, city: City, dataset: str, manifest: Mapping[str, Any], files: Sequence[LabelFile]
 ) -> None:
-    """Write README.md, figures, nodes and statistics of ``dataset``, those that are not up to date.
-
-    Its manifest must be. Parameters and errors are those of `current_statistics`.
-    """
-    stored = read_statistics(store, dataset)
-    statistics = current_statistics(store, dataset, stored, known)
-    changed = statistics != stored
-    for quantity in QUANTITIES:
-        path = figure_path(dataset, quantity)
-        if statistics and (changed or not store.exists(path)):
+    """Write README.md, figures and nodes of ``dataset`` from its manifest and files, where they differ."""
+    statistics = size_statistics(files)
+    figures = {quantity: figure_path(dataset, quantity) for quantity in QUANTITIES if statistics}
+    text = card_text(dataset, city, manifest, statistics).encode()
+    current = store.find(layout.card(dataset)) == text
+    for quantity, path in figures.items():
+        if not (current and store.exists(path)):
             store.put(path, spread_figure(statistics, quantity, city.unit))
-    if changed or not store.exists(layout.label_city(dataset)):
+    if not (current and store.exists(layout.label_city(dataset))):
         save_nodes(store, layout.label_city(dataset), city)
-    text = card_text(dataset, city, store.get_json(layout.manifest(dataset)), statistics).encode()
-    if store.find(layout.card(dataset)) != text:
+    if not current:  # last: after a kill the next run finds that the others may be out of date
         store.put(layout.card(dataset), text)
-    if changed:  # last: after a kill the next run finds the others out of date
-        write_statistics(store, dataset, statistics)
 
 
 def figure_path(dataset: str, quantity: str) -> str:

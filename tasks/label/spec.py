@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -35,6 +36,9 @@ from mcvrp.tasks.support.spec import (
 )
 
 DEFAULT_TIME_LIMIT = 5.0  # seconds per instance (Sec. 5.1)
+MOST_ROWS = 25_000  # labels per file
+_FEWEST_ROWS, _FILES = 64, 8  # of a file, of a size: the default of shard_rows
+_FILE_SECONDS = 600.0  # of a core per file: what a kill may cost
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
 _SETTINGS = ("population", "granular")  # each of them excludes tuned settings
@@ -91,7 +95,13 @@ class LabelSpec(OrdersSpec):
     )
     demand: DemandRange = None
     capacity: CapacityRange = None
-    shard_rows: int = Field(25_000, ge=1, description="Number of labels per file")
+    shard_rows: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_ROWS,
+        description="Maximum number of labels per file, which one worker makes (default: an eighth of count, "
+        "64 to 25,000; never more than ten minutes of a core)",
+    )
     workers: int | None = Field(None, ge=1, description="Number of cores (default: all)")
 
     @model_validator(mode="before")
@@ -152,6 +162,11 @@ class LabelSpec(OrdersSpec):
         return len(self.sizes)
 
     @property
+    def file_rows(self) -> int:
+        """Maximum number of labels per file of a dataset that begins with this spec."""
+        return self.shard_rows or min(max(-(-self.count // _FILES), _FEWEST_ROWS), MOST_ROWS)
+
+    @property
     def chosen_budget(self) -> BudgetName | Budget:
         tuned = self.solver if self.tuned else None
         settings = self.time_limit, self.iterations, self.population, self.granular
@@ -175,7 +190,7 @@ class LabelSpec(OrdersSpec):
         """Return the fields that are fixed for a dataset: its extent may grow, and workers may vary."""
         # With the ranges of the city filled in: the same spec in a city with other ranges is another dataset.
         chosen = self.in_city(city).model_dump(
-            mode="json", exclude={"dataset", "smallest", "largest", "count", "held_out", "workers"}
+            mode="json", exclude={"dataset", "held_out", "workers", "shard_rows", *_EXTENT}
         )
         # absent as in datasets that are older than the field, otherwise with the version of the settings
         tuned = {"tuned": TUNED} if chosen.pop("tuned") else {}
@@ -183,9 +198,7 @@ class LabelSpec(OrdersSpec):
 
     def recipe(self, city: City) -> LabelRecipe:
         """Return the settings that a worker needs."""
-        # The split into files is no property of the labels: datasets of other shard_rows share the hash.
-        hashed = {key: value for key, value in self.identity(city).items() if key != "shard_rows"}
-        text = json.dumps(hashed, sort_keys=True)
+        text = json.dumps(self.identity(city), sort_keys=True)
         return LabelRecipe(
             dataset=self.dataset,
             spec_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
@@ -223,24 +236,22 @@ class Source:
 
 @dataclass(frozen=True)
 class SpecDocument:
-    """Spec of a dataset as the store has it: its ``fields``, empty if there are none or it is ``corrupt``."""
+    """Spec of a dataset as the store has it: its ``fields``, empty if there are none."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
-    corrupt: bool = False
 
     @classmethod
     def read(cls, store: Store, dataset: str) -> SpecDocument:
-        """Return the document of ``dataset``, corrupt if it is not JSON or has no extent."""
-        data = store.find(layout.label_spec(dataset))
-        if data is None:
+        """Return the document of ``dataset``; McvrpError if it is not JSON or has no extent."""
+        path = layout.label_spec(dataset)
+        if (data := store.find(path)) is None:
             return cls()
-        try:
+        with contextlib.suppress(ValueError):
             document = parse_json(data)
-        except ValueError:
-            return cls(corrupt=True)
-        if not (isinstance(document, dict) and all(type(document.get(name)) is int for name in _EXTENT)):
-            return cls(corrupt=True)
-        return cls(document)
+            numbers = (*_EXTENT, "shard_rows")
+            if isinstance(document, dict) and all(type(document.get(name)) is int for name in numbers):
+                return cls(document)
+        raise _no_spec(store.url(path), "it has no numbers of instances and labels")
 
     def require_same(self, store: Store, source: Source) -> None:
         """Raise McvrpError if the dataset in ``store`` was made from another spec or city than ``source``."""
@@ -257,6 +268,8 @@ class SpecDocument:
                 f"{city_text(store, city.city_id)}: name that city (city.name), or another dataset"
             )
         identity = {"tuned": False, **source.spec.identity(city)}
+        if source.spec.shard_rows:
+            identity["shard_rows"] = source.spec.shard_rows
         stored = {"tuned": False, **self.fields}
         differing = [key for key in identity if self.fields and stored.get(key) != identity[key]]
         if differing:
@@ -265,6 +278,11 @@ class SpecDocument:
             raise McvrpError(
                 f"dataset {name!r} was made from another spec ({details}): request the same, or another name"
             )
+
+    def rows_per_file(self, spec: LabelSpec, n: int) -> int:
+        """Return the number of labels per file of size ``n``: at most ten minutes of a core, or one label."""
+        most: int = self.fields.get("shard_rows", spec.file_rows)
+        return max(1, min(most, int(_FILE_SECONDS / seconds_per_instance(spec, n))))
 
     def extended(self, source: Source) -> SpecDocument:
         """Return the document with everything that was ever requested: a smaller run removes nothing."""
@@ -275,6 +293,7 @@ class SpecDocument:
                 "smallest": min(spec.smallest, fields.get("smallest", spec.smallest)),
                 "largest": max(spec.largest, fields.get("largest", spec.largest)),
                 "count": max(spec.count, fields.get("count", spec.count)),
+                "shard_rows": fields.get("shard_rows", spec.file_rows),
                 **({FIELD: fields[FIELD]} if FIELD in fields else {}),
             }
         )
@@ -300,10 +319,11 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         if isinstance(error, ValidationError):
             first = error.errors(include_url=False)[0]
             why = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
-        raise McvrpError(
-            f"{store.url(path)} is not a spec of labels ({brief(why, _MOST_CHARACTERS)}): remove it, "
-            "mcvrp label recreates it"
-        ) from error
+        raise _no_spec(store.url(path), brief(why, _MOST_CHARACTERS)) from error
+
+
+def _no_spec(where: str, why: str) -> McvrpError:
+    return McvrpError(f"{where} is not a spec of labels ({why}): remove it, mcvrp label recreates it")
 
 
 def seconds_per_instance(spec: LabelSpec, n: int) -> float:

@@ -1,34 +1,44 @@
-"""Stage that labels a dataset: every instance without a label is solved, on all cores.
+"""Stage that labels a dataset: it lists the files that exist and sends the missing ones to Ray's workers.
 
-Each unit of work publishes whole shards or stages rows; a shard whose rows are all staged is merged.
+Each worker solves the rows of a file and creates it once; many small files of a size are merged in the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from textwrap import shorten
+from typing import Any
 
-from mcvrp.model.errors import IncompleteError, McvrpError
+import ray
+
+from mcvrp.model.errors import IncompleteError, McvrpError, reason
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
+from mcvrp.storage.cities import city_parent
+from mcvrp.storage.labels.dataset import Dataset, RowFile, list_files
+from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.manifest import rebuild_manifest
-from mcvrp.storage.store.lease import holding
+from mcvrp.storage.provenance import FIELD, made, provenance_in
+from mcvrp.storage.store.lease import Lease, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import write_card
-from mcvrp.tasks.label.driver import Driver
-from mcvrp.tasks.label.plan import LabelDataset, Missing, count_missing, sweep
-from mcvrp.tasks.label.repair import repair_dataset, repair_sources, still_corrupt
+from mcvrp.tasks.label.plan import Merge, merges, missing_units
 from mcvrp.tasks.label.solving import make_solver
 from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
+from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.worker import Counter, WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
+from mcvrp.tasks.support.ray_session import CoreCount, ray_session
+from mcvrp.tasks.support.ray_window import WINDOW, windowed
 
 logger = logging.getLogger(__name__)
 
-_REJOIN_SECONDS = 300.0  # for the head of a cluster to restart
-_REPAIRS = 3  # per run: a disk that corrupts file after file needs an operator
+_CORE_SECONDS = 10.0  # between two counts of the cluster's cores
+_COUNTED_SECONDS = 10.0  # of the longest unit from which the units in flight are counted, by an actor
 _FALLBACK_SOLVER = "pyvrp"  # solves instances that the others leave unsolved
 _MOST_CHARACTERS = 80  # of the first reason
 
@@ -38,10 +48,8 @@ class LabelSummary:
     """Result of a run of the stage.
 
     Of the labels of the spec ``rows`` exist, ``new`` of them made by this run in ``seconds`` (wall clock) on
-    ``workers`` cores with ``solving`` solver seconds in all. ``retried`` units of work were repeated,
-    ``failures`` of them because their worker was lost. ``quarantined`` instances of the dataset, of this spec
-    or not, no solver has solved so far. ``lacks`` is a sentence on labels that are missing for that, or "";
-    ``held_out`` the summary of the held-out dataset, if there is one.
+    ``workers`` cores with ``solving`` solver seconds in all. No attempt has solved the ``absent`` ones, of
+    which ``lacks`` is a sentence, or "". ``held_out`` is the summary of the held-out dataset, if it has one.
     """
 
     dataset: str
@@ -50,20 +58,161 @@ class LabelSummary:
     seconds: float
     solving: float
     workers: int
-    retried: int = 0
-    failures: int = 0
-    quarantined: int = 0
+    absent: int = 0
     lacks: str = ""
     held_out: LabelSummary | None = None
+
+
+@dataclass
+class _Run:
+    """A run of the stage, under the lease of its dataset.
+
+    ``made`` labels were stored in ``solving`` solver seconds. ``lost`` are units and merges that failed, with
+    the reason, ``unsolved`` units without any label, ``checksums`` those of the files that were created.
+    """
+
+    store: Store
+    source: Source
+    lease: Lease
+    workers: int = 0
+    made: int = 0
+    solving: float = 0.0
+    lost: dict[Unit | Merge, str] = field(default_factory=dict)
+    unsolved: dict[Unit, str] = field(default_factory=dict)
+    checksums: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> LabelSpec:
+        return self.source.spec
+
+    def files(self) -> dict[int, list[RowFile]]:
+        return list_files(self.store, self.spec.dataset)
+
+    def label(self, units: Sequence[Unit]) -> None:
+        """Make the files of ``units``; those whose worker is lost twice in a child process, row by row."""
+        spec, longest = self.spec, max(unit.rows * unit.seconds for unit in units)
+        done = spec.rows - sum(unit.rows for unit in units)
+        with (
+            Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, saved=done) as progress,
+            _counting(longest > _COUNTED_SECONDS) as counter,
+        ):
+            watch = _Watch(self, progress, counter, left=sum(unit.rows * unit.seconds for unit in units))
+            crashed = list[Unit]()
+            for unit, error in self._send(self._until_hopeless(units, crashed), watch):
+                logger.warning("the worker of %s was lost twice (%s): solved row by row", unit, reason(error))
+                crashed.append(replace(unit, isolated=True))
+            for unit, error in self._send(crashed, watch):
+                self.lost[unit] = f"its worker was lost ({reason(error)})"
+            progress.update(watch.stored)
+
+    def _until_hopeless(self, units: Sequence[Unit], crashed: Sequence[Unit]) -> Iterator[Unit]:
+        for unit in units:
+            # Nothing succeeds: a missing library, not a hard instance.
+            if not self.made and len(crashed) + len(self.lost) + len(self.unsolved) >= WINDOW * self.workers:
+                self.lost[unit] = "not tried, as no file could be made"
+            else:
+                yield unit
+
+    def _send(self, units: Iterable[Unit], watch: _Watch) -> Iterator[tuple[Unit, Exception]]:
+        """Make the files of ``units``; yield those whose worker was lost."""
+        context = WorkerContext(self.store, self.source.city, self.source.recipe, watch.counter)
+        name = self.spec.dataset
+        for unit, receipt in windowed(
+            label_unit, units, self.workers, context, self.store, retries=1, tick=watch.tick
+        ):
+            if isinstance(receipt, Exception):
+                yield unit, receipt
+                continue
+            watch.end(unit, 0 if receipt.failure else receipt.rows or unit.rows)
+            self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
+            if receipt.sha256:
+                self.checksums[unit.path(name)] = receipt.sha256
+            if len(receipt.absent) == unit.rows:
+                self.unsolved[unit] = receipt.failure
+            elif receipt.failure:
+                self.lost[unit] = receipt.failure
+            elif receipt.absent:
+                i, why = next(iter(receipt.absent.items()))
+                count = len(receipt.absent)
+                logger.warning("no attempt has solved %d of %s, the first i=%d: %s", count, unit, i, why)
+
+    def merge(self, todo: Sequence[Merge]) -> None:
+        """Merge small files into large ones."""
+        context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
+        with Progress(f"merge {name}", len(todo), "files", saves=True) as progress:
+            for merge, sha256 in windowed(
+                merge_files, todo, self.workers, context, self.store, refusals=True, tick=self.tick
+            ):
+                if isinstance(sha256, Exception):
+                    self.lost[merge] = reason(sha256)
+                elif sha256:
+                    self.checksums[merge.path(name)] = sha256
+                progress.advance()
+
+    def tick(self) -> int:
+        self.lease.check()
+        return self.workers
+
+
+class _Watch:
+    """Progress of the units in flight, and the number of workers, which may change on a cluster."""
+
+    def __init__(self, run: _Run, progress: Progress, counter: Any, left: float) -> None:
+        self.counter = counter
+        self.stored = progress.done
+        self._run, self._progress, self._left, self._flying = run, progress, left, (0, 0.0)
+        self._cores, self._asked, self._pending = CoreCount(), 0.0, None
+        progress.left = left
+        progress.begin()
+
+    def end(self, unit: Unit, rows: int) -> None:
+        """Note the end of ``unit``, of which so many ``rows`` have a label now."""
+        self._left -= unit.rows * unit.seconds
+        self.stored += rows
+        self._progress.saved = self.stored
+        self._pending = None  # which may count the rows of this unit once more
+        self._show()
+
+    def tick(self) -> int:
+        """Report the progress, raise LeaseLost if another driver has taken over; return how many workers."""
+        run, now = self._run, time.monotonic()
+        run.lease.check()
+        if run.spec.workers is None and now - self._asked > _CORE_SECONDS:
+            self._asked, run.workers = now, self._cores() or run.workers
+        if self.counter is None:
+            return run.workers
+        if self._pending is None:
+            self._pending = self.counter.total.remote()
+        elif ray.wait([self._pending], timeout=0)[0]:
+            with contextlib.suppress(ray.exceptions.RayError):  # its node was lost: Ray starts it again
+                self._flying = ray.get(self._pending)
+                self._show()
+            self._pending = None
+        return run.workers
+
+    def _show(self) -> None:
+        progress, (rows, seconds) = self._progress, self._flying
+        progress.left = self._left - seconds
+        note = f"{len(self._run.lost):,} files failed" if self._run.lost else ""
+        # A repeated unit begins from nothing, and one that has just ended may be counted twice.
+        progress.update(min(progress.total, max(progress.done, self.stored + rows)), note)
+
+
+@contextlib.contextmanager
+def _counting(wanted: bool) -> Iterator[Any]:
+    """Yield the handle of an actor that counts the labels of the units in flight, None if not ``wanted``."""
+    counter = ray.remote(num_cpus=0, max_restarts=-1)(Counter).remote() if wanted else None
+    yield counter
+    if counter is not None:  # not after an error: Ray would wait for a cluster that is lost
+        ray.kill(counter)
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Make every label of ``spec`` that ``store`` lacks, except those of instances that stay unsolved.
 
-    Raises McvrpError if the spec contradicts the dataset of that name or exceeds the city, a file at the path
-    of a shard is of another dataset, or another process is labelling it; nothing has been changed then.
-    IncompleteError if labels were not tried in the end, or there are none: the message counts them with the
-    reason, and all others are stored.
+    Raises McvrpError if the spec contradicts the dataset of that name or exceeds the city, or another process
+    is labelling it; nothing has been changed then. IncompleteError if files could not be made: the message
+    counts their labels with the reason, and all others are stored.
     """
     began = time.monotonic()
     source = Source(spec, city)
@@ -71,37 +220,64 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     SpecDocument.read(store, spec.dataset).require_same(store, source)  # before waiting for a lease
     path, store = layout.driver_lease(spec.dataset), store.outlasting()
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
-        dataset = LabelDataset.open(store, source)  # again: its first driver may just have ended
-        repair_dataset(dataset)
-        missing = count_missing(dataset)
-        dataset.quarantine.drop_solved(spec, missing.suspects)
-        driver = Driver(dataset, lease)
-        if missing.by_size:
-            _label_on_ray(driver, missing)
-        else:
-            _finish(dataset)
-        rows, lacks = _completeness(driver)
-    return LabelSummary(
-        dataset=spec.dataset,
-        rows=rows,
-        new=driver.labelled,
-        seconds=time.monotonic() - began,
-        solving=driver.solving,
-        workers=driver.workers,
-        retried=driver.retried,
-        failures=driver.failures,
-        quarantined=len(dataset.quarantine.entries),
-        lacks=lacks,
-    )
+        run, document = _Run(store, source, lease), _own_document(store, source)
+        files = run.files()
+        units, todo = list(missing_units(files, spec, document)), list(merges(files, spec))
+        with contextlib.ExitStack() as stack:
+            if units or todo:
+                shared = 0 if city.matrix is None else city.matrix.nbytes
+                run.workers = stack.enter_context(ray_session(spec.workers, shared_bytes=shared))
+                stack.enter_context(_reporting(run))
+            # Before the first label: a run that resumes has to find out that the dataset is its own.
+            _write_spec(store, source, document, labelling=bool(units))
+            if units:
+                run.label(units)
+                todo = list(merges(run.files(), spec))
+            if todo:
+                run.merge(todo)
+        labels = Dataset.open(store, spec.dataset)
+        manifest = rebuild_manifest(labels, run.checksums)
+        write_card(store, city, spec.dataset, manifest, labels.label_files)
+    absent, lacks = _completeness(run, labels.label_files)
+    rows = spec.rows - absent
+    seconds = time.monotonic() - began
+    return LabelSummary(spec.dataset, rows, run.made, seconds, run.solving, run.workers, absent, lacks)
 
 
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
-    """Return how many labels of ``spec`` are not in a valid shard; McvrpError as in `label_missing`."""
-    # All count if `mcvrp verify` has found a file corrupt: how many are good is known after the repair.
+    """Return how many labels of ``spec`` are in no file; McvrpError as in `label_missing`."""
     source = Source(spec, city)
     _require_possible(source)
-    dataset = LabelDataset.open(store, source)
-    return spec.rows if any(still_corrupt(dataset)) else count_missing(dataset).rows
+    document = SpecDocument.read(store, spec.dataset)
+    document.require_same(store, source)
+    return sum(unit.rows for unit in missing_units(list_files(store, spec.dataset), spec, document))
+
+
+def _own_document(store: Store, source: Source) -> SpecDocument:
+    """Return the document of the dataset; McvrpError if it, or one of its files, is of another spec."""
+    name = source.spec.dataset
+    document = SpecDocument.read(store, name)  # again: its first driver may just have ended
+    document.require_same(store, source)
+    if not document.fields:  # removed, perhaps: the files know what they were made of
+        ours = source.city.city_id, source.recipe.spec_hash
+        for file in Dataset.open(store, name).label_files:
+            if (file.footer.city_id, file.footer.spec_hash) != ours:
+                raise McvrpError(
+                    f"{store.url(file.path)} belongs to another dataset (city {file.footer.city_id}, spec "
+                    f"{file.footer.spec_hash}; expected {ours[0]}, {ours[1]}): move it away"
+                )
+    return document
+
+
+def _write_spec(store: Store, source: Source, before: SpecDocument, *, labelling: bool) -> None:
+    """Store the spec, extended by that of this run; before ``labelling`` with this run as a maker."""
+    document = before.extended(source)
+    if labelling:
+        parent = city_parent(store, source.city.city_id)
+        provenance = asdict(made([parent], provenance_in(document.fields)))
+        document = SpecDocument({**document.fields, FIELD: provenance})
+    if document != before:
+        store.put_json(layout.label_spec(source.spec.dataset), document.fields)
 
 
 def _require_possible(source: Source) -> None:
@@ -117,85 +293,43 @@ def _require_possible(source: Source) -> None:
     make_solver(recipe, spec.smallest)
 
 
-def _label_on_ray(driver: Driver, missing: Missing) -> None:
-    """Label what is ``missing`` on Ray; if a cluster is lost and comes back, the rest there."""
-    dataset, matrix = driver.dataset, driver.dataset.source.city.matrix
-    patience, labelled_before = 0.0, -1
-    while missing.by_size:
-        try:
-            shared = 0 if matrix is None else matrix.nbytes
-            with ray_session(dataset.spec.workers, shared_bytes=shared, patience=patience) as workers:
-                _drive(driver, missing, workers)
-            return
-        except ClusterLost as error:
-            if driver.labelled == labelled_before:
-                raise  # a cluster that is lost twice without a label in between will not do better
-            logger.warning("%s; this command tries to continue for %.0f s", error, _REJOIN_SECONDS)
-            patience, labelled_before = _REJOIN_SECONDS, driver.labelled
-        # Workers of the lost cluster may have published until it ended: the store says what is left.
-        missing = count_missing(dataset)
-    _finish(dataset)
-
-
-def _drive(driver: Driver, missing: Missing, workers: int) -> None:
-    """Label what is ``missing`` with ``workers``; if that fails, labels made until then are reported."""
-    dataset, spec = driver.dataset, driver.dataset.spec
-    # Before the first label: a run that resumes after a kill has to find out that the dataset is its own.
-    dataset.write_spec(labelling=True)
+@contextlib.contextmanager
+def _reporting(run: _Run) -> Iterator[None]:
+    """Report the labels that were made before an error."""
     try:
-        for _ in range(1 + _REPAIRS):
-            label, done = f"labels {spec.dataset}", spec.rows - missing.rows
-            with Progress(label, spec.rows, "labels", done=done) as progress:
-                driver.run(missing, workers, progress)
-            # A shard that cannot be merged has a corrupt source; without it its rows are missing again.
-            if not repair_sources(dataset, driver.unmerged):
-                break
-            missing = count_missing(dataset)
-        _finish(dataset)
-    except (IncompleteError, ClusterLost):
+        yield
+    except IncompleteError:
         raise
     except McvrpError as error:
-        if not driver.labelled:
+        if not run.made:
             raise
-        made = f"{driver.labelled:,} labels were made before, the same command resumes from there"
-        raise IncompleteError(f"{error} ({made})") from error
+        kept = f"{run.made:,} labels were made before, the same command resumes from there"
+        raise IncompleteError(f"{error} ({kept})") from error
 
 
-def _finish(dataset: LabelDataset) -> None:
-    """Update the files beside the shards. All are derived from the shards: a kill here costs nothing."""
-    store, spec = dataset.store, dataset.spec
-    dataset.write_spec()
-    dataset.quarantine.save()
-    sweep(dataset)
-    rebuild_manifest(store, spec.dataset, dataset.labels)
-    # Last, as it reads the list of shards that the manifest comes with.
-    write_card(store, dataset.source.city, spec.dataset, dataset.labels.figures())
-
-
-def _completeness(driver: Driver) -> tuple[int, str]:
-    """Return how many labels exist and a sentence on unsolved ones; IncompleteError if others are missing."""
-    dataset, rows = driver.dataset, driver.dataset.spec.rows
-    # Only these can leave a gap: a complete run must not list a large dataset once more.
-    suspicious = driver.lost or dataset.quarantine.within(dataset.spec)
-    missing = count_missing(dataset) if suspicious else Missing()
-    if not missing.by_size:
-        return rows, ""
-    lacks = _lacking(driver, missing)
-    if driver.lost or missing.rows == rows or missing.rows > len(missing.suspects):
-        raise IncompleteError(lacks)
-    return rows - missing.rows, lacks
-
-
-def _lacking(driver: Driver, missing: Missing) -> str:
-    spec = driver.dataset.spec
-    entries = driver.dataset.quarantine.within(spec)
+def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
+    """Return how many labels are absent, and a sentence on them; IncompleteError if files are missing."""
+    spec = run.spec
+    ours = (file.footer for file in files if file.footer.n in spec.sizes)
+    absent = [(f.n, i, why) for f in ours for i, why in f.absent.items() if i < spec.count]
+    absent += [(unit.n, i, why) for unit, why in run.unsolved.items() for i in range(unit.start, unit.stop)]
+    units = [unit for unit in run.lost if isinstance(unit, Unit)]
+    missing = len(absent) + sum(unit.rows for unit in units)
     reasons = []
-    if entries:
-        reasons.append(f"quarantined {len(entries):,} (first: {shorten(str(entries[0]), _MOST_CHARACTERS)})")
-    if driver.lost:
-        reasons.append(f"given up {len(driver.lost):,} units (first: {driver.lost[0]})")
-    other = f", a dataset of another name with label.solver={_FALLBACK_SOLVER} may have all"
-    return (
-        f"dataset {spec.dataset!r} lacks {missing.rows:,} of {spec.rows:,} labels: {'; '.join(reasons)}; the "
-        f"same command retries what is missing{other if entries and spec.solver != _FALLBACK_SOLVER else ''}"
-    )
+    if absent:
+        n, i, why = absent[0]
+        first = shorten(f"(n={n}, i={i}): {why}", _MOST_CHARACTERS)
+        reasons.append(f"no attempt has solved {len(absent):,} (first: {first})")
+    if run.lost:
+        what, why = next(iter(run.lost.items()))
+        reasons.append(f"{len(run.lost):,} files could not be made (first: {what}: {why})")
+    if not reasons:
+        return 0, ""
+    fallback = f"a dataset of another name with label.solver={_FALLBACK_SOLVER} may have all"
+    remedies = ["the same command makes missing files"] if run.lost else []
+    remedies += [fallback] if missing and spec.solver != _FALLBACK_SOLVER else []
+    text = f"dataset {spec.dataset!r} lacks {missing:,} of {spec.rows:,} labels: {'; '.join(reasons)}"
+    lacks = f"{text}; {', '.join(remedies)}" if remedies else text
+    if run.lost or missing == spec.rows:
+        raise IncompleteError(lacks)
+    return len(absent), lacks

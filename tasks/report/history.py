@@ -96,7 +96,7 @@ def _label_spec(store: Store, dataset: str) -> LabelSpec | None:
 
 
 def _links(store: Store, card: ModelCard, phases: Sequence[str]) -> list[tuple[str, str]]:
-    of_labels = (layout.card, layout.manifest, layout.label_spec, layout.label_statistics)
+    of_labels = (layout.card, layout.manifest, layout.label_spec)
     paths = [
         *(f"{card.folder}/{name}" for name in ("README.md", "model.json", "model.safetensors")),
         *(path(card.dataset) for path in of_labels),

@@ -18,7 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import COST_TOLERANCE, City, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.labels.label_files import read_table, write_table
+from mcvrp.storage.labels.label_files import label_file, read_table
 from mcvrp.storage.labels.schema import MODEL, Label, label_table, table_labels
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.models.models import ModelCard
@@ -138,8 +138,9 @@ def improved(
             if not store.exists(path):
                 better = list(_better(city, chunk, solver, tries, seed))
                 # rows without an improvement, listed so that they are not tried again
-                absent = {label.index for label in chunk} - {label.index for label in better}
-                write_table(store, path, city, trial[1], n, label_table(better), sorted(absent))
+                kept = {label.index for label in chunk} - {label.index for label in better}
+                absent = dict.fromkeys(sorted(kept), "no better routes were found")
+                store.put_new(path, label_file(city, trial[1], n, label_table(better), absent)[0])
             stored = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}
             for place, label in zip(places, chunk, strict=True):
                 result[place] = stored.get(label.index, labels[place])

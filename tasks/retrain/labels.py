@@ -21,6 +21,7 @@ from mcvrp.storage.packs import Pack
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
+from mcvrp.tasks.label.spec import MOST_ROWS, SpecDocument
 
 _SPEC = "nightly"  # in the footers, in place of the spec hash of a labelled dataset
 
@@ -53,7 +54,7 @@ def write_mix(
     days: Sequence[Label] = (),
     times: int = 0,
 ) -> Mix:
-    """Write ``old`` labels and ``days``, each ``times`` over, one shard per size; return the composition.
+    """Write ``old`` labels and ``days``, each ``times`` over, one file per size; return the composition.
 
     The manifest records the ``parents`` of both.
     """
@@ -61,11 +62,11 @@ def write_mix(
     for label in [*old, *(day for day in days for _ in range(times))]:
         by_size.setdefault(label.instance.n, []).append(label)
     for n, labels in sorted(by_size.items()):
-        path = layout.label_shard(dataset, n, 0)
+        path = layout.label_file(dataset, n, 0, len(labels))
         if not store.exists(path):  # otherwise an earlier attempt has written the same bytes
             write_labels(store, path, city, _SPEC, numbered(labels))
     if not store.exists(layout.manifest(dataset)):
-        rebuild_manifest(store, dataset, provenance=made(parents))
+        rebuild_manifest(Dataset.open(store, dataset), provenance=made(parents))
     rows = {n: len(labels) for n, labels in sorted(by_size.items())}
     return Mix(dataset, rows, times * len(days), times)
 
@@ -80,23 +81,31 @@ def drawn(
     """Yield about ``count`` random labels of ``dataset``, evenly distributed over its sizes.
 
     Equal names of the random ``stream`` give equal labels. ``improved`` labels of some instances replace
-    those of the dataset. Raises McvrpError if a shard is corrupt.
+    those of the dataset. Raises McvrpError if a file is corrupt.
     """
-    old = Dataset.open(store, dataset)
+    old, spec = Dataset.open(store, dataset), layout.label_spec(dataset)
+    # Blocks of rows, of which few are read: the same ones after files were merged.
+    block = SpecDocument.read(store, dataset).fields["shard_rows"] if store.exists(spec) else MOST_ROWS
     sizes = old.sizes()
     key = philox_key("replay", *stream)
     for k, n in enumerate(sizes):
         wanted = count * (k + 1) // len(sizes) - count * k // len(sizes)  # these add up to count
-        files = list(old.shards(n))
-        tables: list[pa.Table] = []
-        for shard in philox_order(key, (n, 0), len(files)):  # whole shards: few are read
-            if sum(len(table) for table in tables) >= wanted:
+        files, tables, found = old.files[n], dict[str, pa.Table](), list[pa.Table]()
+        for start in block * philox_order(key, (n, 0), -(-files[-1].stop // block)):
+            if sum(map(len, found)) >= wanted:
                 break
-            tables.append(read_table(store, files[shard].path, files[shard].footer))
-        if tables and wanted:
-            table = pa.concat_tables(tables)
+            for file in files:
+                if file.start < start + block and start < file.stop:
+                    if file.path not in tables:
+                        tables[file.path] = read_table(store, file.path)
+                    index = tables[file.path]["index"].to_numpy()
+                    found.append(
+                        tables[file.path].filter(pa.array((index >= start) & (index < start + block)))
+                    )
+        if found and wanted:
+            table = pa.concat_tables(found)
             rows = philox_order(key, (n, 1), len(table))[:wanted]
-            for label in table_labels(table.take(rows), files[0].footer.city_id):
+            for label in table_labels(table.take(rows), found[0].schema.metadata[b"city_id"].decode()):
                 yield improved.get(key_of(label.instance), label)
 
 

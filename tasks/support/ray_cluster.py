@@ -57,7 +57,6 @@ def join_cluster(
     address: str,
     stack: contextlib.ExitStack,
     *,
-    patience: float,
     shared_bytes: int,
     options: Mapping[str, Any],
 ) -> RayNode | None:
@@ -65,17 +64,17 @@ def join_cluster(
 
     Returns the node through which it is connected, None for a Ray client (``ray://``), which needs none.
     ``options`` are those of `ray.init`, ``shared_bytes`` is the size of the objects that the driver will
-    share. McvrpError if the cluster does not answer for ``patience`` seconds, or rejects this process, or
-    the path of the temporary folder is too long.
+    share. McvrpError if the cluster does not answer, or rejects this process, or the path of the temporary
+    folder is too long.
     """
     if not address.startswith("ray://") and _existing_node(address) is None:
         require_short(f"{tempfile.gettempdir()}/{_PREFIX}12345678", "TMPDIR")
-    began = time.monotonic()
+    began, patience = time.monotonic(), 0.0
     while True:
         try:
             with contextlib.ExitStack() as attempt:
                 require_answer(address)
-                patience = max(patience, _HEAD_SECONDS)
+                patience = _HEAD_SECONDS
                 node = _connect(address, attempt, shared_bytes, options)
                 stack.push(attempt.pop_all())
                 return node

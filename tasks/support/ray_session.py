@@ -66,12 +66,12 @@ class ClusterLost(McvrpError):
 
 
 @contextlib.contextmanager
-def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: float = 0.0) -> Iterator[int]:
+def ray_session(workers: int | None = None, *, shared_bytes: int = 0) -> Iterator[int]:
     """Hold a Ray session and yield the number of one-core tasks that it can run at once.
 
     It has ``workers`` cores (default: all); on a cluster, room for objects of ``shared_bytes``.
     McvrpError if there are fewer cores or none, the cluster at ``RAY_ADDRESS`` (Ray's own variable) does not
-    answer for ``patience`` seconds, or Ray does not come up on this machine after several attempts.
+    answer, or Ray does not come up on this machine after several attempts.
     """
     address = os.environ.get("RAY_ADDRESS")
     if (keeper := _CONNECTION.keeper) and not address:
@@ -83,19 +83,17 @@ def ray_session(workers: int | None = None, *, shared_bytes: int = 0, patience: 
         with _unwrapped_signals():
             yield _checked_cores(workers, _cluster_cores(), "the Ray session")
         return
-    with _session(address, workers, shared_bytes=shared_bytes, patience=patience) as cores:
+    with _session(address, workers, shared_bytes=shared_bytes) as cores:
         yield cores
 
 
 @contextlib.contextmanager
-def _session(
-    address: str | None, workers: int | None, *, shared_bytes: int = 0, patience: float = 0.0
-) -> Iterator[int]:
+def _session(address: str | None, workers: int | None, *, shared_bytes: int = 0) -> Iterator[int]:
     with (
         _environment(_QUIET),
         _signal_handlers() as restore,
         _unwrapped_signals(),
-        _joined(address, patience, shared_bytes) if address else _started(workers) as cores,
+        _joined(address, shared_bytes) if address else _started(workers) as cores,
     ):
         restore()  # `ray.init` has replaced the handlers of Ctrl-C and SIGTERM
         yield _checked_cores(workers, cores, f"the cluster at {address}" if address else "this machine")
@@ -156,14 +154,12 @@ class CoreCount:
 
 
 @contextlib.contextmanager
-def _joined(address: str, patience: float, shared_bytes: int) -> Iterator[int]:
+def _joined(address: str, shared_bytes: int) -> Iterator[int]:
     """Hold a connection to the cluster at ``address`` and yield its number of cores."""
     with contextlib.ExitStack() as stack:
-        _CONNECTION.node = join_cluster(
-            address, stack, patience=patience, shared_bytes=shared_bytes, options=_options()
-        )
+        _CONNECTION.node = join_cluster(address, stack, shared_bytes=shared_bytes, options=_options())
         try:
-            yield _first_cores(address, max(patience, _CORES_SECONDS))
+            yield _first_cores(address, _CORES_SECONDS)
         finally:
             _CONNECTION.node = None
 

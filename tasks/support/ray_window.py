@@ -18,7 +18,7 @@ T = TypeVar("T")
 WINDOW = 2  # tasks per worker in flight: one running, one waiting
 WAIT_SECONDS = 0.5  # of a single wait for results, so that Ctrl-C is not held up for longer
 _SILENT_SECONDS = 30.0  # without a result until the store is contacted
-_RETRIES = 2  # by Ray, of a worker that died
+RETRIES = 2  # by Ray, of a worker that died
 
 
 def windowed(
@@ -29,26 +29,30 @@ def windowed(
     store: Store,
     *,
     refusals: bool = False,
+    retries: int = RETRIES,
+    tick: Callable[[], int] | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with ``work(item, shared)``, in the order of completion.
 
     ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. The ``store`` of ``work`` is
     contacted if no result arrives for a while, because workers that wait for it do not report that. If the
-    worker of an item died repeatedly, its result is the `ray.exceptions.RayError`; with ``refusals``, that of
-    an item refused by ``work`` is the McvrpError, which is raised otherwise, as a StoreError always is.
-    ClusterLost if Ray is gone.
+    worker of an item died in spite of the ``retries`` by Ray, its result is the `ray.exceptions.RayError`;
+    with ``refusals``, that of an item refused by ``work`` is the McvrpError, which is raised otherwise, as a
+    StoreError always is. ClusterLost if Ray is gone. ``tick`` is called at least twice a second: it may end
+    all by an error, and returns the number of workers from then on.
     """
-    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(work)
+    remote = ray.remote(num_cpus=1, max_retries=retries)(work)
     context = ray.put(shared)
     waiting = iter(items)
     in_flight: dict[ray.ObjectRef, T] = {}
     last_result = time.monotonic()
     while True:
-        for item in islice(waiting, WINDOW * workers - len(in_flight)):
+        require_cluster()
+        workers = tick() if tick else workers
+        for item in islice(waiting, max(0, WINDOW * workers - len(in_flight))):
             in_flight[remote.remote(item, context)] = item
         if not in_flight:
             return
-        require_cluster()
         done, _ = ray.wait(list(in_flight), num_returns=1, timeout=WAIT_SECONDS)
         if done:
             last_result = time.monotonic()

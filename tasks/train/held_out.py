@@ -99,14 +99,14 @@ class HeldOut:
         return float(np.mean(gap(costs.cpu().numpy(), self.costs)))
 
 
-def require_labels(store: Store, city: City, shard: LabelFile) -> None:
-    """Raise McvrpError if the labels of ``shard`` are not valid in ``city``."""
-    labels = f"the labels {store.url(shard.path)} are"
-    require_city(store, city, shard.footer.city_id, labels, "name that city, or another dataset")
+def require_labels(store: Store, city: City, file: LabelFile) -> None:
+    """Raise McvrpError if the labels of ``file`` are not valid in ``city``."""
+    labels = f"the labels {store.url(file.path)} are"
+    require_city(store, city, file.footer.city_id, labels, "name that city, or another dataset")
 
 
 def _opened(store: Store, city: City, dataset: str) -> Dataset:
-    labels = Dataset.open(store, dataset).listed()
-    for shard in labels.shards():
-        require_labels(store, city, shard)
+    labels = Dataset.open(store, dataset)
+    for file in labels.label_files:
+        require_labels(store, city, file)
     return labels

@@ -186,9 +186,9 @@ def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tup
     """Return the number of labels of each size of the phase, from the smallest up."""
     sizes = spec.sizes(name)
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)
-    for shard in labels.listed().shards():
-        require_labels(labels.store, city, shard)
-        footer = shard.footer
+    for file in labels.label_files:
+        require_labels(labels.store, city, file)
+        footer = file.footer
         if footer.n in rows and footer.row_start == reached[footer.n]:  # up to the first missing row
             rows[footer.n] += footer.rows
             reached[footer.n] = footer.row_stop

@@ -14,25 +14,23 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
 
 import ray
 
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import LabelFile
-from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import driver as driver_module
-from mcvrp.tasks.label.driver import Driver
-from mcvrp.tasks.label.plan import LabelDataset, count_missing
-from mcvrp.tasks.label.spec import LabelSpec, Source
-from mcvrp.tasks.label.work import Unit, UnitCount, UnitReceipt
+from mcvrp.tasks.label import stage
+from mcvrp.tasks.label.plan import missing_units
+from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument
+from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.worker import WorkerContext
+from mcvrp.tasks.support import ray_window
 from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.progress import Progress
 
@@ -51,26 +49,19 @@ class Ended(Exception):
 class Workers:
     """Workers that sleep; an actor runs as many coroutines at once as it has workers."""
 
-    async def work(
-        self, unit: Unit | None, pace: float, phase: float
-    ) -> AsyncIterator[UnitCount | UnitReceipt | None]:
-        """Yield what `label_unit` does, or, without a unit, what `merge_shard` does."""
-        made = int(unit.rows * phase) if unit else 0
-        yield UnitCount(made)
-        if unit is None:
-            yield None
-            return
-        step = math.ceil(getattr(unit, "count_seconds", 2.0) / pace)
+    async def work(self, unit: Unit, context: WorkerContext, pace: float, phase: float) -> UnitReceipt:
+        """Return what `label_unit` does, after the same calls of the counter."""
+        made = int(unit.rows * phase)
+        context.count(unit, made)
+        step = math.ceil(unit.count_seconds / pace)
         rows = 1 + int(step * random.random())  # the next sign of life is due at any time
         while made < unit.rows:
             rows = min(rows, unit.rows - made)
             await asyncio.sleep(rows * pace)
             made, rows = made + rows, step
-            if made < unit.rows:
-                yield UnitCount(made)
-        path = layout.staged_chunk("paper", unit.n, unit.start, unit.stop)
-        footer = Footer("", "", unit.n, unit.start, unit.stop, "", (), "")
-        yield UnitReceipt(unit.rows, (), unit.rows * pace, LabelFile(path, footer))
+            context.count(unit, made)
+        context.count(unit, 0)
+        return UnitReceipt(unit.rows, unit.rows * pace, "0" * 64)
 
 
 class Sender:
@@ -85,24 +76,29 @@ class Sender:
     def __call__(self, _function: Callable[..., Any]) -> Sender:
         return self
 
-    def remote(self, _limit: float, _work: object, *arguments: Any) -> Any:
-        unit = arguments[-1] if isinstance(arguments[-1], Unit) else None
+    def remote(self, unit: Unit, context: ray.ObjectRef) -> Any:
         phase = self._rng.random() if self._sent < self._workers else 0.0
         self._sent += 1
         method = cast(Any, self._actors[self._sent % ACTORS]).work
-        return method.options(num_returns="streaming").remote(unit, self._pace, phase)
+        return method.remote(unit, context, self._pace, phase)
 
 
 class Meter:
     """Lease and progress of the driver, which measures after a start, then ends the run."""
 
-    saved, left, done = 0, 0.0, 0
+    left, total = 0.0, 2**40
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self.first: tuple[float, float, int] | None = None
         self.last = (0.0, 0.0, 0)
-        self.rounds = 0
+        self.rounds = self.done = self.saved = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def check(self) -> None:
         self.rounds += 1
@@ -131,20 +127,18 @@ def measure(store: Store, workers: int, pace: float) -> None:
         tuned=False,
         workers=workers,
     )
-    dataset = LabelDataset.open(store, Source(spec, CITY))
-    meter = Meter()
-    sender = Sender(workers, pace)
-    patched = {
-        name: getattr(ray, name) for name in ("get", "wait", "put", "exceptions", "cancel", "ObjectRef")
-    }
-    driver_module.ray = SimpleNamespace(**patched, remote=lambda **_: sender)  # type: ignore[attr-defined]
-    driver = Driver(dataset, cast(Lease, meter))
+    units = list(missing_units({}, spec, SpecDocument()))
+    meter, sender = Meter(), Sender(workers, pace)
+    names = ("get", "wait", "put", "exceptions", "ObjectRef")
+    fake = SimpleNamespace(**{name: getattr(ray, name) for name in names}, remote=lambda **_: sender)
+    run = stage._Run(store, Source(spec, CITY), cast(Lease, meter), workers)
+    ray_window.ray, stage.Progress = fake, lambda *_, **__: meter  # type: ignore
     try:
-        driver.run(count_missing(dataset), workers, cast(Progress, meter))
+        run.label(units)
     except Ended:
         pass
     finally:
-        driver_module.ray = ray  # type: ignore[attr-defined]
+        ray_window.ray, stage.Progress = ray, Progress  # type: ignore
     assert meter.first
     seconds, used, labels = (last - first for last, first in zip(meter.last, meter.first, strict=True))
     print(

@@ -1,7 +1,7 @@
-"""The driver's memory over many shards: python -m tests.benchmarks.bench_label_driver [shards].
+"""The driver's memory over many files: python -m tests.benchmarks.bench_label_driver [files].
 
-A real run with one label per shard and instances of a few customers. Then the same command again, which
-lists the shards and has nothing to do. The driver is this process; workers are separate processes.
+A real run with one label per file and instances of a few customers. Then the same command again, which
+lists the merged files and has nothing to do. The driver is this process; workers are separate processes.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ _BENCHMARK = (
     "methods=['hgs','fm-gs','fm-ns','fm-bs']",
     "samples=[1,100]",
 )
-FIELDS = ("start", "time", "seconds", "labels", "driver_mb", "driver_cpu", "all_cpu", "staged", "shards")
+FIELDS = ("start", "time", "seconds", "labels", "driver_mb", "driver_cpu", "all_cpu", "files")
 
 
 def main() -> None:
@@ -241,7 +241,7 @@ def sample(run: Run, process: subprocess.Popen[str]) -> None:
             measured = (
                 *(round(seconds), labels_done(run.folder), round(usage.memory, 1)),
                 *(round(number, 1) for number in (used.get(usage.process, 0.0), sum(used.values()))),
-                *(sum(part in path for path in paths) for part in ("/_staging/", "/data/")),
+                sum("/data/" in path for path in paths),
                 *(run.proxy.counts[kind] for kind in KINDS),
             )
             table.writerow((run.start, time.strftime("%Y-%m-%d %H:%M:%S"), *measured))
@@ -263,7 +263,7 @@ def report(folder: Path, count: int) -> None:
     print(f"{hardware()}; load before each start: {loads}\n")
     heading(
         *("start", "minutes", "labels", "labels/s", "labels per s of a core", "HGS alone", "ratio"),
-        *("driver, MB", "its cores", "staged", "shards", "requests/min", "requests per 1,000 labels"),
+        *("driver, MB", "its cores", "files", "requests/min", "requests per 1,000 labels"),
     )
     with (folder / "samples.csv").open() as stream:
         lines = [each | {"time": 0} for each in csv.DictReader(stream)]
@@ -285,8 +285,8 @@ def report(folder: Path, count: int) -> None:
             *(int(start), f"{now['seconds'] / 60:.0f}", f"{now['labels']:,.0f}"),
             *(f"{number:.1f}" for number in (new["labels"] / minutes / 60, new["labels"] / new["all_cpu"])),
             *(f"{new['labels'] / (alone or 1):.1f}", f"{alone / new['all_cpu']:.2f}"),
-            *(f"{now['driver_mb']:.0f}", f"{new['driver_cpu'] / minutes / 60:.3f}", int(now["staged"])),
-            *(int(now["shards"]), f"{requests / minutes:.1f}"),
+            *(f"{now['driver_mb']:.0f}", f"{new['driver_cpu'] / minutes / 60:.3f}"),
+            *(int(now["files"]), f"{requests / minutes:.1f}"),
             f"{1000 * requests / (new['labels'] or 1):.2f}",
         )
         before = now

@@ -54,7 +54,6 @@ CUSTOMERS = 50  # of the smoke preset's city, called 1 to 50
 # Kind of a file: the first whose columns or keys it has. Files of no kind are derived from others, or specs.
 TABLES = {
     "labels": {"ids", "demands", "capacity", "routes", "cost"},
-    "label statistics": {"n", "rows", "cost_mean", "routes_mean"},
     "benchmark": {"method", "n", "index", "costs", "routes"},
     "training": {"step", "problem_loss", "solution_loss"},
     "trial pairs": {"champion", "challenger"},

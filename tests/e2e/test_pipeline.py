@@ -296,7 +296,7 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
 @pytest.mark.slow
 def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> None:
     place = Workplace.new(tmp_path)
-    # Units of eight instances; a worker of the first run falls asleep at the last one.
+    # A file per size; a worker of the first run falls asleep at the last instance.
     changes = ("label.count=20", "label.iterations=1000")
     more = ("--preset", "smoke", *(word for change in changes for word in ("--set", change)))
     city = make_city(Store.open(place.store), SPEC.city).city
@@ -307,8 +307,8 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
         stderr=subprocess.PIPE,
         text=True,
     )
-    staging = place.store / "labels" / "smoke" / "_staging"
-    until("rows", 300, lambda: process.poll() is not None or list(staging.rglob("rows-*.parquet")))
+    data = place.store / "labels" / "smoke" / "data"
+    until("rows", 300, lambda: process.poll() is not None or list(data.rglob("rows-*.parquet")))
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=5) == 130
     assert process.stderr is not None
@@ -322,4 +322,3 @@ def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> 
     assert summary["rows"] == 60
     assert 0 < summary["new"] < 60
     assert summary["new"] <= 60 - int(said[1])
-    assert not staging.exists()

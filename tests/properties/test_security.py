@@ -37,7 +37,7 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
     save_checkpoint,
 )
-from tests.support.datasets import label_spec, make_dataset
+from tests.support.datasets import label_path, label_spec, make_dataset
 
 ROOT = Path(__file__).parents[2]
 OURS = sorted(
@@ -225,7 +225,7 @@ def test_a_pickle_is_a_corrupt_file(store: Store, tmp_path: Path, monkeypatch: p
     moments, weights = (path for path in store.list(layout.phase_dir("run", "I")) if "safetensors" in path)
     bomb = pickle.dumps(Bomb())
     for path, read in (
-        (layout.label_shard("d", 20, 0), lambda: load_labels(store, "d", 20)),
+        (label_path(), lambda: load_labels(store, "d", 20)),
         (layout.city_path("c"), lambda: load_city(store, "c")),
         (layout.city_card("c"), lambda: load_city(store, "c")),
         (layout.model_card("m", 1), lambda: model_card(store, "m")),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,11 +17,14 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels import dataset, label_files
-from mcvrp.storage.labels.label_files import ROW_GROUP, write_labels
+from mcvrp.storage.labels.dataset import Dataset, list_files
+from mcvrp.storage.labels.label_files import ROW_GROUP, label_file, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Footer, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.spec import LabelSpec, Source
+from mcvrp.tasks.label.card import write_card
+from mcvrp.tasks.label.plan import missing_units
+from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument
 from tests.support.labels import CITY as CITY, label_of
 
 
@@ -38,19 +39,38 @@ def sweep_label(n: int, i: int, spec: LabelSpec, city: City = CITY) -> Label:
     return label_of(city, instance, i, seed=i, seconds=0.01 + 0.001 * i)
 
 
+def label_path(k: int = 0, n: int = 20, dataset: str = "d") -> str:
+    """Return the path of the ``k``-th file of the default `label_spec`: rows 0 to 5, or 6 to 9."""
+    return layout.label_file(dataset, n, *((0, 6), (6, 10))[k])
+
+
 def make_dataset(store: Store, spec: LabelSpec, city: City = CITY) -> Source:
-    """Write city, spec, shards and manifest of ``spec`` and return its source."""
+    """Write city, spec, files and manifest of ``spec`` and return its source."""
     save_city(store, "c", city)
-    extent = {"smallest": spec.smallest, "largest": spec.largest, "count": spec.count}
-    store.put_json(layout.label_spec(spec.dataset), {**spec.identity(city), **extent})
-    for n in spec.sizes:
-        for k, start in enumerate(range(0, spec.count, spec.shard_rows)):
-            rows = range(start, min(start + spec.shard_rows, spec.count))
-            path = layout.label_shard(spec.dataset, n, k)
-            labels = [sweep_label(n, i, spec, city) for i in rows]
-            write_labels(store, path, city, spec.recipe(city).spec_hash, labels)
-    rebuild_manifest(store, spec.dataset)
-    return Source(spec, city)
+    source = Source(spec, city)
+    document = SpecDocument.read(store, spec.dataset).extended(source)
+    store.put_json(layout.label_spec(spec.dataset), document.fields)
+    for unit in missing_units(list_files(store, spec.dataset), spec, document):
+        labels = [sweep_label(unit.n, i, spec, city) for i in range(unit.start, unit.stop)]
+        write_labels(store, unit.path(spec.dataset), city, source.recipe.spec_hash, labels)
+    rebuild_manifest(Dataset.open(store, spec.dataset))
+    return source
+
+
+def write_card_of(store: Store, dataset: str, city: City = CITY) -> None:
+    """Write the card of ``dataset``, whose manifest is up to date."""
+    files = Dataset.open(store, dataset).label_files
+    write_card(store, city, dataset, store.get_json(layout.manifest(dataset)), files)
+
+
+def write_rows(
+    store: Store, dataset: str, n: int, table: pa.Table, absent: Mapping[int, str] | None = None
+) -> str:
+    """Write ``table`` and ``absent`` rows to the file of their rows; return its path."""
+    data, footer = label_file(CITY, "spec", n, table, absent)
+    path = layout.label_file(dataset, n, footer.row_start, footer.row_stop)
+    store.put(path, data)
+    return path
 
 
 def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -63,12 +83,6 @@ def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for module in (dataset, label_files):
         monkeypatch.setattr(module, "read_footer", counted)
     return counts
-
-
-def age(store: Store, dataset: str, seconds: float = 10.0) -> None:
-    """Make the shards of ``dataset`` older than its list by more than any clock's resolution."""
-    listed = Path(store.uri, layout.shard_list(dataset)).stat().st_mtime_ns
-    os.utime(Path(store.uri, layout.shard_list(dataset)), ns=(listed, listed + int(seconds * 1e9)))
 
 
 def rewritten(data: bytes, change: Callable[[list[Label]], Sequence[Label]]) -> bytes:
@@ -96,9 +110,9 @@ def in_row(row: int, change: Callable[[Label], Label]) -> Callable[[list[Label]]
     return lambda labels: [change(label) if k == row else label for k, label in enumerate(labels)]
 
 
-def other_routes(label: Label, routes: Sequence[Sequence[int]]) -> Label:
+def other_routes(label: Label, routes: Sequence[Sequence[int]], city: City = CITY) -> Label:
     solution = Solution.of(routes)
-    return dataclasses.replace(label, solution=solution, cost=cost(CITY, solution))
+    return dataclasses.replace(label, solution=solution, cost=cost(city, solution))
 
 
 def routes(label: Label) -> list[list[int]]:

@@ -104,13 +104,12 @@ def corrupt_file(store: Store, path: str, kind: str, rng: random.Random) -> None
 
 def corruptible(store: Store) -> list[str]:
     """Return the files of the dataset without its spec, which the command cannot restore."""
-    paths = store.list(layout.label_dir(NAME))
-    return [path for path in paths if path != layout.label_spec(NAME) and "/_corrupt/" not in path]
+    return [path for path in store.list(layout.label_dir(NAME)) if path != layout.label_spec(NAME)]
 
 
 def lose_shards(store: Store, rng: random.Random) -> None:
-    """Delete half of the shards."""
-    paths = [path for path in corruptible(store) if layout.shard_number(path) is not None]
+    """Delete half of the label files."""
+    paths = store.list(layout.data_dir(NAME))
     for path in rng.sample(paths, -(-len(paths) // 2)):
         corrupt_file(store, path, "file deleted", rng)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.labels.dataset import Dataset, list_files, without_merged
 from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
@@ -29,7 +29,7 @@ from tests.support.shared import made_once, until
 CITY = City.uniform(60, seed=3)
 CITY_NAME = "c"
 NAME = "d"
-SPEC = LabelSpec(dataset=NAME, smallest=20, largest=22, count=150, iterations=20, shard_rows=40)
+SPEC = LabelSpec(dataset=NAME, smallest=20, largest=22, count=150, iterations=20, shard_rows=15)
 TOTAL = SPEC.count * len(SPEC.sizes)
 TIMEOUT_SECONDS = 300.0  # seconds for a command that takes ten, on a machine that has other work too
 RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
@@ -157,13 +157,8 @@ class Site:
 
     def labelled(self) -> int:
         """Return about how many labels there are, by the names of the files."""
-        count = 0
-        for path in self.observer.list(layout.label_dir(NAME)):
-            if rows := layout.staged_rows(path):
-                count += rows[1] - rows[0]
-            elif (k := layout.shard_number(path)) is not None and "/_" not in path:
-                count += min(SPEC.count - k * SPEC.shard_rows, SPEC.shard_rows)
-        return min(count, TOTAL)
+        files = list_files(self.observer, NAME)
+        return sum(file.stop - file.start for n in files for file in without_merged(files[n]))
 
     def await_moment(self, driver: LabelCommand, rng: random.Random, *, at_work: bool = False) -> None:
         """Wait for a random moment of ``driver``'s work, unless ``at_work`` also before or after it."""
@@ -190,16 +185,16 @@ class Site:
         """Require the dataset of an undisturbed run, complete and once, and no files or processes besides."""
         store = self.observer
         rows = []
-        for shard in Dataset.open(store, NAME).shards():
-            indices = read_table(store, shard.path)["index"].to_pylist()
-            assert indices == list(range(shard.footer.row_start, shard.footer.row_stop))
-            rows += [(shard.footer.n, i) for i in indices]
+        for file in Dataset.open(store, NAME).label_files:
+            indices = read_table(store, file.path)["index"].to_pylist()
+            assert indices == list(range(file.footer.row_start, file.footer.row_stop))
+            rows += [(file.footer.n, i) for i in indices]
         assert sorted(rows) == [(n, i) for n in SPEC.sizes for i in range(SPEC.count)]
         wanted = Dataset.open(Store.open(undisturbed()), NAME)
         assert Dataset.open(store, NAME).fingerprint() == wanted.fingerprint()
         assert store.get_json(layout.manifest(NAME))["rows"] == TOTAL
-        assert store.list(layout.staging_dir(NAME)) == []
-        assert not store.exists(layout.quarantine(NAME))
+        merged = [layout.label_file(NAME, n, 0, SPEC.count) for n in SPEC.sizes]
+        assert store.list(layout.data_dir(NAME)) == merged
         assert not store.exists(layout.driver_lease(NAME))
         report = verify_dataset(store, NAME)
         assert report.good, report

@@ -12,8 +12,6 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitCount, UnitReceipt
-from mcvrp.tasks.label.worker import label_unit
 
 CITY = City.uniform(60, seed=3)
 N = 20  # customers
@@ -94,14 +92,3 @@ def drive(store: Store, city: City, days: int) -> None:
     instances = {f"2026-03-{day:02}": stream(20 + day % 3, day) for day in range(1, days + 1)}
     driven = ((date, instance, sweep(city, instance)) for date, instance in instances.items())
     put_routes(store, "incoming/march.csv", driven)
-
-
-def unit_receipt(store: Store, city: City, recipe: LabelRecipe, unit: Unit) -> UnitReceipt:
-    """Label ``unit`` as a worker does; its counts on the way only rise, to at most those of the receipt."""
-    *before, receipt = label_unit(store, city, recipe, unit)
-    assert isinstance(receipt, UnitReceipt)
-    counts = [count for count in before if isinstance(count, UnitCount)]
-    for column in zip(*counts, strict=True):
-        assert list(column) == sorted(column)
-    assert all(stored <= made <= receipt.rows for made, stored in counts)
-    return receipt

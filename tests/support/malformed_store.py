@@ -117,7 +117,7 @@ def _put(path: str, data: bytes) -> Callable[[Store], None]:
     return lambda store: store.put(path, data)
 
 
-_SHARD, _CHAMPION = layout.label_shard("d", 20, 0), layout.model_alias("m", "champion")
+_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.model_alias("m", "champion")
 _DAY, _BENCHMARK = layout.driven_day("town", BEFORE), "benchmarks/b/results.parquet"
 _CARD, _WORD = layout.model_card("m", 1), b'{"version": "one"}'
 
@@ -135,8 +135,8 @@ def _yesterday(store: Store) -> object:
 
 
 STORED = (  # the store has city c, dataset d, version 1 of model m, and the day BEFORE of city town
-    _stored("a cut shard", _labels, "part-00000.parquet", _cut(_SHARD)),
-    _stored("an empty shard", _labels, "part-00000.parquet", _put(_SHARD, b"")),
+    _stored("a cut shard", _labels, "rows-00000000-00000006.parquet", _cut(_SHARD)),
+    _stored("an empty shard", _labels, "rows-00000000-00000006.parquet", _put(_SHARD, b"")),
     _stored("no shards", lambda s: load_labels(s, "nothing", 20), "nothing"),
     _stored("a cut city", lambda s: load_city(s, "c"), "is not a readable city", _cut(layout.city_path("c"))),
     _stored("no card", lambda s: load_city(s, "c"), "is not JSON", _put(layout.city_card("c"), b"{")),

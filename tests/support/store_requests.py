@@ -35,7 +35,7 @@ from tests.support.training import small_spec
 CITY = City.uniform(60, seed=3)
 TOWN = StoredCity("town", CITY, Addresses.numbered(CITY.customers), "synthetic")
 LAST = datetime.date(2026, 12, 31)
-SHARD = 480  # rows; with 5 s per label and two cores in 40 units, as preset `paper` has 12 rows per unit
+SHARD = 480  # rows: with 5 s per label five files, as the preset `paper` has 119 rows per file
 
 
 @dataclass(frozen=True)

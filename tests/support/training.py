@@ -14,7 +14,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.label_files import write_labels
-from mcvrp.storage.layout import label_shard
+from mcvrp.storage.layout import label_file, size_dir
 from mcvrp.storage.store.lease import Holder, Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, load_weights, save_checkpoint
@@ -60,7 +60,8 @@ def write_dataset(
     for n in sizes:
         instances = [stream(n, i) for i in range(count)]
         labels = [label_of(city, each, i, solve(city, each)) for i, each in enumerate(instances)]
-        write_labels(store, label_shard(name, n, 0), city, "tests", labels)
+        store.delete(size_dir(name, n))  # of an earlier number of rows
+        write_labels(store, label_file(name, n, 0, len(labels)), city, "tests", labels)
 
 
 def rank_job(store: Store, phase: str, **changes: Any) -> RankJob:

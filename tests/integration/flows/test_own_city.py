@@ -18,7 +18,6 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
@@ -79,8 +78,8 @@ def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
 
 
 def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
-    for shard in Dataset.open(place.store, "own").shards(12):
-        for label in table_labels(read_table(place.store, shard.path), place.city.city_id):
+    for table in Dataset.open(place.store, "own").read_rows(12):
+        for label in table_labels(table, place.city.city_id):
             assert infeasibility(label.instance, label.solution) is None
             assert label.cost == pytest.approx(cost(place.city, label.solution))
             assert 10_000 < label.cost < 200_000
@@ -158,8 +157,8 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
         label_missing(store, city, spec.label)
         train(store, city, spec.train, tmp_path / "cache")
         summary = write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
-    for shard in Dataset.open(store, "own").shards(12):
-        for label in table_labels(read_table(store, shard.path), city.city_id):
+    for table in Dataset.open(store, "own").read_rows(12):
+        for label in table_labels(table, city.city_id):
             assert label.solver == "PyVRP"
             assert label.cost == pytest.approx(cost(city, label.solution))
     assert summary.baseline == "PyVRP"

@@ -22,8 +22,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.spec import AddressFile
-from mcvrp.tasks.label.card import write_card
-from tests.support.datasets import label_spec, make_dataset
+from tests.support.datasets import label_spec, make_dataset, write_card_of
 from tests.support.labels import CITY
 from tests.support.solving import put_model
 from tests.unit.docs.pages import DOCS, examples
@@ -51,14 +50,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readers")
     store = Store.open(folder / "store")
     make_dataset(store, label_spec(dataset="laptop"))
-    write_card(store, CITY, "laptop")
+    write_card_of(store, "laptop")
     make_dataset(store, label_spec(dataset="laptop-held-out", split="valid", count=3))
-    write_card(store, CITY, "laptop-held-out")
-    shard = store.get(layout.label_shard("laptop", 20, 0))
-    store.put(layout.staged_chunk("laptop", 20, 0, 6), shard)
-    store.put(layout.corrupt("laptop", layout.label_shard("laptop", 20, 0)), shard)
-    for path in (layout.verification, layout.quarantine, layout.driver_lease):
-        store.put_json(path("laptop"), {})
+    write_card_of(store, "laptop-held-out")
+    store.put_json(layout.driver_lease("laptop"), {})
     return folder
 
 

@@ -107,7 +107,6 @@ def layout_paths() -> Iterator[tuple[str, str]]:
                 values = {"trial": trial, **_VALUES}
                 yield key, path(*(values.get(place, "x") for place in path.fields))
     yield from (("trial_record", layout.trial_record("m", trial)) for trial in _TRIALS)
-    yield "corrupt", layout.corrupt("d", layout.label_shard("d", 20, 0))
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:

@@ -10,6 +10,7 @@ import pytest
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.storage import layout, provenance
 from mcvrp.storage.cities import load_city
+from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.models.models import export_model, model_card
 from mcvrp.storage.provenance import (
@@ -28,8 +29,8 @@ from mcvrp.storage.training.checkpoints import (
     save_checkpoint,
 )
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
-from mcvrp.tasks.label.plan import LabelDataset
-from mcvrp.tasks.label.spec import Source, stored_spec
+from mcvrp.tasks.label.spec import Source, SpecDocument, stored_spec
+from mcvrp.tasks.label.stage import _write_spec
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.origins import recorded
 
@@ -57,8 +58,8 @@ def label(store: Store, count: int = 4) -> None:
     make_dataset(store, spec, city)
     for path, told in before.items():
         store.put_json(path, {**store.get_json(path), "provenance": told})
-    LabelDataset.open(store, Source(spec, city)).write_spec(labelling=True)
-    rebuild_manifest(store, "d")
+    _write_spec(store, Source(spec, city), SpecDocument.read(store, "d"), labelling=True)
+    rebuild_manifest(Dataset.open(store, "d"))
 
 
 def publish(store: Store, phase: str = "I") -> None:

@@ -15,7 +15,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout, versions as schema_versions
 from mcvrp.storage.benchmarks import read_part, read_results, write_part, write_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.dataset import load_labels
+from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_footer
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
 from mcvrp.storage.labels.schema import Footer
@@ -33,12 +33,12 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metrics
 from mcvrp.storage.versions import BENCHMARK, CITY, LABEL, MANIFEST, Schema, TooNew
-from tests.support.datasets import label_spec, make_dataset
+from tests.support.datasets import label_path, label_spec, make_dataset
 from tests.support.results import ROW
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 ARRAYS = {"w": np.ones(3, np.float32)}
-SHARD, PART = layout.label_shard("d", 20, 0), layout.benchmark_part("b", "hgs-abc", 20, 0, 1)
+SHARD, PART = label_path(), layout.benchmark_part("b", "hgs-abc", 20, 0, 1)
 
 Reader = Callable[[Store], object]
 DOCUMENTS: dict[str, tuple[Schema, list[Reader]]] = {
@@ -48,10 +48,13 @@ DOCUMENTS: dict[str, tuple[Schema, list[Reader]]] = {
         [
             lambda s: read_footer(s, SHARD),
             lambda s: load_labels(s, "d", 20),
-            lambda s: rebuild_manifest(s, "d"),
+            lambda s: rebuild_manifest(Dataset.open(s, "d")),
         ],
     ),
-    layout.manifest("d"): (MANIFEST, [lambda s: read_manifest(s, "d"), lambda s: rebuild_manifest(s, "d")]),
+    layout.manifest("d"): (
+        MANIFEST,
+        [lambda s: read_manifest(s, "d"), lambda s: rebuild_manifest(Dataset.open(s, "d"))],
+    ),
     f"{layout.checkpoint_dir('run', 'I', 5)}/{STATE}": (
         schema_versions.CHECKPOINT,
         [lambda s: latest_checkpoint(s, "run", "I")],

@@ -19,7 +19,7 @@ from tests.support.ui import Ui, mcvrp_ui
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 NAMES = {"pipeline", "city", "label", "train", "attention", "benchmark", "nightly", "improve", "solve"}
 TRAPS = ("model", "tasks", "json", "calendar", "secrets")
-# Labels of half a minute, in shards of seconds.
+# Labels of half a minute, in files of seconds.
 SPEC = {"dataset": "d", "count": 100, "iterations": 400, "shard_rows": 20, "held_out": 0}
 
 

@@ -150,7 +150,7 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, store: Store) -
     rng = np.random.default_rng(0)
     metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
     spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
-    sizes = [SizeStatistics(n, 10**6, 12_345, 9, 10**10, "", *spreads, ()) for n in (900, 1000)]
+    sizes = [SizeStatistics(n, 10**6, 12_345, 10**10, *spreads, ()) for n in (900, 1000)]
     metrics = {"problem_loss": 0.123, "solution_loss": 0.456, "sampled_cost": 123_456.789, "best_gap": 12.3}
     figures = 500_000, 500_000, 512_000_000, 250_000, 1e6
     phases = [PhaseSummary(name, *figures, metrics) for name in ("I", "II-A", "II-B", "II-C")]

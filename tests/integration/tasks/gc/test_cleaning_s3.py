@@ -28,7 +28,7 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
     for number in (2, 3):
         move_champion(store, "m", number, pointer(store, "m", "champion"))
     night = "labels/night-000000000000"
-    store.put(f"{night}/data/n=020/part-00000.parquet", b"labels")
+    store.put(f"{night}/data/n=020/rows-00000000-00000006.parquet", b"labels")
     store.put(f"{night}/manifest.json", b"{}")
     now = store.now()
     assert abs(now - time.time()) < 60

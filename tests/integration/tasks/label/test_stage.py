@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import sys
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 
 from mcvrp.model.canonical_form import canonical
@@ -17,48 +15,42 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, infeasibility
 from mcvrp.storage import layout
-from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.label_files import LabelFile, read_table, write_labels, write_table
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.labels.dataset import Dataset, list_files, load_labels
+from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import plan
+from mcvrp.tasks.label import stage
 from mcvrp.tasks.label.solving import solver_seed
-from mcvrp.tasks.label.stage import LabelSpec, label_missing, labels_missing
-from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.stage import label_missing, labels_missing
+from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support import progress
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.progress import ProgressReport, listening
-from tests.support.datasets import CITY, everything, label_spec as spec
+from tests.support.datasets import CITY, everything, flipped, label_path, label_spec as spec
 from tests.support.faults import LabelCommand, start_family
-from tests.support.labels import poison, unit_receipt
+from tests.support.labels import poison
 from tests.support.shared import until
-
-
-def stage(store: Store, wanted: LabelSpec, n: int, start: int, stop: int) -> LabelFile:
-    """Stage rows ``start`` to ``stop`` as a worker does."""
-    receipt = unit_receipt(store, CITY, wanted.recipe(CITY), Unit(n, start, stop))
-    assert receipt.chunk is not None
-    return receipt.chunk
 
 
 def rows_of(store: Store, dataset: str = "d") -> dict[tuple[int, int], object]:
     """Every label of the dataset by (n, i), as plain values."""
-    shards = [*Dataset.open(store, dataset).shards()]
-    tables = {shard: read_table(store, shard.path).drop_columns(["runtime"]) for shard in shards}
-    rows = {(shard.footer.n, row["index"]): row for shard in shards for row in tables[shard].to_pylist()}
-    assert len(rows) == sum(shard.footer.rows for shard in shards)
+    labels = Dataset.open(store, dataset)
+    tables = [(n, table.drop_columns(["runtime"])) for n in labels.sizes() for table in labels.read_rows(n)]
+    rows = {(n, row["index"]): row for n, table in tables for row in table.to_pylist()}
+    assert len(rows) == sum(table.num_rows for _, table in tables)
     return rows
 
 
 def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
     summary = label_missing(store, CITY, spec())
     assert (summary.rows, summary.new, summary.workers) == (20, 20, 2)
-    footers = [shard.footer for shard in Dataset.open(store, "d").shards()]
+    footers = [file.footer for file in Dataset.open(store, "d").label_files]
     rows = [(footer.n, footer.row_start, footer.row_stop) for footer in footers]
     assert rows == [(20, 0, 6), (20, 6, 10), (21, 0, 6), (21, 6, 10)]
     for n in (20, 21):
-        paths = [layout.label_shard("d", n, k) for k in (0, 1)]
+        paths = [label_path(k, n) for k in (0, 1)]
         made = [label for path in paths for label in table_labels(read_table(store, path), CITY.city_id)]
         assert [label.index for label in made] == list(range(10))
         for label in made:
@@ -73,24 +65,25 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
             assert (label.source, label.solver, label.seed) == ("solver", "HGS", seed)
             assert label.version.startswith("hybgensea ")
             assert (label.budget, label.cpu) == ("5 iterations", processor())
-    assert store.list(layout.staging_dir("d")) == []
     assert store.get_json(layout.manifest("d"))["rows"] == 20
     assert len(load_labels(store, "d", 21)) == 10
 
 
-def test_progress_counts_labels_inside_units(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_labels_inside_files(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    monkeypatch.setattr(plan, "_SHORTEST_UNIT", 60.0)
+    monkeypatch.setattr(stage, "_COUNTED_SECONDS", 0.0)
     for before, count in ((0, 30), (30, 60)):
         reports: list[ProgressReport] = []
-        wanted = spec(smallest=20, largest=20, count=count, shard_rows=60, iterations=700, dataset="counted")
+        wanted = spec(largest=20, count=count, shard_rows=60, iterations=None, time_limit=0.3, tuned=False)
         with listening(reports.append):
             label_missing(store, CITY, wanted)
         labels = [report for report in reports if report.unit == "labels"]
         assert all(before <= (report.saved or before) <= report.done <= count for report in labels)
         assert (labels[0].done, labels[-1].done, labels[-1].saved) == (before, count, count)
-        assert {report.done for report in labels} - {0, 30, 60}  # within a unit
+        inside = [report for report in labels if report.done not in (before, count)]
+        assert inside
+        assert any(report.eta < 100 for report in inside)
 
 
 def test_presence_means_done(store: Store) -> None:
@@ -98,7 +91,7 @@ def test_presence_means_done(store: Store) -> None:
     before, rows = everything(store), rows_of(store)
     assert label_missing(store, CITY, spec()).new == 0
     assert everything(store) == before
-    store.delete(layout.label_shard("d", 20, 1))
+    store.delete(label_path(1))
     assert label_missing(store, CITY, spec()).new == 4
     assert rows_of(store) == rows
     assert label_missing(store, CITY, spec(count=3)).new == 0
@@ -108,54 +101,26 @@ def test_presence_means_done(store: Store) -> None:
 def test_extending_only_adds(store: Store) -> None:
     """More rows and sizes later: what is there is kept, to the second it took, and not solved again."""
     label_missing(store, CITY, spec(count=4, largest=20))
-    first = read_table(store, layout.label_shard("d", 20, 0))
+    before = everything(store, layout.data_dir("d"))
     summary = label_missing(store, CITY, spec(count=9))
     assert summary.new == 5 + 9
-    assert read_table(store, layout.label_shard("d", 20, 0)).slice(0, 4).equals(first)
+    assert everything(store, layout.data_dir("d")).items() >= before.items()
     assert store.get_json(layout.label_spec("d"))["count"] == 9
     label_missing(store, CITY, spec(dataset="at-once", count=9))
     assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "at-once").fingerprint()
 
 
-def test_staged_rows_are_used(store: Store) -> None:
-    """Rows staged by an earlier run, in any cut and overlapping, are merged and not solved again."""
-    wanted = spec(largest=20, count=6)
-    recipe = wanted.recipe(CITY)
-    for start, stop, seconds in ((1, 4, 111.0), (3, 5, 222.0)):
-        path = stage(store, wanted, 20, start, stop).path
-        staged = list(table_labels(read_table(store, path), CITY.city_id))
-        marked = [dataclasses.replace(label, runtime=seconds) for label in staged]
-        write_labels(store, path, CITY, recipe.spec_hash, marked)
-    assert label_missing(store, CITY, wanted).new == 2
-    runtimes = read_table(store, layout.label_shard("d", 20, 0))["runtime"].to_pylist()
-    assert runtimes[1:5] == [111.0, 111.0, 111.0, 222.0]
-    assert max(runtimes[0], runtimes[5]) < 111.0
-    assert store.list(layout.staging_dir("d")) == []
-    label_missing(store, CITY, spec(dataset="fresh", largest=20, count=6))
-    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()
-
-
-def test_a_chunk_that_has_begun_is_continued(store: Store) -> None:
-    """Its rows are kept, and the file of a killed worker is no more than a start: nothing is left of it."""
-    wanted = spec(largest=20, count=6)
-    path = stage(store, wanted, 20, 0, 6).path
-    begun = read_table(store, path).slice(0, 4)
-    store.delete(path)
-    write_table(store, path, CITY, wanted.recipe(CITY).spec_hash, 20, begun)
-    assert label_missing(store, CITY, wanted).new == 2
-    assert read_table(store, layout.label_shard("d", 20, 0)).slice(0, 4).equals(begun)
-    assert store.list(layout.staging_dir("d")) == []
-
-
-def test_rows_staged_for_later_are_kept(store: Store) -> None:
-    """A smaller run leaves what a larger, interrupted one has staged, and takes away what is done."""
-    later = stage(store, spec(), 21, 0, 3)
-    label_missing(store, CITY, spec(largest=20))
-    assert store.list(layout.staging_dir("d")) == [later.path]
-    done = stage(store, spec(), 20, 0, 3)  # as if killed between publishing and cleaning
-    assert label_missing(store, CITY, spec(largest=20)).new == 0
-    assert not store.exists(done.path)
-    assert label_missing(store, CITY, spec()).new == 10 - 3
+def test_many_files_of_a_size_are_merged(store: Store) -> None:
+    """With the labels that one file would have; a run that adds rows begins from the merged file."""
+    save_city(store, "c", CITY)
+    label_missing(store, CITY, spec(count=6, largest=20, shard_rows=1))
+    label_missing(store, CITY, spec(count=20, largest=20, shard_rows=1))
+    assert store.list(layout.data_dir("d")) == [layout.label_file("d", 20, 0, 20)]
+    label_missing(store, CITY, spec(dataset="whole", count=20, largest=20, shard_rows=25))
+    assert rows_of(store) == rows_of(store, "whole")
+    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "whole").fingerprint()
+    assert label_missing(store, CITY, spec(count=22, largest=20, shard_rows=1)).new == 2
+    assert verify_dataset(store, "d").good
 
 
 @pytest.mark.parametrize(
@@ -200,8 +165,9 @@ def test_what_cannot_be_done_is_refused_before_work(
     assert store.list("") == []
 
 
-def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
-    """Three vehicles cannot serve some: each run retries these, with other seeds, and labels all others."""
+def test_instances_without_an_answer_are_absent(store: Store) -> None:
+    """Three vehicles cannot serve some: these are named with the reason, all others are labelled."""
+    save_city(store, "c", CITY)
     wanted = spec(largest=20, count=12, fleet=3)
     stream = InstanceStream(CITY, 1, "train")
     needed = [-(-int(x.demands.sum()) // x.capacity) for x in (stream(20, i) for i in range(12))]
@@ -209,39 +175,42 @@ def test_instances_without_an_answer_are_quarantined(store: Store) -> None:
     assert 0 < len(hopeless) < 12
     for run in (1, 2):
         summary = label_missing(store, CITY, wanted)
-        entries = store.get_json(layout.quarantine("d"))["instances"]
-        quarantined = [entry["i"] for entry in entries]
-        why = f"lacks {len(quarantined)} of 12 labels: quarantined {len(quarantined)} (first: "
-        assert why in summary.lacks
+        footers = [file.footer for file in Dataset.open(store, "d").label_files]
+        absent = {i: why for footer in footers for i, why in footer.absent.items()}
+        assert set(hopeless) <= set(absent) < set(range(12))
+        assert all(absent.values())
+        assert (
+            f"lacks {len(absent)} of 12 labels: no attempt has solved {len(absent)} (first: " in summary.lacks
+        )
         assert "label.solver=pyvrp may have all" in summary.lacks
         assert len(summary.lacks) < 300
-        assert summary.rows == 12 - len(quarantined)
-        assert set(hopeless) <= set(quarantined) < set(range(12))
-        assert [entry["attempts"] for entry in entries] == [3 * run] * len(entries)
-        last = [solver_seed(wanted.seed, 20, i) + 3 * run - 1 for i in quarantined]
-        assert [entry["seed"] for entry in entries] == last
-        assert all(entry["reason"] for entry in entries)
-        absent = [row for shard in Dataset.open(store, "d").shards() for row in shard.footer.absent]
-        assert absent == quarantined
-        assert labels_missing(store, CITY, wanted) == len(quarantined)
-        assert len(load_labels(store, "d", 20)) == 12 - len(quarantined)
-        assert store.list(layout.staging_dir("d")) == []
+        assert (summary.rows, summary.absent) == (12 - len(absent), len(absent))
+        assert summary.new == (summary.rows if run == 1 else 0)
+        assert labels_missing(store, CITY, wanted) == 0
+        assert len(load_labels(store, "d", 20)) == 12 - len(absent)
+    report = verify_dataset(store, "d")
+    assert (report.good, report.faults, report.missing, report.absent) == (False, (), (), len(absent))
 
 
 def test_a_run_without_any_label_is_incomplete(store: Store) -> None:
     with pytest.raises(IncompleteError, match="lacks 4 of 4 labels"):
         label_missing(store, CITY, spec(largest=20, count=4, fleet=1))
+    assert store.list(layout.data_dir("d")) == []
 
 
-def test_a_solved_instance_leaves_the_quarantine(store: Store) -> None:
-    label_missing(store, CITY, spec(count=6, largest=20, dataset="whole"))
-    recipe, path = spec().recipe(CITY), layout.label_shard("d", 20, 0)
-    table = read_table(store, layout.label_shard("whole", 20, 0))
-    some = table.filter((pc.field("index") != 3) & (pc.field("index") != 4))
-    write_table(store, path, CITY, recipe.spec_hash, 20, some, [3, 4])
-    assert label_missing(store, CITY, spec(count=6, largest=20)).new == 2
-    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "whole").fingerprint()
-    assert not store.exists(layout.quarantine("d"))
+def test_a_label_that_is_corrupt_ends_a_merge_in_a_sentence(store: Store) -> None:
+    """It names the file and the command that removes it; then the same command makes it again."""
+    save_city(store, "c", CITY)
+    label_missing(store, CITY, spec(count=8, largest=20, shard_rows=1))
+    path = layout.label_file("d", 20, 3, 4)
+    store.put(path, flipped(store.get(path)))
+    wanted = spec(count=10, largest=20, shard_rows=1)
+    with pytest.raises(IncompleteError, match=rf"{path} is corrupt .*mcvrp verify --delete"):
+        label_missing(store, CITY, wanted)
+    report = verify_dataset(store, "d", delete=True)
+    assert ([fault.path for fault in report.faults], report.missing) == ([path], ((20, 3, 4),))
+    assert label_missing(store, CITY, wanted).new == 1
+    assert verify_dataset(store, "d").good
 
 
 def test_one_way_costs_are_labelled_by_pyvrp(store: Store) -> None:
@@ -258,25 +227,23 @@ SCRIPT = """
 import sys
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import plan
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
-plan._SHORTEST_UNIT = 0.1  # seconds: some rows
 label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), LabelSpec.model_validate_json(sys.argv[2]))
 """
 COUNT = 60
-WANTED = spec(largest=20, count=COUNT, shard_rows=COUNT)
+WANTED = spec(largest=20, count=COUNT, shard_rows=6)
 
 
 @pytest.fixture
 def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabelCommand]:
-    """A driver that has staged rows, and comes to no end: a worker of its sleeps at the last instance."""
+    """A driver that has made files, and comes to no end: a worker of its sleeps at the last instance."""
     asleep = tmp_path_factory.mktemp("asleep")
     poison(asleep, CITY, 20, COUNT - 1, "time.sleep(60)")
     command = [sys.executable, "-c", SCRIPT, store.uri, WANTED.model_dump_json(exclude_none=True)]
     path = os.pathsep.join([str(asleep), os.environ["PYTHONPATH"]])
     driver = LabelCommand(*start_family(command, asleep / "log", PYTHONPATH=path), asleep / "log")
     try:
-        until("rows", 120, lambda: not driver.running or store.list(layout.staging_dir("d")), 0.05)
+        until("rows", 120, lambda: not driver.running or store.list(layout.data_dir("d")), 0.05)
         yield driver
     finally:
         driver.family.kill()
@@ -285,14 +252,13 @@ def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.mark.slow
 def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: LabelCommand) -> None:
-    """Interrupted as a terminal does it, no process stays and the next run uses what was staged."""
+    """Interrupted as a terminal does it, no process stays and the next run uses what is there."""
     assert len(at_work.family.members()) > 1
     os.killpg(at_work.process.pid, signal.SIGINT)
     assert at_work.process.wait(60) != 0
     assert "Check failed" not in at_work.output  # of Ray, which then leaves processes behind
     until("the end of all processes", 120, lambda: not at_work.family.members(), 0.05)
-    staged = [rows for p in store.list(layout.staging_dir("d")) if (rows := layout.staged_rows(p))]
-    kept = sum(stop - start for start, stop in staged)
+    kept = sum(file.stop - file.start for file in list_files(store, "d")[20])
     assert 0 < kept < COUNT
     assert label_missing(store, CITY, WANTED).new == COUNT - kept
     assert len(load_labels(store, "d", 20)) == COUNT

@@ -1,30 +1,23 @@
-"""Verification and repair with real Ray and real HGS: what is corrupt is named, and labelling repairs it."""
+"""Verification with real Ray and real HGS: what is corrupt is named and removed, and labelled again."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import read_table
-from mcvrp.storage.labels.verification import VerificationReport, corrupt_files, read_verification
 from mcvrp.storage.provenance import FIELD
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.stage import label_missing, labels_missing
-from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.label.stage import label_missing
+from mcvrp.tasks.label.verify import VerificationReport, verify_dataset
 from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.support.ray_window import windowed
 from tests.support.datasets import (
@@ -33,16 +26,15 @@ from tests.support.datasets import (
     everything,
     flipped,
     in_row,
+    label_path,
     label_spec,
     make_dataset,
     rewritten,
-    swapped_customers,
-    wrong_demand,
 )
 from tests.support.silent_store import Outage, check_outlasted
 
 NOWHERE = Store("/nowhere")
-FIRST, SECOND = layout.label_shard("d", 20, 0), layout.label_shard("d", 20, 1)  # rows 0-5 and 6-9
+FIRST, SECOND = label_path(0), label_path(1)  # rows 0-5 and 6-9
 
 
 @pytest.fixture(scope="module")
@@ -64,25 +56,16 @@ def store(store: Store, labelled: dict[str, bytes]) -> Store:
 
 def runtimes(store: Store) -> dict[tuple[int, int], float]:
     """The solver's seconds of every label: a label that was solved again has others."""
-    tables = [(shard.footer.n, read_table(store, shard.path)) for shard in Dataset.open(store, "d").shards()]
+    labels = Dataset.open(store, "d")
+    tables = [(n, table) for n in labels.sizes() for table in labels.read_rows(n)]
     return {(n, row["index"]): row["runtime"] for n, table in tables for row in table.to_pylist()}
-
-
-def changed(before: dict[tuple[int, int], float], store: Store) -> set[tuple[int, int]]:
-    """The instances that were solved again."""
-    after = runtimes(store)
-    assert after.keys() == before.keys()
-    return {key for key in before if before[key] != after[key]}
 
 
 def test_a_right_dataset_is_verified(store: Store) -> None:
     before = everything(store)
-    report = verify_dataset(store, "d")
+    report = verify_dataset(store, "d", delete=True)
     assert report.good
     assert (report.rows, report.files, report.unchecked) == (20, 4, ())
-    assert report.fingerprint == Dataset.open(store, "d").fingerprint()
-    assert read_verification(store, "d") == report
-    store.delete(layout.verification("d"))
     assert everything(store) == before
 
 
@@ -94,128 +77,96 @@ def copied_to(path: str) -> Callable[[Store], None]:
     return lambda store: store.put(path, store.get(FIRST))
 
 
-def rows_of(n: int, *index: int) -> set[tuple[int, int]]:
-    return {(n, i) for i in index}
-
-
 @pytest.mark.parametrize(
-    ("change", "fault", "again"),
+    ("change", "path", "what"),
     [
-        (in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer))), "row 1 (instance n=20, i=7)", {7}),
-        (in_file(SECOND, lambda b: rewritten(b, in_row(1, swapped_customers))), "row 1", {7}),
-        (in_file(SECOND, lambda b: rewritten(b, in_row(1, wrong_demand))), "row 1", {7}),
-        (in_file(SECOND, lambda b: rewritten(b, lambda rows: rows[1:])), "3 rows, its footer says 4", {6}),
-        (in_file(SECOND, flipped), "rows 0 to 3 cannot be read", {6, 7, 8, 9}),
-        (in_file(SECOND, lambda b: b[:-10]), "no whole Parquet file", {6, 7, 8, 9}),
-        (in_file(SECOND, lambda b: b""), "no whole Parquet file", {6, 7, 8, 9}),
-        (copied_to(layout.label_shard("d", 20, 7)), "rows 0 to 6, expected 42 to 48", set()),
-        (copied_to(layout.label_shard("d", 21, 5)), "not the path of a shard of n=20", set()),
-        (copied_to(f"{layout.size_dir('d', 20)}/copy.parquet"), "not the path of a shard of n=20", set()),
+        (lambda b: rewritten(b, in_row(1, dearer)), SECOND, "row 1, instance (n=20, i=7), has cost"),
+        (lambda b: rewritten(b, lambda rows: rows[1:]), SECOND, "3 rows, its footer says 4"),
+        (flipped, SECOND, "is corrupt"),
+        (lambda b: b[:-10], SECOND, "is no whole Parquet file"),
+        (lambda b: b"", SECOND, "is no whole Parquet file"),
+        (None, layout.label_file("d", 20, 42, 48), "has rows 0 to 6 of n=20, not those of its name"),
+        (None, layout.label_file("d", 21, 10, 16), "has rows 0 to 6 of n=20, not those of its name"),
     ],
 )
-def test_what_is_corrupt_is_named_and_repaired(
-    store: Store, change: Callable[[Store], None], fault: str, again: set[int]
+def test_what_is_corrupt_is_named_removed_and_made_again(
+    store: Store, change: Callable[[bytes], bytes] | None, path: str, what: str
 ) -> None:
-    """Verify names the file and the row; labelling again solves what was lost and no more."""
+    """Its rows are solved again, and no others."""
     before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
-    change(store)
-    report = verify_dataset(store, "d")
-    assert not report.good
-    assert any(fault in str(each) for each in report.faults), report.faults
-    assert labels_missing(store, CITY, label_spec()) > 0
+    (in_file(path, change) if change else copied_to(path))(store)
+    assert not verify_dataset(store, "d").good
+    assert store.exists(path)
+    report = verify_dataset(store, "d", delete=True)
+    assert [fault.path for fault in report.faults] == [path]
+    assert what in report.faults[0].what
+    assert not store.exists(path)
     label_missing(store, CITY, label_spec())
-    assert changed(before, store) == rows_of(20, *again)
+    after = runtimes(store)
+    assert {key for key in before if before[key] != after[key]} == (
+        {(20, i) for i in range(6, 10)} if change else set()
+    )
     assert Dataset.open(store, "d").fingerprint() == content
-    assert len(store.list(layout.corrupt_dir("d"))) == 1
-    assert corrupt_files(store, "d") == {}
     assert verify_dataset(store, "d").good
 
 
-def test_a_file_without_footer_is_repaired_without_a_report(store: Store) -> None:
-    before = runtimes(store)
-    in_file(SECOND, lambda data: data[:-10])(store)
-    store.put(layout.staged_chunk("d", 21, 2, 4), b"half a file")
-    assert labels_missing(store, CITY, label_spec()) == 4
-    label_missing(store, CITY, label_spec())
-    assert changed(before, store) == rows_of(20, 6, 7, 8, 9)
-    assert len(store.list(layout.corrupt_dir("d"))) == 2
-    assert verify_dataset(store, "d").good
-
-
-def test_several_files_are_repaired_at_once(store: Store) -> None:
-    before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
+def test_several_files_are_made_again_at_once(store: Store) -> None:
+    content = Dataset.open(store, "d").fingerprint()
     in_file(FIRST, lambda data: rewritten(data, in_row(0, dearer)))(store)
     in_file(SECOND, flipped)(store)
-    store.delete(layout.label_shard("d", 21, 0))
-    report = verify_dataset(store, "d")
-    assert {fault.path for fault in report.faults} == {FIRST, SECOND, layout.label_shard("d", 21, 0)}
-    assert (report.missing, report.missing_rows) == (((21, 0, 6),), 6)
+    store.delete(label_path(0, 21))
+    report = verify_dataset(store, "d", delete=True)
+    assert {fault.path for fault in report.faults} == {FIRST, SECOND}
+    assert (report.missing, report.missing_rows) == (((20, 0, 10), (21, 0, 6)), 16)
     label_missing(store, CITY, label_spec())
-    assert changed(before, store) == rows_of(20, 0, 6, 7, 8, 9) | rows_of(21, *range(6))
     assert Dataset.open(store, "d").fingerprint() == content
     assert verify_dataset(store, "d").good
 
 
-def test_a_city_with_its_own_ranges_keeps_its_good_rows(tmp_path: Path) -> None:
-    """A row that is wrong costs that row, too, if the ranges are the city's and not the spec's."""
-    store, city = Store.open(tmp_path), City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    save_city(store, "c", city)
-    label_missing(store, city, label_spec())
-    before, content = runtimes(store), Dataset.open(store, "d").fingerprint()
-    in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
-    assert [fault.row for fault in verify_dataset(store, "d").faults] == [None, 1]
-    label_missing(store, city, label_spec())
-    assert changed(before, store) == rows_of(20, 7)
-    assert Dataset.open(store, "d").fingerprint() == content
+def test_a_file_with_rows_of_another_is_removed(store: Store) -> None:
+    """As two drivers with other numbers of instances might leave it; labelling fills the gap."""
+    label_missing(store, CITY, label_spec(dataset="other", largest=20, shard_rows=8))
+    other = layout.label_file("other", 20, 0, 8)
+    store.put(other.replace("/other/", "/d/"), store.get(other))
+    store.delete(FIRST)
+    report = verify_dataset(store, "d", delete=True)
+    assert [fault.path for fault in report.faults] == [SECOND]
+    assert label_missing(store, CITY, label_spec()).new == 2
+    assert verify_dataset(store, "d").good
 
 
-def test_a_report_on_other_bytes_takes_nothing_out(store: Store) -> None:
-    whole = store.get(SECOND)
-    in_file(SECOND, lambda data: rewritten(data, in_row(1, dearer)))(store)
-    verify_dataset(store, "d")
-    store.put(SECOND, whole)
-    before = runtimes(store)
-    label_missing(store, CITY, label_spec())
-    assert changed(before, store) == set()
-    assert store.list(layout.corrupt_dir("d")) == []
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "shards.pq", "statistics.pq", "README.md"])
+@pytest.mark.parametrize("name", ["manifest.json", "README.md"])
 @pytest.mark.parametrize("data", [None, b"garbage"])
-def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | None, labelled: Any) -> None:
+def test_what_is_derived_is_made_anew(store: Store, name: str, data: bytes | None) -> None:
     """Lost or corrupt, verify still proves the labels, and labelling brings the same bytes back."""
     path = f"{layout.label_dir('d')}/{name}"
+    before = everything(store)
     if data is None:
         store.delete(path)
     else:
         store.put(path, data)
     report = verify_dataset(store, "d")
     assert report.good
-    assert ("checksums could not be compared" in str(report.unchecked)) == (name == "shards.pq")
-    if data is None:  # what is lost is noticed without new labels
-        label_missing(store, CITY, label_spec())
-        assert store.exists(path)
-    store.delete(layout.label_shard("d", 21, 1))
+    assert ("checksums could not be compared" in str(report.unchecked)) == (name == "manifest.json")
     label_missing(store, CITY, label_spec())
-    if name != "README.md":
-        assert store.get(path) not in (data, b"")
-    assert verify_dataset(store, "d").good
+    assert everything(store) == before
 
 
-def test_a_spec_that_is_lost_or_corrupt_is_named_and_written_again(store: Store) -> None:
+def test_a_spec_that_is_lost_or_corrupt_is_named(store: Store) -> None:
     path = layout.label_spec("d")
-    whole, before = store.get_json(path), runtimes(store)
+    whole = store.get_json(path)
     whole.pop(FIELD)  # who made the labels is no longer known
     for data in (None, b"", b"{", b"[]", b'{"city_id": "x"}'):
         store.delete(path) if data is None else store.put(path, data)
-        report = verify_dataset(store, "d")
-        assert [fault.path for fault in report.faults] == [path]
-        assert report.unchecked
-        if data != b'{"city_id": "x"}':  # that one contradicts what is asked
-            label_missing(store, CITY, label_spec())
-            assert store.get_json(path) == whole
-            assert verify_dataset(store, "d").good
-    assert changed(before, store) == set()
+        with pytest.raises(McvrpError, match=path):
+            verify_dataset(store, "d")
+        if data is not None:
+            with pytest.raises(McvrpError, match=f"{path} is not a spec of labels .*: remove it"):
+                label_missing(store, CITY, label_spec())
+            store.delete(path)
+        label_missing(store, CITY, label_spec())
+        assert store.get_json(path) == whole
+        assert verify_dataset(store, "d").good
 
 
 def test_what_cannot_be_verified_is_refused(store: Store) -> None:
@@ -234,28 +185,13 @@ def test_instances_of_the_other_split_are_seen(tmp_path: Path) -> None:
     assert verify_dataset(store, "d").good
     assert verify_dataset(store, "t").good
     path = layout.label_spec("t")
+    store.delete(layout.label_dir("t"))
     make_dataset(store, label_spec(dataset="t", largest=20, seed=1))
     store.put_json(path, {**store.get_json(path), "split": "test"})
     report = verify_dataset(store, "d")
-    assert len(report.faults) == 10
-    assert "it is instance (n=20, i=0) of dataset 't'" in str(report.faults[0])
-    assert (report.faults[0].path, report.faults[0].row) == (FIRST, 0)
-    assert corrupt_files(store, "d") == {}  # the labels are right
-
-
-def test_a_report_that_cannot_be_kept_is_still_given(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse = Mock(side_effect=StoreError("cannot write"))
-    monkeypatch.setattr("mcvrp.tasks.label.verify.write_verification", refuse)
-    report = verify_dataset(store, "d")
-    assert report.good
-    assert "the report could not be stored" in report.unchecked[0]
-
-
-def test_a_corrupt_report_is_no_report(store: Store) -> None:
-    for data in (b"", b"[]", b'{"faults": 3}', json.dumps({"faults": [{"path": 1}]}).encode()):
-        store.put(layout.verification("d"), data)
-        assert read_verification(store, "d") is None
-        assert label_missing(store, CITY, label_spec()).new == 0
+    assert len(report.shared) == 10
+    assert report.shared[0] == "instance (n=20, i=0) is instance (n=20, i=0) of dataset 't'"
+    assert (report.good, report.faults) == (False, ())  # the labels are right
 
 
 def _worked(item: int, shared: int) -> int:
@@ -295,9 +231,9 @@ def test_verification_outlasts_a_silent_store(store: Store, scratch: Path, outag
     in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
 
     def report(there: Store) -> VerificationReport:
-        return replace(verify_dataset(there, "d"), verified_at="")
+        return verify_dataset(there, "d")
 
-    check_outlasted(store, scratch, outage, report, at_least=15, exact=".parquet")
+    check_outlasted(store, scratch, outage, report, at_least=8, exact=".parquet")
 
 
 def _slow(item: int, seconds: float) -> int:

@@ -16,23 +16,30 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.driven import IntakeReceipt
-from mcvrp.storage.labels.label_files import write_table
 from mcvrp.storage.labels.schema import label_table
-from mcvrp.storage.labels.verification import FileFault, VerificationReport
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
-from mcvrp.tasks.label.card import figure_path, write_card
-from mcvrp.tasks.label.verify import verify_dataset
+from mcvrp.tasks.label.card import figure_path
+from mcvrp.tasks.label.verify import FileFault, VerificationReport, verify_dataset
 from mcvrp.tasks.retrain.labels import write_mix
-from tests.support.datasets import CITY, everything, label_spec, make_dataset, sweep_label
+from tests.support.datasets import (
+    CITY,
+    everything,
+    label_path,
+    label_spec,
+    make_dataset,
+    sweep_label,
+    write_card_of,
+    write_rows,
+)
 
 
 @pytest.fixture(scope="module")
 def carded(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store.open(tmp_path_factory.mktemp("store"))
     make_dataset(store, label_spec())
-    write_card(store, CITY, "d")
+    write_card_of(store, "d")
     make_dataset(store, label_spec(dataset="bare", largest=20))
     return store
 
@@ -44,7 +51,7 @@ def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
     assert outcome.document["documents"]["manifest.json"]["rows"] == 20
     json.dumps(outcome.document)
     assert inspect(carded, "labels/d/") == outcome
-    assert "labels/bare/data/n=020/part-00000.parquet" in inspect(carded, "labels/bare").text
+    assert "labels/bare/data/n=020/rows-00000000-00000006.parquet" in inspect(carded, "labels/bare").text
 
 
 def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path) -> None:
@@ -60,12 +67,13 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
         verify_dataset(store, night)
     assert everything(store) == before
     write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())])
-    assert not verify_dataset(store, "night-shift").good
+    with pytest.raises(McvrpError, match=layout.label_spec("night-shift")):
+        verify_dataset(store, "night-shift")
 
 
 def test_files_and_folders_are_described(carded: Store) -> None:
-    assert "labels/d/data/n=020/part-00000.parquet" in inspect(carded, "labels/d/data/n=020").text
-    shard = inspect(carded, layout.label_shard("d", 20, 0))
+    assert "labels/d/data/n=020/rows-00000000-00000006.parquet" in inspect(carded, "labels/d/data/n=020").text
+    shard = inspect(carded, label_path())
     assert shard.document["rows"] == 6
     assert shard.document["footer"]["row_stop"] == "6"
     assert inspect(carded, figure_path("d", "cost")).document["bytes"] > 1000
@@ -218,15 +226,14 @@ def test_an_instance_is_drawn(
 
 
 def test_an_instance_after_a_row_without_label_is_found(store: Store, tmp_path: Path) -> None:
-    """A quarantined row has no label; the rows after it are not mistaken for it."""
+    """The rows after one without a label are not mistaken for it."""
     spec = label_spec(largest=20, count=5)
     make_dataset(store, spec)
     labels = [sweep_label(20, i, spec) for i in (0, 1, 3, 4)]
-    path, spec_hash = layout.label_shard("d", 20, 0), spec.recipe(CITY).spec_hash
-    write_table(store, path, CITY, spec_hash, 20, label_table(labels), absent=[2])
+    write_rows(store, "d", 20, label_table(labels), {2: "no answer"})
     out = tmp_path / "x.png"
     assert draw(store, "d", 20, 3, out).document["index"] == 3
-    with pytest.raises(McvrpError, match=r"no label of instance \(n=20, i=2\)"):
+    with pytest.raises(McvrpError, match=r"instance \(n=20, i=2\) of dataset 'd' has no label: no answer"):
         draw(store, "d", 20, 2, out)
 
 
@@ -259,24 +266,24 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
 ) -> None:
     """The exit code is 1 if there is a fault; labels that are missing and files not checked follow."""
     monkeypatch.setenv("MCVRP_STORE", carded.uri)
-    good = VerificationReport("d", "now", "f", rows=9, files=2, faults=(), missing=())
+    good = VerificationReport("d", rows=9, files=2)
     reports = [good]
     monkeypatch.setattr("mcvrp.flows.cli.verify.verify_dataset", lambda *_, **__: reports[-1])
     assert cli.run(["verify", "d"]) == 0
     assert re.fullmatch(r"9 labels in 2 files verified in .*s \([\d,]+/s\)\n", capsys.readouterr().out)
-    faults = (FileFault("a.parquet", "s", "it is wrong", 20, 3, 9), FileFault("b.parquet", "s", "it is gone"))
+    faults = (FileFault("a.parquet", "is wrong"), FileFault("b.parquet", "is cut"))
     missing = ((20, 5, 6), (21, 0, 4))
-    reports += [replace(good, faults=faults, missing=missing, quarantined=1, unchecked=("the rest",))]
+    reports += [replace(good, faults=faults, missing=missing, absent=1, unchecked=("the rest",))]
     assert cli.run(["verify", "d"]) == 1
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
-        "a.parquet, row 3 (instance n=20, i=9): it is wrong",
-        "b.parquet: it is gone",
+        "a.parquet: is wrong",
+        "b.parquet: is cut",
         "n=20: no labels in rows 5 to 5",
         "n=21: no labels in rows 0 to 3",
         "not checked: the rest",
     ]
-    assert "2 faults, 5 labels missing, 1 of them quarantined: mcvrp label repairs" in last
+    assert "2 bad files (mcvrp verify --delete removes them), 5 labels missing, 1 without an answer" in last
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert (document["good"], document["faults"][0]["row"]) == (False, 3)
+    assert (document["good"], document["faults"][0]["path"]) == (False, "a.parquet")

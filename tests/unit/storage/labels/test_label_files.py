@@ -1,9 +1,8 @@
-"""Label files, datasets and manifests."""
+"""Label files: what is wrong is never stored, and what is corrupt is never read."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import random
 import re
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
@@ -24,29 +24,28 @@ from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import (
     CorruptFile,
+    label_file,
     parse_footer,
     parse_table,
     read_footer,
     read_table,
     write_labels,
-    write_table,
 )
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, Label, label_table, table_labels
-from mcvrp.storage.labels.shards import ShardList
 from mcvrp.storage.store.store import Store
-from tests.support.datasets import forgotten_customer, other_routes, routes
+from tests.support.datasets import forgotten_customer, other_routes, routes, write_rows
 from tests.support.labels import CITY, N, some_label
 
 
 def fill(store: Store, parts: list[tuple[int, int]], dataset: str = "d", n: int = N) -> None:
     for k, (start, stop) in enumerate(parts):
         rows = [some_label(i, n, runtime=k) for i in range(start, stop)]
-        write_labels(store, layout.label_shard(dataset, n, k), CITY, "spec", rows)
+        write_labels(store, layout.label_file(dataset, n, start, stop), CITY, "spec", rows)
 
 
 def test_labels_and_their_footer_read_back(store: Store, tmp_path: Path) -> None:
-    path, labels = layout.label_shard("d", N, 0), [some_label(i) for i in range(3, 8)]
+    path, labels = layout.label_file("d", N, 3, 8), [some_label(i) for i in range(3, 8)]
     write_labels(store, path, CITY, "0123", labels)
     for before, after in zip(labels, table_labels(read_table(store, path), CITY.city_id), strict=True):
         assert after.instance.ids.tolist() == before.instance.ids.tolist()
@@ -92,7 +91,7 @@ def test_a_wrong_label_is_never_stored(store: Store, change: Callable[[Label], L
         if change is forgotten_customer:
             message = rf"routes that do not serve customer {routes(some_label(row))[-1][0]} exactly once"
         with pytest.raises(McvrpError, match=rf"\(n=20, i={row}\).*{message}"):
-            write_labels(store, layout.label_shard("d", N, 0), CITY, "spec", labels)
+            write_labels(store, layout.label_file("d", N, 0, 6), CITY, "spec", labels)
     assert store.list("") == []
 
 
@@ -157,10 +156,10 @@ def test_the_sizes_there_are_are_named(store: Store) -> None:
     with pytest.raises(McvrpError, match=r"no labels of n=99: choose one of its sizes, 20$"):
         load_labels(store, "d", 99)
     for n in (21, 22):
-        store.put(layout.label_shard("d", n, 0), b"")
+        store.put(layout.label_file("d", n, 0, 1), b"")
     with pytest.raises(McvrpError, match=r"choose one of its sizes, 20 to 22$"):
         load_labels(store, "d", 99)
-    store.put(layout.label_shard("d", 40, 0), b"")
+    store.put(layout.label_file("d", 40, 0, 1), b"")
     with pytest.raises(McvrpError, match=r"choose one of its sizes, 20, 21, 22, 40$"):
         load_labels(store, "d", 99)
     with pytest.raises(McvrpError, match=r"'e' .* has no labels \(there are: d\): run mcvrp label"):
@@ -182,8 +181,8 @@ def other_footer(name: str, value: str | None) -> Callable[[bytes], bytes]:
     return lambda data: rewritten(data, change)
 
 
-CORRUPT = "has a corrupt footer: remove it and label again"
-CUT = "is no whole Parquet file .*: remove it and label again"
+CORRUPT = "has a corrupt footer: mcvrp verify --delete removes it"
+CUT = "is no whole Parquet file .*: mcvrp verify --delete removes it, mcvrp label makes it again"
 
 
 @pytest.mark.parametrize(
@@ -204,31 +203,32 @@ def test_a_corrupt_or_foreign_shard_is_named_and_not_changed(
     store: Store, corrupt: Callable[[bytes], bytes], message: str
 ) -> None:
     fill(store, [(0, 5), (5, 9)])
-    path = layout.label_shard("d", N, 1)
+    path = layout.label_file("d", N, 5, 9)
     store.put(path, corrupt(store.get(path)))
     before = store.get(path)
     for read in (
-        lambda: list(Dataset.open(store, "d").shards()),
+        lambda: Dataset.open(store, "d").label_files,
         lambda: load_labels(store, "d", N),
         lambda: Dataset.open(store, "d").fingerprint(),
     ):
         with pytest.raises(McvrpError, match=message) as caught:
             read()
-        assert "part-00001.parquet" in str(caught.value)
+        assert "rows-00000005-00000009.parquet" in str(caught.value)
         assert "\n" not in str(caught.value)
     assert store.get(path) == before
 
 
-def test_a_misplaced_shard_is_named(store: Store) -> None:
+def test_a_misplaced_file_is_named(store: Store) -> None:
     fill(store, [(0, 3)])
-    data = store.get(layout.label_shard("d", N, 0))
-    store.put(layout.label_shard("d", 21, 0), data)
-    with pytest.raises(McvrpError, match=r"n=021/part-00000\.parquet has labels of n=20, expected n=21"):
-        list(Dataset.open(store, "d").shards())
-    store.delete(layout.label_shard("d", 21, 0))
+    data = store.get(layout.label_file("d", N, 0, 3))
+    for path in (layout.label_file("d", 21, 0, 3), layout.label_file("d", N, 3, 6)):
+        store.put(path, data)
+        with pytest.raises(McvrpError, match=f"{path} has rows 0 to 3 of n=20, not those of its name"):
+            Dataset.open(store, "d").label_files  # noqa: B018
+        store.delete(path)
     store.put(layout.size_dir("d", N) + "/copy.parquet", data)
-    with pytest.raises(McvrpError, match=r"copy\.parquet is not the path of a shard of n=20"):
-        list(Dataset.open(store, "d").shards())
+    with pytest.raises(McvrpError, match=r"copy\.parquet has not the name of a label file: move it away"):
+        Dataset.open(store, "d")
 
 
 def test_the_fingerprint_depends_on_the_rows_but_not_on_their_split(store: Store) -> None:
@@ -238,88 +238,44 @@ def test_the_fingerprint_depends_on_the_rows_but_not_on_their_split(store: Store
     fill(store, [(1, 7)], "shifted")
     labels = [some_label(i) for i in range(6)]
     first, *rest = labels[1].solution.routes
-    labels[1] = replace(labels[1], solution=Solution((first[::-1], *rest)))
-    write_labels(store, layout.label_shard("turned", N, 0), CITY, "spec", labels)
+    swapped = Solution.of([[first[1], first[0], *first[2:]], *rest])
+    labels[1] = other_routes(labels[1], canonical(CITY, swapped).routes)
+    write_labels(store, layout.label_file("turned", N, 0, 6), CITY, "spec", labels)
     assert Dataset.open(store, "a").fingerprint() == Dataset.open(store, "b").fingerprint()
     assert len({Dataset.open(store, name).fingerprint() for name in ("a", "more", "shifted", "turned")}) == 4
 
 
-def test_the_manifest_is_derived(store: Store) -> None:
-    fill(store, [(0, 4), (4, 6)])
-    path = layout.manifest("d")
-    rebuild_manifest(store, "d")
-    whole = store.get(path)
-    manifest = store.get_json(path)
-    assert manifest["rows"] == 6
-    listed = list(ShardList(store, "d"))
-    assert [(e.path, e.footer.rows) for e in listed] == [
-        (layout.label_shard("d", N, k), 4 - 2 * k) for k in (0, 1)
-    ]
-    assert [e.sha256 for e in listed] == [hashlib.sha256(store.get(e.path)).hexdigest() for e in listed]
-    assert manifest["bytes"] == sum(store.size(e.path) for e in listed)
-    assert manifest["fingerprint"] == Dataset.open(store, "d").fingerprint()
-    for data in (b"", b"[]", b'{"shards": [{"path": 1}]}', whole):
-        store.put(path, data)
-        for known in (Dataset.open(store, "d"), None):
-            rebuild_manifest(store, "d", known)
-            assert store.get(path) == whole
-    write_table(
-        store, layout.label_shard("d", N, 1), CITY, "spec", N, label_table([some_label(i) for i in (4, 5, 6)])
+def test_absent_rows_are_declared_with_the_reason(store: Store) -> None:
+    wanted: tuple[tuple[range, dict[int, str]], ...] = (
+        (range(5), {0: "no routes", 3: "crash"}),
+        (range(5, 8), {5: "", 6: "", 7: ""}),
+        (range(8, 10), {}),
     )
-    rebuild_manifest(store, "d", Dataset.open(store, "d"))
-    assert store.get_json(path)["rows"] == 7
-    trusted = store.get(path)
-    rebuild_manifest(store, "d")
-    assert store.get(path) == trusted
-
-
-def test_a_flipped_bit_in_the_list_of_shards_is_detected(store: Store) -> None:
-    """It never becomes another checksum: each verification would report the shard as corrupt."""
-    fill(store, [(0, 4), (4, 6)])
-    rebuild_manifest(store, "d")
-    path = layout.shard_list("d")
-    whole, listed = store.get(path), list(ShardList(store, "d"))
-    for position in range(0, len(whole), 7):
-        flipped = whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :]
-        Path(store.uri, path).write_bytes(flipped)
-        with contextlib.suppress(McvrpError):
-            assert set(ShardList(store, "d")) <= set(listed)
-
-
-def write_with_absent(store: Store, k: int, rows: range, absent: set[int]) -> None:
-    table = label_table([some_label(i) for i in rows if i not in absent])
-    write_table(store, layout.label_shard("d", N, k), CITY, "spec", N, table, sorted(absent))
-
-
-def test_absent_rows_are_declared(store: Store) -> None:
-    write_with_absent(store, 0, range(5), {0, 3})
-    write_with_absent(store, 1, range(5, 8), {5, 6, 7})
-    write_with_absent(store, 2, range(8, 10), set())
-    footers = [file.footer for file in Dataset.open(store, "d").shards()]
+    for rows, absent in wanted:
+        write_rows(store, "d", N, label_table([some_label(i) for i in rows if i not in absent]), absent)
+    footers = [file.footer for file in Dataset.open(store, "d").label_files]
     assert [(f.row_start, f.row_stop, f.rows, f.absent) for f in footers] == [
-        (0, 5, 3, (0, 3)),
-        (5, 8, 0, (5, 6, 7)),
-        (8, 10, 2, ()),
+        (rows.start, rows.stop, len(rows) - len(absent), absent) for rows, absent in wanted
     ]
     table = load_labels(store, "d", N)
     assert table.costs.tolist() == [some_label(i).cost for i in (1, 2, 4, 8, 9)]
     assert len(load_labels(store, "d", N, limit=4)) == 4
-    rebuild_manifest(store, "d")
-    manifest = store.get_json(layout.manifest("d"))
-    assert (manifest["rows"], manifest["absent"], manifest["shards"]) == (5, 5, 3)
+    with pytest.raises(McvrpError, match=r"\(n=20, i=3\) of dataset 'd' has no label: crash"):
+        Dataset.open(store, "d").label(N, 3)
+    manifest = rebuild_manifest(Dataset.open(store, "d"))
+    assert (manifest["rows"], manifest["absent"], len(manifest["files"])) == (5, 5, 3)
 
 
 @pytest.mark.parametrize("absent", [set(), {1}, {6}, {2, 3}])
-def test_rows_with_a_gap_are_never_stored(store: Store, absent: set[int]) -> None:
+def test_rows_with_a_gap_are_never_stored(absent: set[int]) -> None:
     table = label_table([some_label(i) for i in (0, 1, 3, 4)])
     with pytest.raises(McvrpError, match="not consecutive"):
-        write_table(store, "x.parquet", CITY, "spec", N, table, sorted(absent))
-    assert store.list("") == []
+        label_file(CITY, "spec", N, table, dict.fromkeys(absent, ""))
 
 
 def test_a_flipped_bit_of_a_page_is_detected(store: Store) -> None:
     fill(store, [(0, 30)])
-    path = layout.label_shard("d", N, 0)
+    path = layout.label_file("d", N, 0, 30)
     data = store.get(path)
     file = pq.ParquetFile(io.BytesIO(data))
     group = file.metadata.row_group(0)
@@ -343,7 +299,7 @@ def test_a_flipped_bit_of_a_page_is_detected(store: Store) -> None:
 
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
 def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
-    path = layout.label_shard("d", N, 0)
+    path = layout.label_file("d", N, 0, 4)
     fill(store, [(0, 4)])
     data = store.get(path)
     footer = int.from_bytes(data[-8:-4], "little") + 8
@@ -359,6 +315,6 @@ def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, s
 def test_row_groups_are_small(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcvrp.storage.labels.label_files.ROW_GROUP", 4)
     fill(store, [(0, 10)])
-    file = pq.ParquetFile(tmp_path / layout.label_shard("d", N, 0))
+    file = pq.ParquetFile(tmp_path / layout.label_file("d", N, 0, 10))
     assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 2]
     assert len(load_labels(store, "d", N)) == 10

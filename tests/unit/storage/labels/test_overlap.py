@@ -14,7 +14,7 @@ from mcvrp.storage.labels.overlap import Keys, dataset_keys, datasets, other_dat
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import require_unseen
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from tests.support.datasets import CITY, label_spec, make_dataset
+from tests.support.datasets import CITY, label_path, label_spec, make_dataset
 
 
 @given(
@@ -70,8 +70,10 @@ def test_datasets_of_other_splits_are_found(store: Store) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(store: Store) -> None:
     make_dataset(store, label_spec())
-    store.put(layout.label_shard("d", 20, 1), b"no Parquet")
-    with pytest.raises(McvrpError, match=r"part-00001\.parquet cannot be read .*: run mcvrp verify"):
+    store.put(label_path(1), b"no Parquet")
+    with pytest.raises(
+        McvrpError, match=r"rows-00000006-00000010\.parquet cannot be read .*: run mcvrp verify"
+    ):
         dataset_keys(store, "d", 20)
 
 

@@ -1,4 +1,4 @@
-"""Statistics of a size, merged from the samples of its shards."""
+"""Statistics of a size, merged from the samples of its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_small_shards_give_the_spread_of_all_values() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_large_shards_keep_mean_deviation_and_extremes(whole: bool) -> None:
-    """Percentiles have the rank of their name, to 0.2 %, also if shards differ in size and scale."""
+    """Percentiles have the rank of their name, to 0.2 %, also if files differ in size and scale."""
     rng = np.random.default_rng(1)
     parts = [rng.lognormal(k / 2, 1.0, size) * 10 for k, size in enumerate((25_000, 700, 9_000))]
     if whole:

@@ -10,16 +10,15 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.labels.schema import label_table
+from mcvrp.storage.labels.label_files import parse_table
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.local import LocalFiles
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.tasks.label.worker import LabelPiece, publish
-from tests.support.labels import CITY, N, some_label
+from tests.support.labels import N
 
 LEASE, ALIAS = layout.driver_lease("d"), layout.model_alias("m", "champion")
-SHARD = layout.label_shard("d", N, 0)
+SHARD = layout.label_file("d", N, 0, 1)
 SECRET = b"root:x:0:0\n"
 NO_FILE = r"it is a folder, a pipe or a link that leads nowhere, not a file\): remove it"
 PIPE = rf"({NO_FILE}|it is a pipe or a device, not a file\): remove it)"
@@ -64,7 +63,7 @@ WORK: list[tuple[str, Callable[[Store], object]]] = [
     (LEASE, hold),
     (ALIAS, lambda store: enrol(store, "m", 1)),
     (ALIAS, lambda store: move_champion(store, "m", 1, pointer(store, "m", "champion"))),
-    (SHARD, lambda s: publish(s, CITY, "spec", SHARD, N, 0, 1, [LabelPiece(label_table([some_label(0)]))])),
+    (SHARD, lambda store: parse_table(store.get(SHARD), SHARD)),
 ]
 
 

@@ -110,10 +110,9 @@ def test_json_reads_back(store: Store) -> None:
         store.get_json("x.json")
 
 
-def test_names_of_shards_and_chunks_are_parsed() -> None:
-    assert layout.shard_number(layout.label_shard("d", 1000, 12)) == 12
-    assert layout.shard_number("labels/d/data/n=020/other.parquet") is None
-    assert layout.staged_rows(layout.staged_chunk("d", 20, 5, 17)) == (5, 17)
+def test_names_of_label_files_are_parsed() -> None:
+    assert layout.rows_of(layout.label_file("d", 1000, 5, 2**32 - 1)) == (5, 2**32 - 1)
+    assert layout.rows_of("labels/d/data/n=020/other.parquet") is None
 
 
 XY = City.uniform(6, 1)

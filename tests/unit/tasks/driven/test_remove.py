@@ -29,7 +29,7 @@ def wrong(store: Store) -> Store:
     for number, names in enumerate((days[1:], days), start=1):
         record = TrialRecord(f"night-{number:012}", number, number, number + 1, "d", True, (), days=names)
         write_record(store, "small", record)
-        store.put(layout.label_shard(record.name, 20, 0), b"labels")
+        store.put(layout.label_file(record.name, 20, 0, 6), b"labels")
     return store
 
 
@@ -56,7 +56,7 @@ def test_labels_of_the_day_go_with_it(wrong: Store) -> None:
     """Those of nights that did not learn from it stay, and so do records of all."""
     removed = remove_day(wrong, "lyon", FRIDAY, "small")
     assert [(model, record.number) for model, record in removed.nights] == [("small", 2)]
-    assert wrong.list("labels") == [layout.label_shard("night-000000000001", 20, 0)]
+    assert wrong.list("labels") == [layout.label_file("night-000000000001", 20, 0, 6)]
     assert len(wrong.list("nights")) == 2
 
 

@@ -115,7 +115,7 @@ def test_what_users_named_is_kept(store: Store) -> None:
     for run in ("published", "new", "unpublished"):
         checkpoint(store, run, 30)
     for path in (
-        *("cities/c/city.json", "labels/d/data/n=020/part-00000.parquet", "labels/d/_staging/n=020/rows"),
+        *("cities/c/city.json", "labels/d/data/n=020/rows-00000000-00000006.parquet"),
         *("driven/c/quarantine/x.csv", "solutions/monday/routes.csv", "attention/a/n=020/model.json"),
         *("incoming/march.csv", "preset.json", "benchmarks/b/results.csv"),
     ):
@@ -160,15 +160,12 @@ def test_a_corrupt_document_that_may_refer_to_something_ends_it_before_any_remov
 
 def test_labels_lose_scraps_only(store: Store) -> None:
     make_dataset(store, label_spec(largest=20, count=10))
-    out, scrap = layout.corrupt("d", "data/n=020/part-00000.parquet"), "labels/d/data/n=020/.part.1234.tmp"
-    write(store, out, b"corrupt", 100)
+    scrap = "labels/d/data/n=020/.rows.1234.tmp"
     write(store, scrap, b"half", 100)
     write(store, ".preset.json.1234.tmp", b"half", 100)
     before = everything(store)
-    assert sorted(cleaned(store)) == sorted([out, scrap, ".preset.json.1234.tmp"])
-    assert everything(store) == {
-        p: d for p, d in before.items() if p not in (out, scrap, ".preset.json.1234.tmp")
-    }
+    assert sorted(cleaned(store)) == sorted([scrap, ".preset.json.1234.tmp"])
+    assert everything(store) == {p: d for p, d in before.items() if p not in (scrap, ".preset.json.1234.tmp")}
 
 
 NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", "last", "failed", "removed"))}
@@ -179,14 +176,14 @@ def nights(store: Store) -> None:
     for number, night in ((1, "removed"), (2, "champion"), (3, "failed"), (4, "last")):
         name, parents = NIGHTS[night], [Parent("labels/improve-0123456789ab"), Parent("driven/lyon")]
         checkpoint(store, name, 30)
-        write(store, layout.label_shard(name, 20, 0), b"labels", 100)
+        write(store, layout.label_file(name, 20, 0, 6), b"labels", 100)
         manifest = {"provenance": asdict(made(parents))}
         write(store, layout.manifest(name), json.dumps(manifest).encode(), 100)
         write(store, layout.trial_record("m", name), b"{}", 100)
         if night != "failed":
             version(store, number, name, dataset=name)
-    write(store, layout.label_shard("improve-0123456789ab", 20, 0), b"what the nights drew from", 100)
-    write(store, layout.label_shard("night-shift", 20, 0), b"a user's own", 100)
+    write(store, layout.label_file("improve-0123456789ab", 20, 0, 6), b"what the nights drew from", 100)
+    write(store, layout.label_file("night-shift", 20, 0, 6), b"a user's own", 100)
     move_champion(store, "m", 2, pointer(store, "m", "champion"))
 
 
@@ -359,7 +356,7 @@ def full(crowded: Store) -> Store:
     move_champion(crowded, "m", 4, pointer(crowded, "m", "champion"))
     write(crowded, "benchmarks/b/parts/hgs-abc/n=020/rows-00000-00001.parquet", b"other settings", 100)
     write(crowded, "labels/d/.x.1234.tmp", b"half", 100)
-    write(crowded, "labels/d/_corrupt/x", b"corrupt", 100)
+    write(crowded, "labels/d/data/.y.1234.tmp", b"half", 100)
     age(crowded, "", 100)
     return crowded
 

@@ -11,14 +11,15 @@ import psutil
 import pytest
 
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.label_files import read_table
+from mcvrp.storage.labels.label_files import read_footer, read_table
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import work
 from mcvrp.tasks.label.solving import solving
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.label.work import Failure, Outcome, Unit
-from tests.support.labels import poison, unit_receipt
+from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.worker import WorkerContext, label_unit, solve_rows
+from tests.support.labels import poison
 
 CITY = City.uniform(60, seed=3)
 RECIPE = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(CITY)
@@ -26,18 +27,18 @@ UNIT = Unit(20, 0, 6, isolated=True)
 ROWS = range(6)
 
 
-def solved(unit: Unit = UNIT) -> list[Outcome]:
-    with solving(CITY, RECIPE, unit) as solve:
-        return [solve(i) for i in ROWS]
+def solved(unit: Unit = UNIT) -> tuple[dict[int, Label], dict[int, str]]:
+    with solving(CITY, RECIPE, unit) as attempt:
+        return solve_rows(unit, CITY, RECIPE.seed, attempt)
 
 
 @pytest.fixture(scope="module")
-def expected() -> list[Outcome]:
-    """Outcomes of the solver in this process."""
-    return solved(replace(UNIT, isolated=False))
+def expected() -> dict[int, Label]:
+    """Labels by the solver in this process."""
+    return solved(replace(UNIT, isolated=False))[0]
 
 
-def same(one: Outcome, other: Outcome) -> bool:
+def same(one: Label | str, other: Label | str) -> bool:
     assert isinstance(one, Label)
     assert isinstance(other, Label)
     return (one.index, one.seed, one.solution) == (other.index, other.seed, other.solution)
@@ -50,7 +51,7 @@ def test_an_isolated_process_shares_the_matrix_of_its_city() -> None:
     outcomes = []
     for unit in (UNIT, replace(UNIT, isolated=False)):
         with solving(city, recipe, unit) as solve:
-            outcomes.append(solve(0))
+            outcomes.append(solve(0, 7))
             maps = [Path(f"/proc/{child.pid}/maps").read_text() for child in psutil.Process().children()]
             assert any("memfd:mcvrp" in text for text in maps) == unit.isolated
     assert same(*outcomes)
@@ -67,29 +68,25 @@ def test_an_isolated_process_shares_the_matrix_of_its_city() -> None:
     ],
 )
 def test_a_poison_instance_costs_itself_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[Outcome], action: str, reason: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: dict[int, Label], action: str, reason: str
 ) -> None:
-    """It is tried three times and has the reason; the unit's file declares its row absent."""
+    """It has the reason; the unit's file declares its row absent."""
     poison(tmp_path, CITY, 20, 2, action)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(work, "LONGEST_INSTANCE", 2.0)
-    outcomes = solved()
-    failure = outcomes[2]
-    assert isinstance(failure, Failure)
-    assert (failure.i, failure.reason, failure.attempts) == (2, reason, 3)
-    assert (failure.solver, failure.version.split()[0]) == ("HGS", "hybgensea")
-    assert all(same(outcomes[i], expected[i]) for i in ROWS if i != 2)
+    labels, failed = solved()
+    assert failed == {2: reason}
+    assert all(same(labels[i], expected[i]) for i in ROWS if i != 2)
     if "exit code" in reason:
         store = Store.open(tmp_path / "store")
-        receipt = unit_receipt(store, CITY, RECIPE, UNIT)
-        assert (receipt.rows, receipt.failures) == (5, (failure,))
-        assert receipt.chunk is not None
-        assert receipt.chunk.footer.absent == (2,)
-        assert read_table(store, receipt.chunk.path)["index"].to_pylist() == [0, 1, 3, 4, 5]
+        receipt = label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
+        assert (receipt.rows, receipt.absent) == (5, {2: reason})
+        assert read_footer(store, UNIT.path("d")).absent == {2: reason}
+        assert read_table(store, UNIT.path("d"))["index"].to_pylist() == [0, 1, 3, 4, 5]
 
 
 def test_a_crash_from_outside_changes_no_label(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[Outcome]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: dict[int, Label]
 ) -> None:
     """A process that is killed once gets the same request again, and none is left in the end."""
     once = tmp_path / "killed"
@@ -103,7 +100,7 @@ def test_a_crash_from_outside_changes_no_label(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     before = set(psutil.Process().children())
     with solving(CITY, RECIPE, UNIT) as solve:
-        assert all(same(solve(i), expected[i]) for i in ROWS)
+        assert all(same(solve(i, expected[i].seed), expected[i]) for i in ROWS)
         (child,) = set(psutil.Process().children()) - before
     assert once.exists()
     assert not child.is_running()

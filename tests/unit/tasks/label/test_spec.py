@@ -1,11 +1,10 @@
-"""The spec of a dataset, the survey of what is missing, and how the rest is cut into units."""
+"""The spec of a dataset: what decides its labels, what it refuses, and how the store has it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Set
 from typing import Any
 
 import pytest
@@ -17,10 +16,8 @@ from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city, save_city
-from mcvrp.storage.labels.label_files import LabelFile
-from mcvrp.storage.labels.schema import Footer, Label
+from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.plan import ShardJob, cut_into_units, missing_rows
 from mcvrp.tasks.label.solving import attempting, make_solver, solver_seed
 from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument, seconds_per_instance, stored_spec
 from mcvrp.tasks.solvers.budgets import BudgetName, budget_for, tuned_budget
@@ -109,7 +106,7 @@ def test_a_time_limit_has_tuned_settings_unless_they_are_given() -> None:
 
 
 def test_a_dataset_from_before_tuned_settings_keeps_the_solvers_own(store: Store) -> None:
-    fields = {**spec(tuned=False).identity(CITY), "smallest": 20, "largest": 21, "count": 3}
+    fields = {**spec(tuned=False).identity(CITY), "smallest": 20, "largest": 21, "count": 3, "shard_rows": 6}
     assert "tuned" not in fields
     store.put(layout.label_spec("d"), json.dumps(fields).encode())
     assert stored_spec(store, "d")[0].tuned is False
@@ -181,78 +178,6 @@ def test_solver_seeds_are_their_own() -> None:
     assert solver_seed(1, 20, 0) == 876383063
 
 
-def file(start: int, stop: int, absent: Set[int] = frozenset()) -> LabelFile:
-    return LabelFile(f"{start}-{stop}", Footer("s", "c", 20, start, stop, "0", tuple(sorted(absent))))
-
-
-RANGES = st.lists(
-    st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda p: (p[0], p[0] + p[1])), max_size=8
-)
-
-
-@given(RANGES, st.integers(0, 40), st.integers(1, 40), st.sets(st.integers(0, 80)))
-def test_gaps_are_the_rows_in_no_file(
-    ranges: list[tuple[int, int]], start: int, rows: int, absent: set[int]
-) -> None:
-    files = [file(a, b, absent & set(range(a, b))) for a, b in ranges]
-    present = {row for first, last in ranges for row in range(first, last)} - absent
-    gaps = list(missing_rows(files, start, start + rows))
-    missing = [row for first, last in gaps for row in range(first, last)]
-    assert missing == [row for row in range(start, start + rows) if row not in present]
-    assert all(first < last for first, last in gaps)
-
-
-@given(
-    st.lists(st.tuples(RANGES, st.sets(st.integers(0, 60))), min_size=1, max_size=6),
-    st.sampled_from([1, 7, 60]),
-    st.integers(1, 400),
-    st.sampled_from([{"iterations": 30}, {"time_limit": 5.0}, {"iterations": 5000}]),
-)
-def test_units_are_the_missing_rows_whatever_their_size(
-    parts: list[tuple[list[tuple[int, int]], set[int]]],
-    shard_rows: int,
-    workers: int,
-    budget: dict[str, float],
-) -> None:
-    """More workers mean other units, never other rows; suspects are in isolated units of their own."""
-    wanted = spec(**budget, shard_rows=shard_rows)
-    jobs = []
-    for k, (ranges, suspects) in enumerate(parts):
-        start, stop = k * shard_rows, (k + 1) * shard_rows
-        sources = [file(start + a, start + b) for a, b in ranges if start + a < stop]
-        gaps = list(missing_rows(sources, start, stop))
-        suspected = frozenset(row for a, b in gaps for row in range(a, b) if row - start in suspects)
-        jobs.append(ShardJob(20, k, start, stop, sources, gaps, suspected))
-    total = sum(job.missing for job in jobs) * seconds_per_instance(wanted, 20)
-    cut = list(cut_into_units(wanted, iter(jobs), total / workers))
-    units = [(owners, unit) for owners, unit in cut if unit]
-    assert [owners for owners, unit in cut if not unit] == [[job] for job in jobs if not job.gaps]
-    made = [row for _, unit in units for row in range(unit.start, unit.stop)]
-    assert sorted(made) == [row for job in jobs for a, b in job.gaps for row in range(a, b)]
-    suspects = {row for job in jobs for row in job.suspects}
-    for owners, unit in units:
-        rows = set(range(unit.start, unit.stop))
-        assert rows
-        assert unit.rows == 1 or unit.seconds < 90
-        assert unit.seconds == pytest.approx(unit.rows * seconds_per_instance(wanted, 20))
-        assert (rows <= suspects) if unit.isolated else not rows & suspects
-        if unit.shard_rows:
-            assert all(job.fresh for job in owners)
-            shards = [(layout.label_shard("d", 20, job.k), job.start, job.start, job.stop) for job in owners]
-            assert [*unit.files("d")] == shards
-        else:
-            assert [job.start <= unit.start < unit.stop <= job.stop for job in owners] == [True]
-    for job in jobs:
-        assert job.units == sum(job in owners and not unit.shard_rows for owners, unit in units)
-
-
-def test_there_is_work_for_every_worker() -> None:
-    wanted = spec(iterations=30)
-    job = ShardJob(20, 0, 0, 4000, [], [(0, 4000)])
-    share = 4000 * seconds_per_instance(wanted, 20) / 8
-    assert len(list(cut_into_units(wanted, [job], share))) >= 2 * 8
-
-
 def test_a_solver_worker_imports_nothing_heavy() -> None:
     heavy = "{'torch', 'deepspeed', 'prefect'}"
     code = f"import sys, mcvrp.tasks.label.stage; assert not {heavy} & set(sys.modules)"
@@ -317,8 +242,8 @@ def test_a_source_has_the_instances_that_are_labelled(
 )
 def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str, Any]) -> None:
     spec = label_spec(**changes)
-    extent = {"smallest": 20, "largest": 21, "count": 10}
-    store.put_json(layout.label_spec("d"), {**spec.identity(CITY), **extent})
+    document = SpecDocument().extended(Source(spec, CITY))
+    store.put_json(layout.label_spec("d"), document.fields)
     save_city(store, "anything", CITY)
     save_city(store, "another", City.uniform(5, seed=1))
     stored, city_id = stored_spec(store, "d")

@@ -17,13 +17,12 @@ from hypothesis import example, given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
-from mcvrp.storage.labels.label_files import label_file, parse_footer
+from mcvrp.storage.labels.checks import row_faults
+from mcvrp.storage.labels.label_files import parse_footer
 from mcvrp.storage.labels.schema import Footer, Label, label_table
-from mcvrp.storage.labels.shards import Shard as ListedShard
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import verify_file as module
+from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.verify_file import verify_file
 from tests.support.datasets import (
@@ -31,6 +30,7 @@ from tests.support.datasets import (
     dearer,
     forgotten_customer,
     in_row,
+    label_path,
     label_spec,
     make_dataset,
     other_routes,
@@ -41,15 +41,21 @@ from tests.support.datasets import (
     wrong_demand,
 )
 
-Shard = tuple[bytes, Source]
-PATH = layout.label_shard("d", 20, 1)  # rows 6 to 9 of n=20
+File = tuple[bytes, Source]
+PATH = label_path(1)  # rows 6 to 9 of n=20
 
 
 @pytest.fixture(scope="module")
-def shard(tmp_path_factory: pytest.TempPathFactory) -> Shard:
+def file(tmp_path_factory: pytest.TempPathFactory) -> File:
     store = Store.open(tmp_path_factory.mktemp("store"))
     source = make_dataset(store, label_spec())
     return store.get(PATH), source
+
+
+def fault(data: bytes, source: Source, manifest: dict[str, Any] | None = None) -> str:
+    """Return what is wrong with the file at PATH whose bytes are ``data``, "" if nothing is."""
+    result = verify_file(data, PATH, source, manifest)
+    return result if isinstance(result, str) else ""
 
 
 def larger_vehicle(label: Label) -> Label:
@@ -62,38 +68,42 @@ def customer_too_few(label: Label) -> Label:
     return dataclasses.replace(label, instance=instance)
 
 
+ROW = r"row 2, instance \(n=20, i=8\), "
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (dearer, "cost .* but its routes cost"),
-        (swapped_customers, "cost .* but its routes cost|exceeds the capacity"),
-        (wrong_demand, "demands are not those|exceeds the capacity"),
+        (dearer, f"{ROW}has cost .* but its routes cost"),
+        (swapped_customers, f"{ROW}has (cost .* but its routes cost|a route whose load exceeds)"),
+        (wrong_demand, f"{ROW}has (other demands than|a route whose load exceeds)"),
         (
             lambda label: dataclasses.replace(sweep_label(20, 77, label_spec()), index=label.index),
-            "customers are not those of the instance",
+            f"{ROW}has other customers than the instance",
         ),
-        (larger_vehicle, "it has capacity"),
+        (larger_vehicle, f"{ROW}has capacity"),
         (lambda label: other_routes(label, [routes(label)[0][::-1], *routes(label)[1:]]), "canonical form"),
         (lambda label: other_routes(label, [*routes(label)[1:], routes(label)[0]]), "canonical form"),
-        (forgotten_customer, "do not serve customer"),
+        (forgotten_customer, f"{ROW}has routes that do not serve customer"),
         (
             lambda label: dataclasses.replace(label, solution=Solution(((2**31, 5), *label.solution.routes))),
-            "do not serve customer",
+            f"{ROW}has routes that do not serve customer",
         ),
         (customer_too_few, "does not have 20 ids"),
-        (lambda label: dataclasses.replace(label, index=99), "its index 99 is not in the footer"),
-        (lambda label: dataclasses.replace(label, runtime=float("nan")), "runtime nan"),
+        (lambda label: dataclasses.replace(label, index=99), "has not the rows that its footer declares"),
+        (lambda label: dataclasses.replace(label, runtime=float("nan")), f"{ROW}has runtime nan"),
     ],
 )
-def test_a_wrong_row_is_named(shard: Shard, change: Callable[[Label], Label], what: str) -> None:
-    data, source = shard
-    report = verify_file(rewritten(data, in_row(2, change)), PATH, source)
-    (fault,) = (fault for fault in report.faults if fault.row is not None)
-    assert (fault.path, fault.n, fault.row) == (PATH, 20, 2)
-    assert fault.i in (8, 99)
-    assert re.search(what, fault.what)
-    assert report.good_rows()["index"].to_pylist() == [6, 7, 9]
-    assert str(fault).startswith(f"{PATH}, row 2 (instance n=20, i=")
+def test_a_wrong_row_is_named(file: File, change: Callable[[Label], Label], what: str) -> None:
+    data, source = file
+    found = fault(rewritten(data, in_row(2, change)), source)
+    assert re.search(what, found)
+    assert "more faults" not in found
+
+
+def test_several_wrong_rows_are_counted(file: File) -> None:
+    data, source = file
+    assert "(and 3 more faults)" in fault(rewritten(data, lambda rows: [dearer(row) for row in rows]), source)
 
 
 @pytest.mark.parametrize(
@@ -101,24 +111,15 @@ def test_a_wrong_row_is_named(shard: Shard, change: Callable[[Label], Label], wh
     [
         (lambda rows: rows[:-1], "3 rows, its footer says 4"),
         (lambda rows: [*rows, rows[0]], "5 rows, its footer says 4"),
+        (lambda rows: rows[::-1], "has not the rows that its footer declares"),
+        (lambda rows: [dataclasses.replace(row, seed=row.seed + 1) for row in rows], "another hash"),
     ],
 )
 def test_a_file_with_other_rows_than_promised_is_named(
-    shard: Shard, change: Callable[[list[Label]], list[Label]], what: str
+    file: File, change: Callable[[list[Label]], list[Label]], what: str
 ) -> None:
-    data, source = shard
-    report = verify_file(rewritten(data, change), PATH, source)
-    assert what in [fault.what for fault in report.faults]
-    index = report.good_rows()["index"].to_pylist()
-    assert len(set(index)) == len(index) >= 3
-
-
-def test_other_routes_than_hashed_are_seen(shard: Shard) -> None:
-    data, source = shard
-    report = verify_file(with_footer(data, content="0" * 32), PATH, source)
-    (fault,) = report.faults
-    assert fault.what == "its rows are valid, but have another hash than its footer"
-    assert report.good_rows().num_rows == 0
+    data, source = file
+    assert what in fault(rewritten(data, change), source)
 
 
 def with_footer(data: bytes, **changes: Any) -> bytes:
@@ -133,20 +134,30 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
     [
         ({"spec_hash": "0123"}, "made from spec 0123"),
         ({"city_id": "0123"}, "labels of city 0123"),
-        ({"n": 21}, "not the path of a shard of n=21"),
-        ({"row_start": 0}, "rows 0 to 10, expected 6 to 12"),
-        ({"row_stop": 99}, "the spec has n=20 to 21, 10 rows each"),
-        ({"row_stop": -1}, "not a file of labels"),
-        ({"row_stop": 99999999999}, "not a file of labels"),
-        ({"absent": (99,)}, "absent rows are not among 6 to 10"),
-        ({"absent": ("x",)}, "not a file of labels"),
-        ({"content": "no hash"}, "not a file of labels"),
-        ({"schema_version": 77}, "schema version 77"),
+        ({"n": 21}, "rows 6 to 10 of n=21, not those of its name"),
+        ({"row_start": 0}, "rows 0 to 10 of n=20, not those of its name"),
+        ({"row_stop": 99}, "rows 6 to 99 of n=20, not those of its name"),
+        ({"absent": {99: ""}}, "its footer says 3"),
+        ({"absent": {"x": ""}}, "not a label file"),
+        ({"content": "0" * 32}, "another hash"),
     ],
 )
-def test_a_footer_that_lies_is_named(shard: Shard, changes: dict[str, Any], what: str) -> None:
-    data, source = shard
-    assert any(what in fault.what for fault in verify_file(with_footer(data, **changes), PATH, source).faults)
+def test_a_footer_that_lies_is_named(file: File, changes: dict[str, Any], what: str) -> None:
+    data, source = file
+    assert what in fault(with_footer(data, **changes), source)
+
+
+def test_a_file_of_a_newer_version_is_not_bad(file: File) -> None:
+    """It could be deleted otherwise."""
+    data, source = file
+    with pytest.raises(TooNew, match="schema version 77"):
+        fault(with_footer(data, schema_version=77), source)
+
+
+def test_rows_beyond_the_spec_are_named(file: File) -> None:
+    data, source = file
+    smaller = Source(source.spec.model_copy(update={"count": 8}), source.city)
+    assert "the spec has n=20 to 21, 8 rows each" in fault(data, smaller)
 
 
 def written(table: pa.Table) -> bytes:
@@ -167,68 +178,27 @@ def written(table: pa.Table) -> bytes:
         lambda data: written(pq.read_table(pa.BufferReader(data)).drop_columns(["cpu"])),
     ],
 )
-def test_garbage_is_a_fault(shard: Shard, change: Callable[[bytes], bytes]) -> None:
-    data, source = shard
-    report = verify_file(change(data), PATH, source)
-    assert len(report.faults) == 1
-    assert report.good_rows().num_rows == 0
-
-
-def listed(data: bytes) -> ListedShard:
-    return ListedShard(PATH, parse_footer(data, PATH), len(data), 0.0, hashlib.sha256(data).hexdigest())
-
-
-def test_a_shard_that_was_extended_after_its_list_is_right(shard: Shard) -> None:
-    """A run that is killed, or still running, has not listed the shards that it has replaced."""
-    data, source = shard
-    some = pq.read_table(pa.BufferReader(data)).slice(0, 2)
-    earlier, _ = label_file(CITY, source.recipe.spec_hash, 20, some)
-    assert verify_file(data, PATH, source, listed(earlier)).faults == []
+def test_garbage_is_a_fault(file: File, change: Callable[[bytes], bytes]) -> None:
+    data, source = file
+    assert fault(change(data), source)
 
 
 @settings(max_examples=300)
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 @example(place=0.5453603270695424, mask=12)  # in pyarrow's own schema: items of a list have another name
-def test_no_flipped_byte_gets_past(shard: Shard, place: float, mask: int) -> None:
+def test_no_flipped_byte_gets_past(file: File, place: float, mask: int) -> None:
     """With the checksum every flip is found; without it, what passes means what it meant."""
-    data, source = shard
+    data, source = file
     corrupt = bytearray(data)
     corrupt[int(place * len(data))] ^= mask
-    assert verify_file(bytes(corrupt), PATH, source, listed(data)).faults
-    report = verify_file(bytes(corrupt), PATH, source)
-    good = report.good_rows()
-    original = pq.read_table(pa.BufferReader(data))
-    if not report.faults:
-        assert good.num_rows == original.num_rows
-    # By value: a flip in pyarrow's own schema may call the items of a list otherwise.
-    rows = {row["index"]: row for row in original.to_pylist()}
-    assert good.to_pylist() == [rows[i] for i in good["index"].to_pylist()]
-
-
-def test_a_row_group_that_cannot_be_read_costs_its_rows_only(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A corrupt page loses its row group: the rows of others are kept, and the lost ones named."""
-    monkeypatch.setattr("mcvrp.storage.labels.label_files.ROW_GROUP", 4)
-    source = make_dataset(store, label_spec(count=12, shard_rows=12, largest=20))
-    path = layout.label_shard("d", 20, 0)
-    data = bytearray(store.get(path))
-    column = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(1).column(1)
-    data[column.data_page_offset + column.total_compressed_size // 2] ^= 255
-    report = verify_file(bytes(data), path, source)
-    (fault,) = report.faults
-    assert "rows 4 to 7 cannot be read" in fault.what
-    assert (fault.row, fault.i) == (4, 4)
-    assert report.good_rows()["index"].to_pylist() == [0, 1, 2, 3, 8, 9, 10, 11]
-
-
-def test_faults_are_counted_where_there_are_too_many_to_list(
-    shard: Shard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, source = shard
-    monkeypatch.setattr(module, "_MOST_FAULTS", 2)
-    report = verify_file(rewritten(data, lambda rows: [dearer(row) for row in rows]), PATH, source)
-    assert [fault.what for fault in report.faults[2:]] == ["2 more faults"]
+    entry = {"footer": parse_footer(data, PATH).check, "sha256": hashlib.sha256(data).hexdigest()}
+    manifest = {"files": {PATH: entry}}
+    assert not fault(data, source, manifest)
+    assert fault(bytes(corrupt), source, manifest)
+    if not fault(bytes(corrupt), source):
+        # By value: a flip in pyarrow's own schema may call the items of a list otherwise.
+        original, read = (pq.read_table(pa.BufferReader(each)) for each in (data, bytes(corrupt)))
+        assert read.to_pylist() == original.to_pylist()
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
@@ -241,11 +211,12 @@ def test_the_fast_check_of_the_form_agrees_with_the_definition(asymmetric: bool)
     rng = np.random.default_rng(1)
     labels = []
     for i in range(200):
-        label = sweep_label(20, i, label_spec())
+        label = sweep_label(20, i, label_spec(), city)
         mixed = [route[::-1] if rng.random() < 0.1 else route for route in label.solution.routes]
         if rng.random() < 0.3:
             rng.shuffle(mixed)  # type: ignore[arg-type]
-        labels.append(other_routes(label, mixed))
+        labels.append(other_routes(label, mixed, city))
     wrong = [k for k, label in enumerate(labels) if canonical(city, label.solution) != label.solution]
     assert 0 < len(wrong) < 200
-    assert module._not_canonical(city, LabelArrays.of(label_table(labels), 20)) == wrong
+    faults = row_faults(city, LabelArrays.of(label_table(labels), 20))
+    assert [found.row for found in faults] == wrong

@@ -1,122 +1,188 @@
-"""Publishing a shard: all labels of all who write it, the first of each row, and nothing ever lost."""
+"""Work of a worker: a file is created once, with every row checked; merged files have the same rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage.driven import checksum
-from mcvrp.storage.labels.label_files import read_footer, read_table, write_table
-from mcvrp.storage.labels.schema import label_table
+from mcvrp.storage.labels.dataset import Dataset, load_labels
+from mcvrp.storage.labels.label_files import CorruptFile, label_file, read_footer, read_table
+from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.worker import LabelPiece, merge_shard, publish
-from tests.support.labels import CITY, N, some_label
+from mcvrp.tasks.label import solving
+from mcvrp.tasks.label.plan import Merge
+from mcvrp.tasks.label.solving import Attempt, solver_seed
+from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.worker import ATTEMPTS, Counter, WorkerContext, label_unit, merge_files, solve_rows
+from tests.support.datasets import CITY, flipped, forgotten_customer, label_spec, write_rows
+from tests.support.killed import killed_at_each_write
+from tests.support.labels import N, some_label
 
 ROWS = 12
-LABELS = {(i, mark): some_label(i, runtime=mark) for i in range(ROWS) for mark in range(4)}
-PATH = "labels/d/data/n=020/part-00000.parquet"
+LABELS = [some_label(i) for i in range(ROWS)]
+UNIT = Unit(N, 0, ROWS, seconds=1.0)
+PATH = UNIT.path("d")
+RECIPE = label_spec().recipe(CITY)
 
 
-def piece(rows: dict[int, bool], mark: int) -> LabelPiece:
-    """Labels of the rows that are True, marked by their runtime; the others are absent."""
-    labels = [LABELS[i, mark] for i in sorted(rows) if rows[i]]
-    return LabelPiece(label_table(labels), tuple(i for i in sorted(rows) if not rows[i]))
+def answering(change: Callable[[int, int], Label | str]) -> Callable[..., Attempt]:
+    return lambda *_: change
 
 
-def runtimes(store: Store) -> dict[int, float]:
-    table = read_table(store, PATH)
-    return dict(zip(table["index"].to_pylist(), table["runtime"].to_pylist(), strict=True))
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A worker whose instances are solved at once; the rows in the order of the calls."""
+    rows: list[int] = []
+
+    def attempt(i: int, _: int) -> Label:
+        rows.append(i)
+        return LABELS[i]
+
+    monkeypatch.setattr(solving, "attempting", answering(attempt))
+    return rows
 
 
-PIECES = st.lists(st.dictionaries(st.integers(0, ROWS - 1), st.booleans(), max_size=ROWS), max_size=3)
+def test_a_unit_creates_its_file_once(store: Store, solved: list[int]) -> None:
+    context = WorkerContext(store, CITY, RECIPE)
+    receipt = label_unit(UNIT, context)
+    data = store.get(PATH)
+    assert receipt == UnitReceipt(ROWS, sum(label.runtime for label in LABELS), checksum(data))
+    assert data == label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS))[0]
+    assert label_unit(UNIT, context) == UnitReceipt()  # nothing is solved again
+    assert solved == list(range(ROWS))
+    assert store.list("") == [PATH]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(PIECES, st.none() | st.dictionaries(st.integers(0, ROWS - 1), st.booleans()))
-def test_the_first_label_of_each_row_counts(
-    tmp_path: Path, pieces: list[dict[int, bool]], state: dict[int, bool] | None
-) -> None:
-    """The shard there before all, then the pieces in order; absent is what none has; a gap is refused."""
-    store = Store.open(tmp_path)
-    store.delete("labels")
-    before: dict[int, bool] = {}
-    if state:
-        before = {i: state.get(i, False) for i in range(max(state) + 1)}
-        stored = piece(before, 3)
-        write_table(store, PATH, CITY, "spec", N, stored.table, stored.absent)
-    expected: dict[int, float] = {i: 3.0 for i, label in before.items() if label}
-    known = set(before)
-    for mark, rows in enumerate(pieces):
-        known |= set(rows)
-        for i, label in rows.items():
-            if label:
-                expected.setdefault(i, float(mark))
-    stop = max(known, default=0) + 1
-    made = [piece(rows, mark) for mark, rows in enumerate(pieces)]
-    if made or before:
-        if known == set(range(stop)):
-            shard = publish(store, CITY, "spec", PATH, N, 0, stop, made)
-            assert runtimes(store) == expected
-            footer = read_footer(store, PATH)
-            assert (shard.path, shard.footer) == (PATH, footer)
-            assert (shard.bytes, shard.sha256) == (store.size(PATH), checksum(store.get(PATH)))
-            assert shard.figures
-            assert sum(maker.rows for maker in shard.figures.makers) == len(expected)
-            assert (footer.row_start, footer.row_stop) == (0, stop)
-            assert set(footer.absent) == known - set(expected)
-        else:
-            data = store.get(PATH) if before else None
-            with pytest.raises(McvrpError, match="is in none of the files to be merged"):
-                publish(store, CITY, "spec", PATH, N, 0, stop, made)
-            assert (store.get(PATH) if store.exists(PATH) else None) == data
+def test_of_two_workers_one_creates_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of the others is dropped, even if their solver found other routes in the same time."""
+    context, put_new = WorkerContext(store, CITY, RECIPE), Store.put_new
+    monkeypatch.setattr(Store, "exists", lambda *_: False)  # they have begun at the same time
+    monkeypatch.setattr(solving, "attempting", answering(lambda i, _: LABELS[i]))
+    results: list[bool] = []
+
+    def noted(self: Store, path: str, data: bytes) -> bool:
+        results.append(put_new(self, path, data))
+        return results[-1]
+
+    monkeypatch.setattr(Store, "put_new", noted)
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # of the main thread only
+    with ThreadPoolExecutor(4) as pool:
+        receipts = list(pool.map(lambda _: label_unit(UNIT, context), range(4)))
+    assert sorted(results) == [False] * 3 + [True]
+    assert sorted(bool(receipt.sha256) for receipt in receipts) == sorted(results)
 
 
-def test_two_writers_undo_nothing(store: Store) -> None:
-    """Several who publish the same shard at once, each with other rows solved: it has all of them."""
-
-    def write(k: int) -> None:
-        rows = {i: i % 4 == k for i in range(ROWS if k % 2 else ROWS - 2)}
-        part = piece(rows, k)
-        publish(store, CITY, "spec", PATH, N, 0, len(rows), [part])
-
-    for _ in range(5):
-        store.delete(PATH)
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(write, range(4)))
-        assert runtimes(store) == {i: float(i % 4) for i in range(ROWS) if i < ROWS - 2 or i % 4 in (1, 3)}
-
-
-def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(store: Store) -> None:
-    whole = piece(dict.fromkeys(range(6), True), 0)
-    file = write_table(store, PATH, CITY, "spec", N, whole.table)
-    before = store.get(PATH)
-    again = piece(dict.fromkeys(range(2, 4), True), 1)
-    staged = write_table(store, "staged.parquet", CITY, "spec", N, again.table)
-    for _ in range(2):  # the worker may die between publishing and its receipt
-        shard = merge_shard(store, CITY, "spec", PATH, N, 0, 6, [staged, file])
-        assert (shard.footer, shard.sha256) == (file.footer, checksum(before))
-        assert store.get(PATH) == before
-        assert store.list("") == [PATH]
-
-
-def test_a_shard_that_is_removed_meanwhile_is_published_anew(
+def test_rows_that_no_attempt_solves_are_absent_with_the_reason(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between reading and swapping it may be moved away: the pieces alone are published, after few tries."""
-    some = piece(dict.fromkeys(range(3), True), 0)
-    write_table(store, PATH, CITY, "spec", N, some.table)
-    swaps, really = [0], Store.swap
+    """Each attempt has its own seed; a wrong answer is no label, either."""
+    seeds: dict[int, list[int]] = {}
 
-    def removed(self: Store, path: str, data: bytes, tag: str) -> bool:
-        swaps[0] += 1
-        assert swaps[0] < 5, "it tries again and again"
-        store.delete(path)
-        return really(self, path, data, tag)
+    def attempt(i: int, seed: int) -> Label | str:
+        seeds.setdefault(i, []).append(seed)
+        if i == 7 or (i == 2 and len(seeds[i]) < ATTEMPTS):
+            return "no routes"
+        return forgotten_customer(LABELS[i]) if i == 4 else LABELS[i]
 
-    monkeypatch.setattr(Store, "swap", removed)
-    publish(store, CITY, "spec", PATH, N, 0, 6, [piece(dict.fromkeys(range(6), True), 1)])
-    assert runtimes(store) == dict.fromkeys(range(6), 1.0)
+    monkeypatch.setattr(solving, "attempting", answering(attempt))
+    receipt = label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
+    assert receipt.rows == ROWS - 2
+    assert receipt.absent[7] == "no routes"
+    assert "do not serve customer" in receipt.absent[4]
+    assert read_footer(store, PATH).absent == receipt.absent
+    assert read_table(store, PATH)["index"].to_pylist() == [i for i in range(ROWS) if i not in (4, 7)]
+    first = solver_seed(1, N, 7)
+    assert seeds[7] == [first, first + 1, first + 2]
+    assert len(seeds[2]) == ATTEMPTS
+
+
+def test_a_unit_of_which_nothing_is_solved_creates_no_file(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hide that the solver does not work; few of its rows are tried."""
+    tried: set[int] = set()
+
+    def attempt(i: int, _: int) -> str:
+        tried.add(i)
+        return "no library"
+
+    monkeypatch.setattr(solving, "attempting", answering(attempt))
+    receipt = label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
+    assert (receipt.failure, receipt.sha256, set(receipt.absent)) == ("no library", "", tried)
+    assert store.list("") == []
+    assert len(tried) < ROWS
+
+
+def test_a_killed_worker_leaves_a_whole_file_or_none(
+    store: Store, solved: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def work(copy: Store) -> UnitReceipt:
+        return label_unit(UNIT, WorkerContext(copy, CITY, RECIPE))
+
+    whole = label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS))[0]
+    for copy, _ in killed_at_each_write(store, tmp_path_factory.mktemp("killed"), work, at_least=1):
+        work(copy)
+        assert copy.get(PATH) == whole
+
+
+def test_progress_counts_the_rows_of_units_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated unit begins from nothing, one that has ended is not counted."""
+    monkeypatch.setattr(Unit, "count_seconds", -1.0)
+    counts: list[int] = []
+    solve_rows(UNIT, CITY, 1, lambda i, _: LABELS[i], counts.append)
+    assert counts == list(range(1, ROWS + 1))
+    counter = Counter()
+    for unit, rows in (((20, 0), 5), ((21, 0), 7), ((20, 0), 0), ((20, 0), 2)):
+        counter.note(unit, rows, rows / 2)
+    assert counter.total() == (9, 4.5)
+
+
+@pytest.fixture
+def parts(store: Store) -> Merge:
+    """Three files of a size: the second has a row without a label."""
+    some = [label for label in LABELS[5:8] if label.index != 6]
+    paths = [
+        write_rows(store, "d", N, label_table(LABELS[:5])),
+        write_rows(store, "d", N, label_table(some), {6: "no routes"}),
+        write_rows(store, "d", N, label_table(LABELS[8:])),
+    ]
+    return Merge(N, 0, ROWS, tuple(paths))
+
+
+def test_a_merged_file_has_the_rows_of_its_parts(store: Store, parts: Merge) -> None:
+    before, fingerprint = load_labels(store, "d", N), Dataset.open(store, "d").fingerprint()
+    sha256 = merge_files(parts, WorkerContext(store, CITY, RECIPE))
+    assert store.list("") == [parts.path("d")]
+    assert sha256 == checksum(store.get(parts.path("d")))
+    assert read_footer(store, parts.path("d")).absent == {6: "no routes"}
+    assert load_labels(store, "d", N).costs.tolist() == before.costs.tolist()
+    assert Dataset.open(store, "d").fingerprint() == fingerprint
+
+
+def test_a_merge_that_is_killed_anywhere_is_repeated(
+    store: Store, parts: Merge, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """At every moment readers have each row once."""
+    fingerprint = Dataset.open(store, "d").fingerprint()
+
+    def work(copy: Store) -> str:
+        return merge_files(parts, WorkerContext(copy, CITY, RECIPE))
+
+    for copy, _ in killed_at_each_write(store, tmp_path_factory.mktemp("killed"), work, at_least=1):
+        assert Dataset.open(copy, "d").fingerprint() == fingerprint
+        left = [path for path in parts.parts if copy.exists(path)]
+        merge_files(replace(parts, parts=tuple(left)), WorkerContext(copy, CITY, RECIPE))
+        assert copy.list("") == [parts.path("d")]
+        assert Dataset.open(copy, "d").fingerprint() == fingerprint
+
+
+def test_parts_that_are_corrupt_stay(store: Store, parts: Merge) -> None:
+    store.put(parts.parts[1], flipped(store.get(parts.parts[1])))
+    with pytest.raises(CorruptFile, match=Path(parts.parts[1]).name):
+        merge_files(parts, WorkerContext(store, CITY, RECIPE))
+    assert store.list("") == list(parts.parts)

@@ -55,7 +55,7 @@ def past_night(store: Store, k: int, names: list[str]) -> None:
     names.append(f"{date} {sha256}")
     night, version = f"night-{k:012x}", k + 2
     labels = [replace(label_of(CITY, *pair, solution=day[1]), index=0) for pair in [(instance, 0)]]
-    write_labels(store, layout.label_shard(night, CUSTOMERS, 0), CITY, "nightly", labels)
+    write_labels(store, layout.label_file(night, CUSTOMERS, 0, 1), CITY, "nightly", labels)
     store.put_json(layout.run_spec(night), {})
     first = model_card(store, "small", 1)
     card = replace(first, version=version, run=night, weights_sha256=checksum(night.encode()))

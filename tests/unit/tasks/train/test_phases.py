@@ -21,7 +21,6 @@ from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
-from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.layout import label_spec, model_alias, run_card, run_figures
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
@@ -36,7 +35,7 @@ from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.resume import starting_point
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
-from tests.support.datasets import age, count_footers, everything
+from tests.support.datasets import count_footers, everything
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
 LEASE = "training/small/lease.json"
@@ -117,16 +116,13 @@ def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Stor
             replace(card, city=own).require_city(City.uniform(60, seed=4), other)
 
 
-@pytest.mark.parametrize("listed", [True, False])
-def test_a_finished_run_reads_no_footer(store: Store, monkeypatch: pytest.MonkeyPatch, listed: bool) -> None:
-    """The manifest lists the labels; without it each footer is read once per phase."""
+def test_a_finished_run_reads_each_footer_once_per_phase(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     train(store, small_spec(), pretend)
-    if listed:
-        rebuild_manifest(store, "tiny")
-        age(store, "tiny")
     footers = count_footers(monkeypatch)
     train(store, small_spec(), forbidden)
-    assert sorted(footers.values()) == ([] if listed else [2, 2, 2])
+    assert sorted(footers.values()) == [2, 2, 2]
 
 
 def test_a_run_killed_after_its_last_checkpoint_has_its_card_from_the_next(
