@@ -155,7 +155,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     ),
     _stored("a wrong alias", _champion, "champion.json is not a valid alias", _put(_CHAMPION, _WORD)),
     _stored("a list for an alias", _champion, "not a valid alias", _put(_CHAMPION, b"[1]")),
-    _stored("a version by name", lambda s: promote_version(s, "m", "best", ""), "'best' is not a ver"),
+    _stored("a version by name", lambda s: promote_version(s, "m", "best", ""), "'best' is no version"),
     _stored("no earlier champion", lambda s: roll_back(s, "m"), "no champion before version 1"),
     _stored("a card of another kind", lambda s: model_card(s, "m"), "model.json", _put(_CARD, b"[]")),
     _stored("a cut day", _yesterday, f"{BEFORE}.parquet", _cut(_DAY)),

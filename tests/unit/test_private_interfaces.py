@@ -26,8 +26,8 @@ REQUIREMENTS = [*PROJECT["dependencies"], *(text for extra in EXTRAS for text in
 PINS = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text().lower(), re.MULTILINE))
 ROOMS = ("model", "storage", "tasks", "flows")
 SOURCE = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-# Of os, of named tuples, and of Python's data model, in spite of the underscores.
-DOCUMENTED = {"_exit", "_fields", "_asdict", "__file__", "__call__"}
+# Of os, of named tuples, and of Python's data model, in spite of the underscores; a setting of logging.
+DOCUMENTED = {"_exit", "_fields", "_asdict", "__file__", "__call__", "raiseExceptions"}
 
 
 class Interface(NamedTuple):
@@ -77,7 +77,6 @@ _LKH, _SEARCH = "tasks/solvers/elkai_lkh.py", "tasks/solvers/local_search.py"
 _ZERO = "deepspeed.runtime.zero.stage_1_and_2:DeepSpeedZeroOptimizer"
 _RESTORED = "moments are restored before the first step"
 INTERFACES = [
-    Interface("argparse:_SubParsersAction", "flows/cli/parser.py", "the type of what commands are added to"),
     Interface(f"{_ZERO}._hp_optimizer_states_linked", _TRAIN, _RESTORED),
     Interface(f"{_ZERO}._lazy_init_hp_params_optimizer_state", _TRAIN, _RESTORED, ("self",)),
     Interface("elkai:_elkai", _LKH, "LKH-3 for problems that elkai itself does not take"),
@@ -158,7 +157,7 @@ def reaches(code: str) -> Iterator[str]:
                 yield name
             case ast.Attribute(value=ast.Name(id=of), attr=name) if of in foreign - {"sys"}:
                 dunder = name.startswith("__") and name.endswith("__") and name not in DOCUMENTED
-                if dunder or not isinstance(node.ctx, ast.Load):
+                if dunder or (not isinstance(node.ctx, ast.Load) and name not in DOCUMENTED):
                     yield name
             case ast.Call(
                 func=ast.Name(id=function), args=[ast.Name(id=of), ast.Constant(value=str(name)), *_]
