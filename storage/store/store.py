@@ -40,7 +40,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Store:
-    """Files with relative POSIX names such as "labels/laptop/n=020/part-00000.parquet".
+    """Files with relative POSIX names such as "labels/laptop/labels.json".
 
     Use `Store.open` to make one. Each store has its own connection; pickled, it connects again in the
     other process. Every method refuses names that could lead out of the store; an object store may hold
