@@ -22,8 +22,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import CorruptFile, LabelFile
 from mcvrp.storage.labels.shards import Shard
 from mcvrp.storage.store.lease import Lease
-from mcvrp.storage.store.retry import StoreRetry
-from mcvrp.storage.store.store import StoreError, StoreUnavailable
+from mcvrp.storage.store.store import StoreError
 from mcvrp.tasks.label.plan import EARLY_UNITS, LabelDataset, Missing, ShardJob, cut_into_units, survey
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.label.work import Unit, UnitCount, UnitReceipt
@@ -93,11 +92,6 @@ class Driver:
     _retry_queue: deque[_Task] = field(default_factory=deque)
     _in_flight: dict[ray.ObjectRefGenerator, _Task] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        # Workers do not wait for a silent store, they report it: a worker that waits looks like one that
-        # hangs. The driver waits on behalf of all, and sends their units again.
-        self._retry = StoreRetry(self.dataset.store)
-
     def run(self, missing: Missing, workers: int, progress: Progress) -> None:
         """Label as much of what is ``missing`` as possible, ``workers`` units at a time.
 
@@ -157,7 +151,7 @@ class Driver:
         return self._retry_queue.popleft() if self._retry_queue else next(tasks, None)
 
     def _call(self, task: _Task, city: ray.ObjectRef) -> tuple[Any, ...]:
-        store, recipe = self.dataset.store.outlasting(0), self.dataset.source.recipe
+        store, recipe = self.dataset.store, self.dataset.source.recipe
         if task.unit:
             # With the seeds that earlier runs have not tried: the same seed would fail again.
             unit = replace(task.unit, seeds=self.dataset.quarantine.seeds(task.unit))
@@ -199,12 +193,9 @@ class Driver:
         try:
             receipt: UnitReceipt | Shard | UnitCount = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, StoreUnavailable):
-                self._retry.outlast(error.cause)
-                self._once_more(task, f"{error.cause}")
-            elif isinstance(error.cause, StoreError):
+            if isinstance(error.cause, StoreError):
                 raise error.cause from None
-            elif not task.unit or isinstance(error.cause, CorruptFile):  # repeated, it would fail again
+            if not task.unit or isinstance(error.cause, CorruptFile):  # repeated, it would fail again
                 self._give_up(task, f"{error.cause}")
             else:
                 self._once_more(task, f"{type(error.cause).__name__}: {error.cause}", lost=True)
@@ -212,7 +203,6 @@ class Driver:
         except ray.exceptions.RayError as error:
             self._once_more(task, f"its worker was lost ({reason(error)})", lost=True)
             return True
-        self._retry.answered()
         if isinstance(receipt, UnitCount):
             self._count(task, receipt)
             return False

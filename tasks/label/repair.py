@@ -47,7 +47,7 @@ def repair_dataset(dataset: LabelDataset) -> None:
     paths = sorted({*corrupt, *_without_footer(dataset, corrupt)})
     documents = [path for path in paths if not path.endswith(".parquet")]
     for path in documents:
-        store.move(path, layout.corrupt(name, path))
+        _moved(store, path, layout.corrupt(name, path))
         dataset.document = replace(dataset.document, corrupt=True)  # written again, also if it was readable
     repaired = [f"{path} was corrupt: it is recreated" for path in documents]
     repaired += _repair_tables(dataset, [path for path in paths if path not in documents])
@@ -76,7 +76,7 @@ def _repair_tables(dataset: LabelDataset, paths: Sequence[str], *, suspected: bo
                     why = type(kept).__name__
                     raise IncompleteError(f"{path} could not be checked ({why}): run the command again")
                 # its readers crash: no row can be kept
-                context.store.move(path, layout.corrupt(dataset.spec.dataset, path))
+                _moved(context.store, path, layout.corrupt(dataset.spec.dataset, path))
                 kept = 0
             if kept is not None:
                 yield f"{path} was corrupt: {kept:,} good rows kept, the others are labelled again"
@@ -128,8 +128,14 @@ def _move_away(path: str, context: _RepairContext) -> int | None:
             write_table(store, chunk, city, recipe.spec_hash, n, run)
         kept = table.num_rows
     # Last: a kill before this leaves the rows twice, which the merge resolves; after it, none would be left.
-    store.move(path, layout.corrupt(dataset, path))
+    _moved(store, path, layout.corrupt(dataset, path))
     return kept
+
+
+def _moved(store: Store, path: str, to: str) -> None:
+    if (data := store.find(path)) is not None:
+        store.put(to, data)
+        store.delete(path)
 
 
 def _runs(table: pa.Table) -> Iterator[pa.Table]:

@@ -20,6 +20,7 @@ from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.labels.shards import Fingerprint, Shard, ShardList
 from mcvrp.storage.labels.verification import FileFault, VerificationReport, write_verification
 from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import missing_rows
 from mcvrp.tasks.label.spec import Source, of_trial, stored_spec
@@ -91,8 +92,8 @@ def _without_spec(store: Store, dataset: str, reason: str) -> VerificationReport
 def _verify(store: Store, source: Source, cores: int) -> VerificationReport:
     dataset, unchecked = source.spec.dataset, list[str]()
     tables = [path for path in store.list(layout.label_dir(dataset)) if _is_table(path, dataset)]
-    if store.exists(layout.driver_lease(dataset)):
-        unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
+    if owner := active_owner(store, layout.driver_lease(dataset)):
+        unchecked.append(f"it is being labelled by {owner}, or was: missing labels may still be made")
     listed = _listed_shards(store, dataset, unchecked)
     others = other_datasets(store, source.city.city_id, source.spec.split)
     context = _VerifyContext(store, source, tuple(others))

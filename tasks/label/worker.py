@@ -144,20 +144,18 @@ def publish(
     in a piece nor known to have no label.
     """
     while True:
-        existing, tag = None, ""  # of each try: the file may be moved away in between
-        if found := store.find_tagged(path):
-            data, tag = found
+        existing = None  # of each try: the file may be moved away in between
+        if data := store.find(path):
             footer = parse_footer(data, store.url(path))
             existing = LabelPiece(parse_table(data, store.url(path)), footer.absent)
             stop = max(stop, footer.row_stop)  # a run with a larger count may have extended it
         table, absent = _merged(n, start, stop, [existing, *pieces] if existing else pieces)
         if existing and (table.num_rows, absent) == (existing.table.num_rows, existing.absent):
-            return _receipt(path, footer, data, table)
+            return _receipt(path, footer, data or b"", table)
         new, footer = label_file(city, spec_hash, n, table, absent)
-        # Compare-and-swap, not `put`: a worker that was taken for dead may be publishing the same shard. They
-        # are not idempotent, so the store itself sees to lost answers; a False here means that the shard has
-        # changed, and it is merged again.
-        if store.swap(path, new, tag) if existing else store.put_new(path, new):
+        if existing:
+            store.put(path, new)
+        if existing or store.put_new(path, new):
             return _receipt(path, footer, new, table)
 
 

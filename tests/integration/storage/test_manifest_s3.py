@@ -60,7 +60,7 @@ def downloads(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Downloa
 
 @pytest.fixture
 def bucket(s3: S3Server, downloads: Downloads) -> Store:
-    return Store.open(f"s3://{s3.bucket()}/store").outlasting()
+    return Store.open(f"s3://{s3.bucket()}/store")
 
 
 def test_a_rebuild_from_nothing_downloads_each_shard_once(bucket: Store, downloads: Downloads) -> None:

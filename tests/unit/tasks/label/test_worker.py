@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,21 +74,6 @@ def test_the_first_label_of_each_row_counts(
             assert (store.get(PATH) if store.exists(PATH) else None) == data
 
 
-def test_two_writers_undo_nothing(store: Store) -> None:
-    """Several who publish the same shard at once, each with other rows solved: it has all of them."""
-
-    def write(k: int) -> None:
-        rows = {i: i % 4 == k for i in range(ROWS if k % 2 else ROWS - 2)}
-        part = piece(rows, k)
-        publish(store, CITY, "spec", PATH, N, 0, len(rows), [part])
-
-    for _ in range(5):
-        store.delete(PATH)
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(write, range(4)))
-        assert runtimes(store) == {i: float(i % 4) for i in range(ROWS) if i < ROWS - 2 or i % 4 in (1, 3)}
-
-
 def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(store: Store) -> None:
     whole = piece(dict.fromkeys(range(6), True), 0)
     file = write_table(store, PATH, CITY, "spec", N, whole.table)
@@ -101,22 +85,3 @@ def test_a_merge_that_gains_nothing_or_is_repeated_writes_nothing(store: Store) 
         assert (shard.footer, shard.sha256) == (file.footer, checksum(before))
         assert store.get(PATH) == before
         assert store.list("") == [PATH]
-
-
-def test_a_shard_that_is_removed_meanwhile_is_published_anew(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between reading and swapping it may be moved away: the pieces alone are published, after few tries."""
-    some = piece(dict.fromkeys(range(3), True), 0)
-    write_table(store, PATH, CITY, "spec", N, some.table)
-    swaps, really = [0], Store.swap
-
-    def removed(self: Store, path: str, data: bytes, tag: str) -> bool:
-        swaps[0] += 1
-        assert swaps[0] < 5, "it tries again and again"
-        store.delete(path)
-        return really(self, path, data, tag)
-
-    monkeypatch.setattr(Store, "swap", removed)
-    publish(store, CITY, "spec", PATH, N, 0, 6, [piece(dict.fromkeys(range(6), True), 1)])
-    assert runtimes(store) == dict.fromkeys(range(6), 1.0)
