@@ -10,7 +10,6 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.labels.label_files import parse_table
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError
@@ -28,7 +27,7 @@ def hold(store: Store) -> None:
 WORK: list[tuple[str, Callable[[Store], object]]] = [
     (LEASE, hold),
     (MOVE, lambda store: enrol(store, "m", 1)),
-    (SHARD, lambda store: parse_table(store.get(SHARD), SHARD)),
+    (SHARD, lambda store: store.put_new(SHARD, b"")),
 ]
 
 
