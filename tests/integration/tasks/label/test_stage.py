@@ -226,8 +226,10 @@ def test_one_way_costs_are_labelled_by_pyvrp(store: Store) -> None:
 SCRIPT = """
 import sys
 from mcvrp.model.problem import City
+from mcvrp.storage.store import lease
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
+lease.TTL_SECONDS = 3.0
 label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), LabelSpec.model_validate_json(sys.argv[2]))
 """
 COUNT = 60
