@@ -52,7 +52,7 @@ def rebuild_manifest(
     known: Mapping[str, str] | None = None,
     provenance: Provenance | None = None,
 ) -> dict[str, Any]:
-    """Write the manifest of ``dataset`` from the footers of its files, unless it has not changed; return it.
+    """Write the manifest of ``dataset`` from the footers of its files, and return it.
 
     ``known`` are the SHA-256 of some files by path; those of the others are taken from the last manifest,
     if the file is the same, or computed. The ``provenance`` of a dataset with a spec is in the spec. Raises

@@ -48,9 +48,8 @@ class VerificationReport:
     rows: int
     files: int
     faults: tuple[FileFault, ...] = ()
-    missing: tuple[
-        tuple[int, int, int], ...
-    ] = ()  # rows of the spec in no good file: size, first, last (excl.)
+    # rows of the spec in no good file: size, first, last (excluded)
+    missing: tuple[tuple[int, int, int], ...] = ()
     absent: int = 0  # rows in good files without a label
     shared: tuple[str, ...] = ()  # instances that a dataset of another split has, too, a sentence each
     unchecked: tuple[str, ...] = ()  # checks that could not be made, one sentence each
@@ -128,9 +127,7 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
         rows=sum(footer.rows for footer in footers),
         files=len(footers),
         faults=tuple(sorted(faults, key=lambda fault: fault.path)),
-        missing=tuple(
-            (n, *gap) for n in source.spec.sizes for gap in gaps(good.get(n, []), 0, source.spec.count)
-        ),
+        missing=tuple(_missing(source.spec, good)),
         absent=sum(len(footer.absent) for footer in footers),
         shared=tuple(shared),
         unchecked=tuple(unchecked),
