@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.parquet import parquet_batches, read_parquet, write_parquet
 from mcvrp.storage.provenance import Parent, Provenance
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import CITY
 
 UNKNOWN = -1  # node of an unknown id
@@ -322,6 +321,11 @@ def _names_with(store: Store, city_id: str) -> Iterator[str]:
 def _cards(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the names and cards of all cities; unreadable cards are left out."""
     for name in store.folders("cities"):
-        with contextlib.suppress(McvrpError):
-            if isinstance(card := store.get_json(layout.city_card(name)), dict):
-                yield name, card
+        try:
+            card = store.get_json(layout.city_card(name))
+        except StoreError:  # a store that is silent may have the city
+            raise
+        except McvrpError:
+            continue
+        if isinstance(card, dict):
+            yield name, card

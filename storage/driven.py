@@ -31,6 +31,7 @@ from mcvrp.storage.labels.label_files import (
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import render
 from mcvrp.storage.packs import Pack
+from mcvrp.storage.store.numbered import numbered
 from mcvrp.storage.store.store import Store
 
 _DIGITS = 16  # of a checksum, in names of files
@@ -125,7 +126,7 @@ def write_day(
 
     ``sha256`` is the checksum of its file of routes.
     """
-    return store.put_new(layout.driven_day(name, date.isoformat()), _day_file(city, day, sha256))
+    return store.put_new(layout.driven_day_file(name, date.isoformat(), 1), _day_file(city, day, sha256))
 
 
 def extend_day(
@@ -135,8 +136,8 @@ def extend_day(
 
     ``sha256`` is the checksum of their file of routes. None if another process has changed the day.
     """
-    path = layout.driven_day(name, day.date.isoformat())
-    data, tag = store.get_tagged(path)
+    number, path = _latest_file(store, name, day.date)
+    data = store.get(path)
     footer = parse_footer(data, store.url(path))
     if footer.spec_hash != day.source:
         return None
@@ -146,7 +147,8 @@ def extend_day(
     merged = Instance(city.city_id, ids[order], demands[order], orders.capacity)
     solution = canonical(city, Solution.of([*before.solution.routes, *routes.routes]))
     source = f"{day.source}+{sha256}"
-    if not store.swap(path, _day_file(city, (merged, solution), source), tag):
+    following = layout.driven_day_file(name, day.date.isoformat(), number + 1)
+    if not store.put_new(following, _day_file(city, (merged, solution), source)):
         return None
     return StoredDay(day.date, source, city.city_id)
 
@@ -157,8 +159,17 @@ def _day_file(city: City, day: tuple[Instance, Solution], source: str) -> bytes:
     return label_file(city, source, instance.n, label_table([label]))[0]
 
 
+def _latest_file(store: Store, name: str, date: datetime.date) -> tuple[int, str]:
+    """Return number and path of the file of a day; McvrpError if there is none."""
+    number = max(numbered(store, layout.driven_day(name, date.isoformat())), default=1)
+    return number, layout.driven_day_file(name, date.isoformat(), number)
+
+
 def _day_files(store: Store, name: str, *, save: bool = False) -> list[tuple[str, bytes]]:
-    return _packed(store, name, "days", layout.driven_days_dir(name), "", save=save)
+    """Return path and content of the file of each day, by date: the one with the highest number."""
+    files = _packed(store, name, "days", layout.driven_days_dir(name), ".parquet", save=save)
+    latest = {PurePath(path).parent.name: (path, data) for path, data in files}
+    return [latest[date] for date in sorted(latest)]
 
 
 def driven_days(store: Store, name: str, *, save: bool = False) -> Iterator[StoredDay]:
@@ -167,9 +178,11 @@ def driven_days(store: Store, name: str, *, save: bool = False) -> Iterator[Stor
         for path, data in _day_files(store, name, save=save):
             footer = parse_footer(data, store.url(path))
             try:
-                day = datetime.date.fromisoformat(PurePath(path).name.removesuffix(".parquet"))
+                day = datetime.date.fromisoformat(PurePath(path).parent.name)
             except ValueError:
-                raise McvrpError(f"{store.url(path)} is not named by a date: move it away") from None
+                raise McvrpError(
+                    f"{store.url(path)} is not in a folder that is named by a date: move it away"
+                ) from None
             yield StoredDay(day, footer.spec_hash, footer.city_id)
 
 
@@ -184,15 +197,16 @@ def customers_per_day(store: Store, name: str) -> list[int]:
 
 def read_day(store: Store, name: str, date: datetime.date) -> Label:
     """Return the label of one day; McvrpError if its file is corrupt or missing."""
-    path = layout.driven_day(name, date.isoformat())
     with _with_hint(store, name):
+        _, path = _latest_file(store, name, date)
         return _label(store.get(path), store.url(path))
 
 
 def read_days(store: Store, name: str) -> dict[str, Label]:
     """Return the labels of all days of the city ``name`` by date; McvrpError if a file is corrupt."""
     with _with_hint(store, name):
-        return {PurePath(path).stem: _label(data, store.url(path)) for path, data in _day_files(store, name)}
+        files = _day_files(store, name)
+        return {PurePath(path).parent.name: _label(data, store.url(path)) for path, data in files}
 
 
 def _label(data: bytes, where: str) -> Label:

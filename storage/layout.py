@@ -48,7 +48,7 @@ class Path(Generic[*Values]):
 
 
 last_preset = Path[()]("preset.json")  # the last one used on the store: default of commands
-LEASE = "lease.json"  # name of all leases
+LEASE = ".lease"  # name of the folders of all leases
 
 # Cities
 city_dir = Path[str]("cities/{city}")
@@ -67,7 +67,7 @@ label_file = Path[str, int, int, int](  # stop excluded
 )
 label_spec = Path[str]("labels/{dataset}/spec.json")
 manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the footers of the files
-driver_lease = Path[str]("labels/{dataset}/lease.json")
+driver_lease = Path[str]("labels/{dataset}/.lease")
 card = Path[str]("labels/{dataset}/README.md")
 label_city = Path[str]("labels/{dataset}/city.parquet")  # so that a dataset can be uploaded alone
 
@@ -81,7 +81,7 @@ run_card = Path[str]("training/{run}/README.md")
 run_spec = Path[str]("training/{run}/spec.json")
 run_figures = Path[str]("training/{run}/metrics.json")
 run_losses = Path[str]("training/{run}/losses.png")
-trainer_lease = Path[str]("training/{run}/lease.json")
+trainer_lease = Path[str]("training/{run}/.lease")
 
 # Models: versions start at 1
 models_dir = Path[str]("models/{model}")
@@ -91,7 +91,8 @@ model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # fir
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
 folder_card = "model.json"  # of an exported model
 model_pack = Path[str]("models/{model}/.weights.pq")  # see `storage.packs`
-model_alias = Path[str, str]("models/{model}/{alias}.json")
+model_alias = Path[str, str]("models/{model}/{alias}")
+model_move = Path[str, str, int]("models/{model}/{alias}/{number:06d}.json")  # the highest counts
 
 # Attention models, one per size
 attention_dir = Path[str]("attention/{model}")
@@ -100,7 +101,7 @@ attention_overview = Path[str]("attention/{model}/README.md")
 attention_costs = Path[str, int]("attention/{model}/n={n:03d}/costs.png")
 attention_card = Path[str, int]("attention/{model}/n={n:03d}/model.json")  # written last
 attention_training = Path[str, int]("attention/{model}/n={n:03d}/training.safetensors")
-attention_lease = Path[str]("attention/{model}/lease.json")
+attention_lease = Path[str]("attention/{model}/.lease")
 
 # Benchmarks
 benchmark_dir = Path[str]("benchmarks/{benchmark}")
@@ -116,7 +117,8 @@ solution_dir = Path[str]("solutions/{solution}")
 driven_dir = Path[str]("driven/{city}")
 driven_card = Path[str]("driven/{city}/README.md")
 driven_days_dir = Path[str]("driven/{city}/days")
-driven_day = Path[str, str]("driven/{city}/days/{day}.parquet")
+driven_day = Path[str, str]("driven/{city}/days/{day}")
+driven_day_file = Path[str, str, int]("driven/{city}/days/{day}/{number:06d}.parquet")  # the highest counts
 driven_receipts_dir = Path[str]("driven/{city}/files")
 driven_receipt = Path[str, str]("driven/{city}/files/{file}.json")  # written last
 driven_pack = Path[str, str]("driven/{city}/.{kind}.pq")  # see `storage.packs`
@@ -142,7 +144,7 @@ def _top_folder(trial: str) -> str:
 
 nights_dir = Path[str]("nights/{model}")
 rounds_dir = Path[str]("rounds/{model}")
-retraining_lease = Path[str]("nights/{model}/lease.json")  # of nights and rounds
+retraining_lease = Path[str]("nights/{model}/.lease")  # of nights and rounds
 trial_pack = Path[str, str]("nights/{model}/.{kind}.pq")  # see `storage.packs`
 trial_dir = _TrialPath[()]("{model}/{trial}")
 trial_pairs = _TrialPath[()]("{model}/{trial}/comparison.parquet")

@@ -20,7 +20,7 @@ _CHAMPION = "champion"
 def clean_store(common: Common, *, delete: bool) -> Outcome:
     """List the unused artifacts, one line each, or remove them."""
     policy = preset_of(common)[1].gc
-    store = writing(common) if delete else reading(common).outlasting()
+    store = writing(common) if delete else reading(common)
     candidates = clean(store, policy, delete=delete)
     files, size = sum(each.files for each in candidates), sum(each.bytes for each in candidates)
     document = {"deleted": delete, "candidates": plain(candidates), "files": files, "bytes": size}
@@ -73,7 +73,7 @@ def export_model(common: Common, model: str, folder: str, city: str | None) -> O
     """Write NAME[@VERSION] to a folder."""
     name, _, version = model.partition("@")
     store = reading(common)
-    card, output = named_version(store, name, version or _CHAMPION), Store.open(folder).outlasting()
+    card, output = named_version(store, name, version or _CHAMPION), Store.open(folder)
     export_folder(store, card, output, city)
     files = output.list("")
     text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"

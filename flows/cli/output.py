@@ -26,7 +26,7 @@ def reading(common: Common) -> Store:
 
 def writing(common: Common) -> Store:
     """Return the store of ``common``, which has to respond now, but is waited for later."""
-    return Store.open(settings.store_uri(common.store)).outlasting()
+    return Store.open(settings.store_uri(common.store))
 
 
 def named_columns(columns: Sequence[str]) -> dict[str, str]:

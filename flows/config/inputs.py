@@ -37,12 +37,12 @@ def is_checked() -> bool:
 
 
 def open_store(uri: str | None) -> Store:
-    """Return the store of a flow, which retries during outages; without ``uri`` that of the environment.
+    """Return the store of a flow; without ``uri`` that of the environment.
 
     The store has to answer now, at once, unless the command or flow that began this one has checked that.
     """
     address = settings.store_uri(uri)
-    return (Store.at(address) if is_checked() else Store.open(address)).outlasting()
+    return Store.at(address) if is_checked() else Store.open(address)
 
 
 def inputs(

@@ -25,7 +25,7 @@ from mcvrp.flows.config.parameters import of_form, parameters_of, parsed
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import refusal_of
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.errors import StoreSilent
+from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store
 
 RETRIES = 1
@@ -140,8 +140,8 @@ def was_cut_off(task: Any, run: Any, state: Any) -> bool:
     try:
         state.result()
     except Exception as error:
-        # after StoreSilent, ten minutes of retries are over already
-        return isinstance(error, IncompleteError | OSError) and not isinstance(error, StoreSilent)
+        # after StoreUnavailable, minutes of retries are over already
+        return isinstance(error, IncompleteError | OSError) and not isinstance(error, StoreUnavailable)
     return False
 
 

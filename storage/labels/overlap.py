@@ -19,7 +19,7 @@ from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import list_files, without_merged
 from mcvrp.storage.store.errors import UNREADABLE
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]
 _BATCH = 4096  # rows in memory at a time
@@ -77,6 +77,8 @@ def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
     for name in datasets(store):
         try:
             spec = store.get_json(layout.label_spec(name))
+        except StoreError:
+            raise
         except McvrpError:
             continue  # a corrupt spec is reported by `mcvrp verify` of that dataset
         if isinstance(spec, dict) and spec.get("city_id") == city_id and spec.get("split") != split:

@@ -1,8 +1,8 @@
 """Registry of champion and challenger: aliases that point to versions of a model, and their history.
 
-An alias is a JSON document beside the versions, changed only by compare-and-swap. Its history (who moved it,
-when and why) allows a rollback. A version that has been champion is no challenger, whatever the challenger's
-document says: so a promotion is a single write, that of the champion, and cannot be half done.
+Each move of an alias is a numbered file, created once: the highest counts, and the listing is the history
+(who moved it, when and why), which allows a rollback. A version that has been champion is no challenger,
+whatever the challenger's moves say: so a promotion is a single file, and cannot be half done.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from typing import Literal, get_args
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
+from mcvrp.storage.store.numbered import numbered
+from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import ALIAS
 
 Alias = Literal["champion", "challenger"]
 ALIASES: tuple[Alias, ...] = get_args(Alias)
-_REMEMBERED = 500  # moves in the history
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Move:
     """One move of an alias: version, time (UTC, ISO 8601), user and reason; ``back``: a rollback."""
 
+    schema_version: int = ALIAS.version
     version: int | None
     when: str
     by: str
@@ -42,19 +44,15 @@ class Move:
         return f"{_version_text(self.version)} since {self.when} by {self.by}{why}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _AliasDocument:
-    schema_version: int = ALIAS.version
-    version: int | None
-    history: tuple[Move, ...] = ()
-
-
 @dataclass(frozen=True)
 class Pointer:
-    """Version that an alias points to, if any, the tag of its document, and its moves."""
+    """Version that an alias points to, if any, number of its last move, and its moves.
+
+    Of the challenger's moves only the last is read: their versions ascend.
+    """
 
     version: int | None
-    tag: str | None = None  # None: no document
+    number: int = 0
     history: tuple[Move, ...] = ()
 
     def has_named(self, version: int) -> bool:
@@ -75,7 +73,7 @@ class Pointer:
 
 
 def pointer(store: Store, name: str, alias: str) -> Pointer:
-    """Return the pointer ``alias`` of the model ``name``; McvrpError if its document is corrupt."""
+    """Return the pointer ``alias`` of the model ``name``; McvrpError if a move is corrupt."""
     stored = _read(store, name, alias)
     if alias != "challenger" or stored.version is None:
         return stored
@@ -94,13 +92,15 @@ def named_before(store: Store, name: str) -> int:
 
 
 def _read(store: Store, name: str, alias: str) -> Pointer:
-    path = layout.model_alias(name, alias)
-    if (found := store.find_tagged(path)) is None:
-        return Pointer(None)
-    data, tag = found
-    url, named = store.url(path), "alias of a model"
-    document = as_document(data, _AliasDocument, url, ALIAS, named=named, hint="remove it")
-    return Pointer(document.version, tag, document.history)
+    files = numbered(store, layout.model_alias(name, alias))
+    paths = [file.path for file in files.values()]
+    if alias == "challenger":
+        paths = paths[-1:]
+    moves = tuple(
+        as_document(data, Move, store.url(path), ALIAS, named="move of an alias", hint="remove it")
+        for path, data in zip(paths, in_parallel(store.get, paths), strict=True)
+    )
+    return Pointer(moves[-1].version, max(files), moves) if moves else Pointer(None)
 
 
 def move_champion(
@@ -115,7 +115,7 @@ def move_champion(
             f"model {name!r} has no version {version} that could be its champion: "
             f"run mcvrp models show {name}"
         )
-    if not _swap(store, name, "champion", version, seen, why, back=back):
+    if not _move(store, name, "champion", version, seen, why, back=back):
         now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)
         raise McvrpError(
             f"the champion of model {name!r} is {now} now, it was {before} when this command started: "
@@ -127,7 +127,7 @@ def move_champion(
         champion = pointer(store, name, "champion")
         if champion.version == version:
             why = f"version {version} is being removed"
-            _swap(store, name, "champion", seen.version, champion, why, back=True)
+            _move(store, name, "champion", seen.version, champion, why, back=True)
         raise McvrpError(
             f"version {version} of model {name!r} was removed by mcvrp gc in the meantime: choose another"
         )
@@ -163,7 +163,7 @@ def enrol(store: Store, name: str, version: int) -> Alias | None:
         if champion.version == version:
             return "champion"
         if champion.version is None:
-            if _swap(store, name, "champion", version, champion, "the first that was published"):
+            if _move(store, name, "champion", version, champion, "the first that was published"):
                 return "champion"
             continue  # another publisher was faster
         if champion.has_named(version):
@@ -171,19 +171,18 @@ def enrol(store: Store, name: str, version: int) -> Alias | None:
         challenger = pointer(store, name, "challenger")
         if challenger.version is not None and challenger.version >= version:
             return "challenger" if challenger.version == version else None
-        if _swap(store, name, "challenger", version, challenger, "published"):
+        if _move(store, name, "challenger", version, challenger, "published"):
             return "challenger"
 
 
-def _swap(
+def _move(
     store: Store, name: str, alias: Alias, version: int | None, seen: Pointer, why: str, *, back: bool = False
 ) -> bool:
-    path = layout.model_alias(name, alias)
+    """Move ``alias`` to ``version`` if no other process has moved it since it was ``seen``."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    history = [*seen.history, Move(version, when, _somebody(), why, back)][-_REMEMBERED:]
-    document = _AliasDocument(version=version, history=tuple(history))
-    data = (json.dumps(asdict(document), indent=2) + "\n").encode()
-    return store.put_new(path, data) if seen.tag is None else store.swap(path, data, seen.tag)
+    move = Move(version=version, when=when, by=_somebody(), why=why, back=back)
+    path = layout.model_move(name, alias, seen.number + 1)
+    return store.put_new(path, (json.dumps(asdict(move), indent=2) + "\n").encode())
 
 
 def _somebody() -> str:

@@ -1,7 +1,8 @@
-"""Lease: a file in the store that names the process at work on an artifact, renewed by a heartbeat.
+"""Lease: a numbered file that names the process at work on an artifact, kept young by its owner's puts.
 
-It only avoids duplicate work. Writes must stay correct if a lease is lost, because a machine that sleeps or
-is disconnected does not know that it is considered dead.
+Whoever creates the next number has the lease; an owner who sees a higher one stops. A lease only saves double
+work: writes have to be correct without it, since a machine that slept or was cut off does not know that its
+lease has been taken over.
 """
 
 from __future__ import annotations
@@ -15,246 +16,144 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.store.errors import LeaseLost
+from mcvrp.storage.store.errors import LeaseLost, StoreError
+from mcvrp.storage.store.numbered import numbered
 from mcvrp.storage.store.parsing import parse_json
-from mcvrp.storage.store.retry import AFTER_OUTAGE, StoreRetry
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.store.store import Store, StoredFile
 
 logger = logging.getLogger(__name__)
 
-TTL_SECONDS = 60.0  # without a heartbeat, after which a holder on another machine is considered dead
-BEATS = 4  # heartbeats in that time
-_HELD: set[str] = set()  # tokens held by this process: a released lease may remain in a store that was silent
-_HIDDEN = "hidden"  # start of a process of another user, if /proc is mounted with hidepid=2
-_LONG_SILENT = 10  # multiple of the time, after which a holder is not waited for
+TTL_SECONDS = 30.0  # without a put, after which a lease is stale
+_PUTS = 3  # in that time
+_LONG_STALE = 3600.0  # seconds
 _RELEASE_SECONDS = 10.0  # for which the end of the work waits for a store that does not answer
 
 
-@dataclass(frozen=True)
-class Holder:
-    """Holder of a lease; ``beats`` counts its heartbeats.
-
-    ``machine`` identifies a boot and a PID namespace: two containers on one computer differ in it.
-    """
-
-    host: str
-    machine: str
-    process: int
-    started: str
-    since: str
-    token: str = field(default_factory=lambda: secrets.token_hex(8))
-    beats: int = 0
-
-    @classmethod
-    def here(cls) -> Holder:
-        """Return this process as a holder."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S %z")
-        process = os.getpid()
-        return cls(socket.gethostname(), _machine(), process, _started(process) or "", since)
-
-    @property
-    def dead(self) -> bool:
-        """Return whether it was a process of this machine that has ended, or a released lease of this."""
-        if not self.machine or self.machine != _machine():
-            return False
-        ours = self.process == os.getpid() and self.token not in _HELD
-        return ours or _started(self.process) not in (self.started, _HIDDEN)
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host} since {self.since}"
-
-    def encode(self) -> bytes:
-        """Return the content of the file."""
-        return (json.dumps(asdict(self), indent=2) + "\n").encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> Holder:
-        """Return the holder in ``data``; if it is invalid, a holder that never renews."""
-        try:
-            return cls(**parse_json(data))
-        except (ValueError, TypeError):
-            return cls("an unknown host", "", 0, "", "an unknown time")
-
-
 class Lease:
-    """Lease that is held and renewed; `check` raises once it is lost.
+    """Lease ``number`` in ``folder``; a copy in another process, such as a rank, keeps the same one.
 
-    A copy in another process, such as a rank, renews and checks the same file.
+    ``what`` is what the owner does, for messages: "dataset 'paper' is being labelled".
     """
 
-    def __init__(self, store: Store, path: str, what: str, holder: Holder, tag: str) -> None:
-        self._store, self._path, self._what = store.outlasting(0), path, what  # a late heartbeat is useless
-        self._silence = store.silence
-        self._holder, self._tag = holder, tag
-        self._loss: str | None = None
+    def __init__(self, store: Store, folder: str, number: int, owner: bytes, what: str) -> None:
+        self._store, self._folder, self.number, self._owner, self._what = store, folder, number, owner, what
+        self._successor = ""  # path of a higher number
         self._end = threading.Event()
 
-    def __reduce__(self) -> tuple[type[Lease], tuple[Store, str, str, Holder, str]]:
-        return Lease, (self._store, self._path, self._what, self._holder, self._tag)
+    def __reduce__(self) -> tuple[type[Lease], tuple[Store, str, int, bytes, str]]:
+        return Lease, (self._store, self._folder, self.number, self._owner, self._what)
+
+    @classmethod
+    def acquire(cls, store: Store, folder: str, what: str, ttl: float) -> Lease:
+        """Return the lease in ``folder``, once its owner has ended or not put it for ``ttl`` seconds.
+
+        McvrpError if the owner puts it meanwhile.
+        """
+        process = {"host": socket.gethostname(), "process": os.getpid(), "token": secrets.token_hex(8)}
+        owner = json.dumps({**process, "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}).encode()
+        seen: StoredFile | None = None
+        while True:
+            files = numbered(store, folder)
+            latest = files[max(files)] if files else None
+            if latest is None or not latest.size or (age := _age(store, folder, latest)) > ttl:
+                number = max(files, default=0) + 1
+                # Listed once more: a number that others have passed meanwhile may have been deleted.
+                if store.put_new(_path(folder, number), owner) and max(numbered(store, folder)) == number:
+                    store.delete_files([_clock(folder), *(file.path for file in files.values())])
+                    return cls(store, folder, number, owner, what)
+                seen = None  # another process was faster
+                continue
+            if seen and latest != seen:
+                raise McvrpError(f"{what} by {_owner(store, latest.path)}: wait for it, or stop it")
+            if not seen:
+                named = _owner(store, latest.path)
+                logger.warning("%s by %s, or was: waiting up to %.0f s for it", what, named, ttl - age)
+            seen = latest
+            time.sleep(max(0.02, min(ttl / _PUTS / 4, ttl - age)))
 
     def check(self) -> None:
-        """Raise LeaseLost if the last heartbeat found the lease taken over or removed."""
-        if self._loss is not None:
+        """Raise LeaseLost if the last `confirm` found that another process has taken the lease over."""
+        if self._successor:
             raise LeaseLost(
-                f"{self._store.url(self._path)} {self._loss}: {self._what} twice, this one stops; run it "
-                "again to resume"
+                f"{self._store.url(self._successor)} belongs to {_owner(self._store, self._successor)}: "
+                f"{self._what} twice, this one stops; run it again to resume"
             )
 
     def confirm(self) -> None:
-        """Renew the lease as `confirm_now` does; waits if the store of the holder is `outlasting`."""
-        if self._silence:
-            StoreRetry(self._store, silence=self._silence).call(self.confirm_now)
-        else:
-            self.confirm_now()
-
-    def confirm_now(self) -> None:
-        """Renew the lease now: within its time to live, no other holder writes.
-
-        LeaseLost as `check`; StoreUnavailable if the store does not answer, so that the holder is unknown.
-        """
-        for _ in range(2):  # a copy in another process may have renewed it and changed the tag in between
-            self.check()
-            if self._beat():
-                return
+        """Put the lease, so that it stays young; raises as `check`, StoreUnavailable without an answer."""
+        self.check()
+        self._store.put(_path(self._folder, self.number), self._owner)
+        latest = max(numbered(self._store, self._folder), default=0)
+        if latest > self.number:
+            self._successor = _path(self._folder, latest)
         self.check()
 
-    def keep(self, interval: float) -> None:
-        """Renew the lease by a heartbeat every ``interval`` seconds until `release`."""
-        while not self._end.wait(interval) and self._loss is None:
-            self._renew()
-
-    def release(self) -> None:
-        """Stop renewing, and remove the file if it is still ours; if the store is silent, it expires."""
-        self._end.set()
-        # Not by the keeper: its last heartbeat may hang in a connection although the store answers again.
-        remover = threading.Thread(target=self._remove, daemon=True, name=f"release {self._path}")
-        remover.start()
-        remover.join(_RELEASE_SECONDS)
-        if remover.is_alive():  # when it continues, this process may hold another lease there
-            self._loss = "has been released"
-
-    def _remove(self) -> None:
+    def end(self) -> None:
+        """Leave an empty file, for which nobody waits; a store that does not answer has a stale lease."""
         with contextlib.suppress(StoreError):
-            ours = self._loss is None and (self._renew() or self._ours())
-            if ours and self._loss is None:  # just renewed, so that it is not taken over
-                self._store.delete(self._path)
+            self._store.put(_path(self._folder, self.number), b"")
 
-    def _ours(self) -> bool:
-        """Return whether the file is still ours; on a full disk it can be removed but not renewed."""
-        with contextlib.suppress(McvrpError):
-            return Holder.decode(self._store.get(self._path)).token == self._holder.token
-        return False
+    def keep(self, seconds: float) -> None:
+        """Confirm the lease every ``seconds``, and end it after `release`."""
+        while not self._end.wait(seconds):
+            try:
+                self.confirm()
+            except LeaseLost:
+                return
+            except StoreError as error:  # the work itself fails, too, and reports it
+                logger.debug("%s", error)
+        self.end()
 
-    def _renew(self) -> bool:
-        """Write the next heartbeat; return whether the lease is known to be still ours."""
-        try:
-            self._beat()
-        except StoreError:  # the work itself fails, too, and reports it
-            return False
-        return self._loss is None
-
-    def _beat(self) -> bool:
-        """Write the next heartbeat and read the holder back; return whether it was written."""
-        following = replace(self._holder, beats=self._holder.beats + 1)
-        written = self._store.swap(self._path, following.encode(), self._tag)
-        found = self._store.find_tagged(self._path)
-        if found is None:
-            self._loss = "has been removed"
-            return False
-        data, tag = found
-        holder = Holder.decode(data)
-        if holder.token != self._holder.token:
-            self._loss = f"now names {holder}"
-            return False
-        self._holder, self._tag = holder, tag  # also if the answer to an earlier renewal was lost
-        return written
-
-
-def active_holder(store: Store, path: str, now: float) -> Holder | None:
-    """Return the holder of the lease at ``path`` if it may be alive ``now`` (clock of the store)."""
-    stored, data = store.stat(path), store.find(path)
-    if stored is None or data is None or (holder := Holder.decode(data)).dead:
-        return None
-    elsewhere = not holder.machine or holder.machine != _machine()
-    return None if elsewhere and now - stored.modified > _LONG_SILENT * TTL_SECONDS else holder
+    def release(self, keeper: threading.Thread) -> None:
+        """Have the ``keeper`` end the lease."""
+        self._end.set()
+        keeper.join(_RELEASE_SECONDS)
 
 
 @contextlib.contextmanager
-def holding(store: Store, path: str, what: str, *, ttl: float = TTL_SECONDS) -> Iterator[Lease]:
-    """Hold the lease at ``path`` while the block runs.
+def holding(store: Store, folder: str, what: str, *, ttl: float | None = None) -> Iterator[Lease]:
+    """Hold the lease in ``folder`` while the block runs; ``ttl`` is `TTL_SECONDS` by default.
 
-    A holder on this machine that has ended is replaced at once, one on another machine after ``ttl`` seconds
-    without a heartbeat. ``what`` is what the holder does, for messages: "dataset 'paper' is being labelled".
-    McvrpError if another live process holds it.
+    Raises as `Lease.acquire`.
     """
-    holder = Holder.here()
-    _HELD.add(holder.token)
+    seconds = TTL_SECONDS if ttl is None else ttl
+    lease = Lease.acquire(store, folder, what, seconds)
+    keeper = threading.Thread(target=lease.keep, args=(seconds / _PUTS,), daemon=True, name=f"lease {folder}")
+    keeper.start()
     try:
-        lease = Lease(store, path, what, holder, _acquire(store, path, holder, what, ttl))
-        keeper = threading.Thread(target=lease.keep, args=(ttl / BEATS,), daemon=True, name=f"lease {path}")
-        keeper.start()
-        guard = store.uri, lease.confirm_now
-        AFTER_OUTAGE.append(guard)
-        try:
-            yield lease
-        finally:
-            AFTER_OUTAGE.remove(guard)
-            lease.release()
+        yield lease
     finally:
-        _HELD.remove(holder.token)
+        lease.release(keeper)
 
 
-def _acquire(store: Store, path: str, mine: Holder, what: str, ttl: float) -> str:
-    watched, since = "", 0.0
-    while True:
-        if not watched:
-            store.put_new(path, mine.encode())
-        found = store.find_tagged(path)
-        if found is None:  # just removed
-            watched = ""
-            continue
-        data, tag = found
-        other = Holder.decode(data)
-        if other.token == mine.token:
-            return tag
-        here = bool(other.machine) and other.machine == mine.machine
-        if (here and not other.dead) or (watched and tag != watched):
-            raise McvrpError(f"{what} by {other}: wait for it, or stop it")
-        if other.dead or (watched and time.monotonic() - since > ttl):
-            store.swap(path, mine.encode(), tag)
-            continue
-        if not watched:
-            logger.warning("%s by %s, or was: waiting %.0f s for a heartbeat", what, other, ttl)
-            watched, since = tag, time.monotonic()
-        time.sleep(ttl / BEATS / 2)
+def active_owner(store: Store, folder: str) -> str | None:
+    """Return the owner of the lease in ``folder`` if it may be at work: the clocks may be an hour apart."""
+    *_, latest = None, *numbered(store, folder).values()
+    if latest is None or not latest.size or time.time() - latest.modified > _LONG_STALE:
+        return None
+    return _owner(store, latest.path)
 
 
-def _machine() -> str:
+def _age(store: Store, folder: str, file: StoredFile) -> float:
+    """Return the age of ``file`` in seconds by the clock of the store, which dates a file put now."""
+    store.put(_clock(folder), b"")
+    now = store.stat(_clock(folder))
+    return (now.modified if now else file.modified) - file.modified
+
+
+def _path(folder: str, number: int) -> str:
+    return f"{folder}/{number:06d}"
+
+
+def _clock(folder: str) -> str:
+    return f"{folder}/clock"
+
+
+def _owner(store: Store, path: str) -> str:
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # not Linux: other processes cannot be inspected
-        return ""
-
-
-def _started(process: int) -> str | None:
-    """Return the start time of ``process`` in ticks of the kernel, or `_HIDDEN`; None if it has ended."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return _HIDDEN if _is_hidden(process) else None
-    return None if fields[0] in "ZX" else fields[19]  # a zombie has ended
-
-
-def _is_hidden(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError, TypeError):  # not a process, in a corrupt lease not even its number
-        pass
-    return False
+        fields = parse_json(store.find(path) or b"")
+        return f"process {fields['process']} on {fields['host']} since {fields['since']}"
+    except (ValueError, TypeError, KeyError):
+        return "an unknown process"

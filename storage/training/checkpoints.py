@@ -11,6 +11,7 @@ no state.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -26,6 +27,8 @@ from mcvrp.storage.documents import read_document
 from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import CHECKPOINT, TooNew
+
+logger = logging.getLogger(__name__)
 
 WEIGHTS, OPTIMIZER, STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _STEP = re.compile(r"step-(\d+)")
@@ -162,6 +165,25 @@ def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
 def latest_checkpoint(store: Store, run: str, phase: str) -> CheckpointState | None:
     """Return the newest checkpoint of a phase, None without any."""
     return max(checkpoints(store, run, phase), key=lambda state: state.step, default=None)
+
+
+def intact_checkpoint(store: Store, run: str, phase: str) -> CheckpointState | None:
+    """Return the newest checkpoint whose files have their checksums, None without any.
+
+    Newer ones are deleted, with a warning: only the owner of the run's lease may call this.
+    """
+    for state in reversed(checkpoints(store, run, phase)):
+        try:
+            for name in (WEIGHTS, OPTIMIZER):
+                checkpoint_bytes(store, state, name)
+            return state
+        except StoreError:
+            raise
+        except McvrpError:
+            logger.warning(f"{store.url(state.folder)} is corrupt: it is deleted, its predecessor counts")
+            store.delete(f"{state.folder}/{STATE}")
+            store.delete(state.folder)
+    return None
 
 
 def load_weights(store: Store, state: CheckpointState) -> Arrays:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from mcvrp.model.errors import McvrpError, printable
-from mcvrp.storage.store.errors import LeaseLost, StoreSilent, StoreUnavailable
+from mcvrp.storage.store.errors import LeaseLost, StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.files.cvrplib import INSTANCE
 
@@ -73,7 +73,7 @@ def stable_files(
     others += [LeftOut(printable(path), _INVALID) for path in store.omitted(folder)]
     if seconds <= 0 or "://" in store.uri:
         return before, others
-    now = store.now()
+    now = time.time()
     if young := [file.path for file in before if abs(now - file.modified) < seconds]:
         more = f" and {len(young) - 1} more" if young[1:] else ""
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
@@ -84,7 +84,7 @@ def stable_files(
         if file not in known:
             others.append(LeftOut(file.path, "is being written", waits=True))
             continue
-        old = abs(store.now() - file.modified) > CUT_SECONDS
+        old = abs(time.time() - file.modified) > CUT_SECONDS
         whole = old or attempt(file.path, others, partial(_ends, store, file))
         if whole:
             stable.append(file)
@@ -98,7 +98,7 @@ def attempt(path: str, others: list[LeftOut], work: Callable[[], T]) -> T | None
     """Return the result of ``work`` on the file at ``path``; None if it refuses it, now in ``others``."""
     try:
         return work()
-    except (StoreUnavailable, StoreSilent, LeaseLost):  # says nothing about the file
+    except (StoreUnavailable, LeaseLost):  # says nothing about the file
         raise
     except NotYet as error:
         others.append(LeftOut(path, f"is not ingested yet: {error}", waits=True))

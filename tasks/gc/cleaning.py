@@ -8,6 +8,7 @@ complete, and the next call ends it.
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ from mcvrp.storage.benchmarks import result_settings
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.provenance import provenance_in
-from mcvrp.storage.store.lease import active_holder
+from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
 _DAY = 86_400.0
 _OF_TRIALS = ("labels", "training")  # top folders
-_HALF_WRITTEN = re.compile(r"(.*/)?\.[^/]+\.tmp")
+_HALF_WRITTEN = re.compile(r".*#\d+")
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,19 @@ class Candidate:
 def clean(store: Store, policy: RetentionSpec, *, delete: bool, now: float | None = None) -> list[Candidate]:
     """Return what ``policy`` does not keep in ``store``; with ``delete``, what was removed of it.
 
-    An interrupted call can be repeated. ``now`` replaces the store's clock in tests. McvrpError before any
+    An interrupted call can be repeated. ``now`` replaces the clock in tests. McvrpError before any
     removal if a document that may refer to something is corrupt; StoreError if the store does not answer.
     """
-    work = _Cleaning(store, policy, store.now() if now is None else now)
+    work = _Cleaning(store, policy, time.time() if now is None else now)
     return [candidate for candidate in [*work.candidates()] if not delete or work.remove(candidate.path)]
 
 
 class _Cleaning:
-    """The files of ``store`` at the time ``now`` of its clock, and the rules."""
+    """The files of ``store`` at the time ``now``, and the rules."""
 
     def __init__(self, store: Store, policy: RetentionSpec, now: float) -> None:
         self.store, self.policy, self.now = store, policy, now
-        listed = (f for f in store.files("", hidden=True) if not f.path.endswith(f"/{layout.LEASE}"))
+        listed = (f for f in store.files("", hidden=True) if f"/{layout.LEASE}/" not in f.path)
         self.files = {file.path: file for file in listed}
         self.inside = defaultdict[str, list[StoredFile]](list)  # files of each folder
         for path, file in self.files.items():
@@ -134,7 +135,7 @@ class _Cleaning:
     def _is_busy(self, path: str) -> bool:
         """Return whether a process holds the lease of the run or dataset, or may resume its trial."""
         leases = [f"{path}/{layout.LEASE}", *map(layout.retraining_lease, self._names("models"))]
-        return any(active_holder(self.store, lease, self.now) for lease in leases)
+        return any(active_owner(self.store, lease) for lease in leases)
 
 
 def _aliased(store: Store, name: str) -> set[int | None]:

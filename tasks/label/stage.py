@@ -218,7 +218,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     source = Source(spec, city)
     _require_possible(source)
     SpecDocument.read(store, spec.dataset).require_same(store, source)  # before waiting for a lease
-    path, store = layout.driver_lease(spec.dataset), store.outlasting()
+    path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         run, document = _Run(store, source, lease), _own_document(store, source)
         files = run.files()

@@ -18,6 +18,7 @@ from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.overlap import dataset_keys, other_datasets
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
@@ -99,8 +100,8 @@ def verify_dataset(
 
 def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> VerificationReport:
     dataset, unchecked = source.spec.dataset, list[str]()
-    if store.exists(layout.driver_lease(dataset)):
-        unchecked.append("it is being labelled, or a run was stopped: missing labels may still be made")
+    if owner := active_owner(store, layout.driver_lease(dataset)):
+        unchecked.append(f"it is being labelled by {owner}, or was: missing labels may still be made")
     files = list_files(store, dataset)
     manifest = _manifest(store, dataset, unchecked)
     others = other_datasets(store, source.city.city_id, source.spec.split)

@@ -16,8 +16,8 @@ import torch.distributed
 
 from mcvrp.tasks.train.resources import require_accelerator
 
-# Timeout of collectives. The other ranks wait while rank 0 saves, which may include an outage of the
-# store of `storage.store.retry.SILENCE`, and while slower machines copy their labels.
+# Timeout of collectives. The other ranks wait while rank 0 saves, which may include
+# outages of the store (`storage.store.s3.WORKING`), and while slower machines copy their labels.
 COLLECTIVE_SECONDS = 1800
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import get_args
 
@@ -39,10 +39,6 @@ class RankJob:
     rules: Rules = field(default_factory=Rules)  # of the instances of a policy-gradient phase
     ends_at: float | None = None  # deadline in seconds since 1970
     provenance: Provenance | None = None  # recorded in the checkpoints, too
-
-    def for_ranks(self) -> RankJob:
-        """Return the job with a store that does not wait: ranks retry themselves, and report outages."""
-        return replace(self, store=self.store.outlasting(0))
 
     @property
     def resumed(self) -> CheckpointState | None:

@@ -17,7 +17,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.provenance import Parent, Provenance, made
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, intact_checkpoint, latest_checkpoint
 from mcvrp.storage.training.mlflow_runs import log_model
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress
@@ -197,7 +197,7 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
     while True:
         # Read again on every attempt: a previous holder of the lease, or ranks before they died, may
         # have saved a checkpoint since.
-        checkpoint = latest_checkpoint(job.store, run, phase)
+        checkpoint = intact_checkpoint(job.store, run, phase)
         if checkpoint and checkpoint.complete:
             return
         if checkpoint:

@@ -21,7 +21,6 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
 from mcvrp.model.strategies import Greedy, Nucleus
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.store.retry import StoreRetry
 from mcvrp.storage.training.checkpoints import (
     Arrays,
     CheckpointState,
@@ -103,33 +102,29 @@ def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
         return
     counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
     arguments = job.cache, job.store, job.spec.dataset, job.origin.fingerprint, counts
-    opened = _store_retry(job, report).call(
-        lambda: LabelCache.open(*arguments, lambda done, sizes: report(Preparing(done, sizes)))
-    )
-    with opened as cache:
+    with LabelCache.open(*arguments, lambda done, sizes: report(Preparing(done, sizes))) as cache:
         yield cache
 
 
 class Trainer:
     """Training of one rank; `run` is the loop, and its steps follow in the order in which it takes them.
 
-    torch.distributed has to be initialized. The store may be silent for a while: calls that read or
-    write it go through ``retry``, which reports the outage. ``cache`` has the labels, see `prepare`.
+    torch.distributed has to be initialized. ``cache`` has the labels, see `prepare`.
     """
 
     def __init__(
         self, job: RankJob, cache: LabelCache | None, rank: int, device: torch.device, report: Report
     ) -> None:
         self.job, self.cache, self.rank, self.device, self.report = job, cache, rank, device, report
-        self.spec, self.phase, self.retry = job.spec, job.spec.phase(job.phase), _store_retry(job, report)
+        self.spec, self.phase = job.spec, job.spec.phase(job.phase)
         self.steps, self.schedule = job.spec.steps(job.phase, job.counts), self.phase.learning_rate()
         self.table = CityTable.of(job.city, device, landmarks=job.origin.network.get("landmarks", 0))
         self.costs = TravelCosts.of(job.city, self.table) if self.phase.policy else None
         # Every rank reads the checkpoint itself, so that none waits for another.
         self.engine = self._load_engine()
-        self.held_out = self.retry.call(self._load_held_out)
+        self.held_out = self._load_held_out()
         unit = self.costs.unit if self.costs else 1.0
-        self.log = self.retry.call(lambda: TrainLog(job, unit))
+        self.log = TrainLog(job, unit)
         self.clock = JobClock(job.ends_at, device)
 
     def run(self) -> None:
@@ -222,7 +217,7 @@ class Trainer:
         job, row = self.job, self.log.rows[-1]
         # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
         # not restore missing ones.
-        self.retry.call(self._write_metrics)
+        self._write_metrics()
         # None instead of NaN, which JSON does not have
         metrics = {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
         place = job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step
@@ -230,20 +225,18 @@ class Trainer:
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
             state, weights = self._keep_best(state)
-        return self.retry.call(
-            lambda: save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
-        )
+        return save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
 
     def _write_metrics(self) -> None:
-        self.job.lease.confirm()  # on every attempt: during an outage another process may have taken over
+        self.job.lease.confirm()
         if failure := self.log.save():
             self.report(Warned(failure))
 
     def _keep_best(self, state: CheckpointState) -> tuple[CheckpointState, Arrays]:
         """Return ``state``, which ends a phase that increased the held-out gap, with its best weights."""
         job, rows = self.job, self.log.rows
-        best = self.retry.call(lambda: best_checkpoint(checkpoints(job.store, job.spec.run, job.phase)))[0]
-        weights = self.retry.call(lambda: load_weights(job.store, best))
+        best = best_checkpoint(checkpoints(job.store, job.spec.run, job.phase))[0]
+        weights = load_weights(job.store, best)
         warning = (
             f"phase {job.phase} increased the held-out gap from {rows[0].greedy_gap:.2f} to "
             f"{rows[-1].greedy_gap:.2f} %: it ends with the weights of step {best.step:,} "
@@ -264,9 +257,9 @@ class Trainer:
             compile=spec.compile,
             optimizer=spec.optimizer,
         )
-        engine = Engine(self.retry.call(self._load_network), self.table, options, self.costs)
+        engine = Engine(self._load_network(), self.table, options, self.costs)
         if resumed:
-            engine.restore(self.retry.call(lambda: load_moments(self.job.store, resumed)), resumed.adam_step)
+            engine.restore(load_moments(self.job.store, resumed), resumed.adam_step)
         return engine
 
     def _load_network(self) -> FmMcvrp:
@@ -290,10 +283,6 @@ class Trainer:
             return Totals(*tokens)
         paths = policy.instances * policy.samples
         return Totals(*tokens, paths=paths, label_weight=policy.labels, risk=policy.risk)
-
-
-def _store_retry(job: RankJob, report: Report) -> StoreRetry:
-    return StoreRetry(job.store, lambda text: report(Warned(text)))
 
 
 def _seed(*parts: str) -> int:

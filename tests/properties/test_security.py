@@ -26,7 +26,7 @@ from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store import credentials
-from mcvrp.storage.store.s3 import S3Objects
+from mcvrp.storage.store.s3 import Bucket
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -142,8 +142,6 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
     store.put("a", b"1")
     for use in (
         store.get,
-        store.get_tagged,
-        store.find_tagged,
         store.open_input,
         store.exists,
         store.size,
@@ -154,9 +152,6 @@ def test_no_path_leads_out_of_the_store(store: Store, path: str, tmp_path: Path)
         lambda p: store.delete_files([p]),
         lambda p: store.put(p, b""),
         lambda p: store.put_new(p, b""),
-        lambda p: store.swap(p, b"", "tag"),
-        lambda p: store.move(p, "b"),
-        lambda p: store.move("a", p),
         lambda p: inspect(store, p),
     ):
         with pytest.raises(McvrpError):
@@ -335,6 +330,6 @@ def test_keys_of_a_profile_are_secrets(profile: str, tmp_path: Path, monkeypatch
     monkeypatch.setenv("AWS_PROFILE", profile)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setattr(credentials, "_IN_USE", [])
-    S3Objects("s3://bucket")
+    Bucket("s3://bucket")
     for k in (1, 2, 3):
         assert redact(f"it does not like {CANARY}-{k} at all") == "it does not like … at all"

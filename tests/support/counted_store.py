@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcvrp.storage.store import connections
-from mcvrp.storage.store.local import LocalFiles
-from tests.support.silent_store import READS, REQUESTS, Served
+from tests.support.silent_store import READS, serve_all
 
 _PAGE = 1000  # entries of one answer to a listing
 
@@ -26,16 +24,17 @@ class Requests:
 
     def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         answer = work(*arguments, **named)
+        if isinstance(answer, Iterator):
+            answer = [*answer]
         pages = -(-len(answer) // _PAGE) if isinstance(answer, list) else 1
         self.counts[work.__name__] += max(1, pages)
-        data = answer[0] if isinstance(answer, tuple) else answer
-        self.bytes += len(data) if isinstance(data, bytes) else 0
+        self.bytes += len(answer) if isinstance(answer, bytes) else 0
         return answer
 
     @property
     def reading(self) -> int:
         """Number of requests that read."""
-        return sum(count for name, count in self.counts.items() if name in {*READS, "get_file_info"})
+        return sum(count for name, count in self.counts.items() if name in READS)
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
@@ -48,7 +47,5 @@ class Requests:
 def count_requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
     """Return the requests of all stores from now on."""
     requests = Requests()
-    monkeypatch.setattr(
-        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), requests.serve, REQUESTS)
-    )
+    serve_all(monkeypatch, requests.serve)
     return requests

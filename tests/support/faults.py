@@ -19,6 +19,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset, list_files, without_merged
 from mcvrp.storage.labels.label_files import read_table
+from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.label.stage import label_missing
@@ -43,8 +44,10 @@ from mcvrp.flows.config.settings import prepare
 prepare(verbose=True)
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import load_city
+from mcvrp.storage.store import lease
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSpec, label_missing
+lease.TTL_SECONDS = 3.0  # the owner may have been killed
 try:
     store = Store.open(sys.argv[1])
     summary = label_missing(store, load_city(store, "c"), LabelSpec.model_validate_json(sys.argv[2]))
@@ -195,7 +198,7 @@ class Site:
         assert store.get_json(layout.manifest(NAME))["rows"] == TOTAL
         merged = [layout.label_file(NAME, n, 0, SPEC.count) for n in SPEC.sizes]
         assert store.list(layout.data_dir(NAME)) == merged
-        assert not store.exists(layout.driver_lease(NAME))
+        assert active_owner(store, layout.driver_lease(NAME)) is None
         report = verify_dataset(store, NAME)
         assert report.good, report
         assert not report.unchecked, report

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcvrp.storage.store.lease import Holder
-from mcvrp.storage.store.local import LocalFiles
+from mcvrp.storage.store import lease
+from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store
 
 
@@ -30,6 +30,7 @@ def killed_at_each_write(
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)  # no power is cut here, and waiting takes half of the time
+        patch.setattr(lease, "TTL_SECONDS", 0.01)  # the owner of any lease was killed
         for k in count(1):
             copy = Store(str(folder / str(k)))
             shutil.copytree(store.uri, copy.uri)
@@ -46,32 +47,35 @@ def killed_at_each_write(
 
 @contextlib.contextmanager
 def _killed(k: int) -> Iterator[None]:
-    left, ask, here = k, Store._ask, Holder.here
+    left, asked = k, Store._asked
 
-    def alive(self: Store, *arguments: Any, **named: Any) -> Any:
+    @contextlib.contextmanager
+    def alive(self: Store, verb: str, path: str) -> Iterator[Any]:
         if left <= 0:
             raise Killed
-        return ask(self, *arguments, **named)
+        with asked(self, verb, path) as files:
+            yield files
 
     def counted(name: str) -> Callable[..., Any]:
-        really = getattr(LocalFiles, name)
+        really = getattr(Folder, name)
 
-        def write(self: LocalFiles, path: str, *arguments: Any) -> Any:
+        def write(self: Folder, path: str, *arguments: Any) -> Any:
             nonlocal left
             left -= 1
             if left == 0:
-                _leave_half(Path(self.root, path), name)
+                _leave_half(Path(self._root, path), name)
                 raise Killed
             return really(self, path, *arguments)
 
         return write
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "_ask", alive)
-        # leases identify their holder by its start time: those of a killed process have no holder
-        patch.setattr(Holder, "here", lambda: replace(here(), started="killed"))
-        for name in ("write", "write_new", "swap", "move", "delete"):
-            patch.setattr(LocalFiles, name, counted(name))
+        patch.setattr(Store, "_asked", alive)
+        patch.setattr(lease, "TTL_SECONDS", 60.0)  # its keeper makes no request
+        # the keeper of a process that was killed, too, has nothing to say
+        patch.setattr(threading, "excepthook", lambda _: None)
+        for name in ("put", "create", "delete"):
+            patch.setattr(Folder, name, counted(name))
         yield
 
 
@@ -80,6 +84,6 @@ def _leave_half(target: Path, kind: str) -> None:
         files = sorted(path for path in target.rglob("*") if path.is_file())
         for file in files[: len(files) // 2]:
             file.unlink()
-    elif kind.startswith(("write", "swap")):
+    elif kind in ("put", "create"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.with_name(f".{target.name}.killed.tmp").write_bytes(b"half")
+        target.with_name(f"{target.name}#1").write_bytes(b"half")

@@ -117,8 +117,8 @@ def _put(path: str, data: bytes) -> Callable[[Store], None]:
     return lambda store: store.put(path, data)
 
 
-_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.model_alias("m", "champion")
-_DAY, _BENCHMARK = layout.driven_day("town", BEFORE), "benchmarks/b/results.parquet"
+_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.model_move("m", "champion", 1)
+_DAY, _BENCHMARK = layout.driven_day_file("town", BEFORE, 1), "benchmarks/b/results.parquet"
 _CARD, _WORD = layout.model_card("m", 1), b'{"version": "one"}'
 
 
@@ -151,19 +151,19 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "an alias of nothing",
         lambda s: model_card(s, "m", "champion"),
         "no version 7",
-        _put(_CHAMPION, b'{"version": 7}'),
+        _put(_CHAMPION, b'{"version": 7, "when": "", "by": "", "why": ""}'),
     ),
-    _stored("a wrong alias", _champion, "champion.json is not a valid alias", _put(_CHAMPION, _WORD)),
-    _stored("a list for an alias", _champion, "not a valid alias", _put(_CHAMPION, b"[1]")),
+    _stored("a wrong alias", _champion, "1.json is not a valid move of an alias", _put(_CHAMPION, _WORD)),
+    _stored("a list for an alias", _champion, "not a valid move", _put(_CHAMPION, b"[1]")),
     _stored("a version by name", lambda s: promote_version(s, "m", "best", ""), "'best' is no version"),
     _stored("no earlier champion", lambda s: roll_back(s, "m"), "no champion before version 1"),
     _stored("a card of another kind", lambda s: model_card(s, "m"), "model.json", _put(_CARD, b"[]")),
-    _stored("a cut day", _yesterday, f"{BEFORE}.parquet", _cut(_DAY)),
+    _stored("a cut day", _yesterday, f"{BEFORE}/000001.parquet", _cut(_DAY)),
     _stored(
         "an invalid day",
         lambda s: list(driven_days(s, "town")),
-        "is not named by a date",
-        lambda s: s.move(_DAY, layout.driven_day("town", "monday")),
+        "is not in a folder that is named by a date",
+        lambda s: s.put(layout.driven_day_file("town", "monday", 1), s.get(_DAY)),
     ),
     _stored(
         "a receipt of another kind",

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -132,6 +133,10 @@ class Proxy:
         time.sleep(latency)
         return fault
 
+    def fault_of(self, headers: Message) -> str:
+        """Return the fault that a request with ``headers`` meets."""
+        return ""
+
     def _condition(self, now: Conditions, method: str, path: str) -> str:
         writes, second = method not in ("GET", "HEAD"), int(time.monotonic())
         rate = (path.partition("?")[0].rpartition("/")[0], writes, second)
@@ -186,7 +191,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         proxy = self.server.proxy
-        fault = proxy.next_fault(self.command, self.path)
+        fault = proxy.next_fault(self.command, self.path) or proxy.fault_of(self.headers)
         if fault == "hang":
             proxy.repaired.wait()
         if fault in ("hang", "reset"):

@@ -19,6 +19,7 @@ import pytest
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
 from tests.support.shared import DIRECT, served_once, unavailable, until
 
+DOMAIN = "store.test"  # in which buckets have hosts
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph")
 _START_SECONDS = 90.0
 _CONFIGURATION = """
@@ -51,6 +52,7 @@ admin socket = {folder}/run/$name.asok
 pid file = {folder}/run/$name.pid
 rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
 rgw thread pool size = 64
+rgw dns name = {domain}
 setuser match path =
 [mon.a]
 host = localhost
@@ -193,7 +195,7 @@ def _start(folder: Path, daemons: list[subprocess.Popen[str]], disk: str) -> str
 
     if new:
         port = endpoint.rpartition(":")[2]
-        text = _CONFIGURATION.format(fsid=fsid, mon=mon, port=port, folder=folder, disk=disk)
+        text = _CONFIGURATION.format(fsid=fsid, mon=mon, port=port, folder=folder, disk=disk, domain=DOMAIN)
         configuration.write_text(text)
         monmap = str(folder / "monmap")
         addresses = ("--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]")

@@ -1,4 +1,4 @@
-"""Store that does not respond for a number of requests, in this process only."""
+"""Store that does not answer a request, in this process only."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from mcvrp.storage.store import connections, retry
-from mcvrp.storage.store.local import LocalFiles
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store import lease, store as stores
+from mcvrp.storage.store.local import Folder
+from mcvrp.storage.store.store import Store, StoreUnavailable
 from tests.support.datasets import everything
 
-READS = {"read", "read_tagged", "now", "open", "probe"}
-REQUESTS = {*READS, "write", "write_new", "swap", "move", "delete", "delete_files"}
+READS = {"get", "stat", "exists", "files", "folders", "probe"}
+REQUESTS = {*READS, "put", "create", "delete", "delete_files"}
 
 
 @dataclass
@@ -27,11 +27,11 @@ class Outage:
     """Outage of stores in local folders; their requests are counted from 1."""
 
     first: float = math.inf  # request that fails
-    length: int = 2  # requests that fail
+    length: int = 1  # requests that fail
     lost: bool = False  # whether the first of them is carried out nevertheless
     requests: int = 0
 
-    def begin(self, first: float, *, length: int = 2, lost: bool = False) -> None:
+    def begin(self, first: float, *, length: int = 1, lost: bool = False) -> None:
         self.first, self.length, self.lost, self.requests = first, length, lost, 0
 
     def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -44,21 +44,19 @@ class Outage:
 
 
 class Served:
-    """Wrapper of a store, its file system or a file, whose ``methods`` are requests: ``serve`` calls them."""
+    """Wrapper of a store whose ``methods`` are requests: ``serve`` calls them."""
 
     def __init__(self, inner: Any, serve: Callable[..., Any], methods: set[str]) -> None:
         self._inner, self._serve, self._methods = inner, serve, methods
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
-        if name == "filesystem":
-            return Served(value, self._serve, {"get_file_info"})
         if name not in self._methods:
             return value
 
         def served(*arguments: Any, **named: Any) -> Any:
-            made = self._serve(value, *arguments, **named)
-            return Served(made, self._serve, {"read"}) if name == "open" else made
+            answer = self._serve(value, *arguments, **named)
+            return [*answer] if name == "files" else answer
 
         return served
 
@@ -66,15 +64,17 @@ class Served:
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     outage = Outage()
-    monkeypatch.setattr(
-        connections, "_files", lambda uri, probing: Served(LocalFiles(uri), outage.serve, REQUESTS)
-    )
-    monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
+    serve_all(monkeypatch, outage.serve)
     yield outage
     outage.first = math.inf
 
 
-def check_outlasted(
+def serve_all(patch: pytest.MonkeyPatch, serve: Callable[..., Any]) -> None:
+    """Have ``serve`` carry out the requests of all stores in local folders."""
+    patch.setattr(stores, "connected", lambda uri, probing=False: Served(Folder(uri), serve, REQUESTS))
+
+
+def check_repeated(
     store: Store,
     folder: Path,
     outage: Outage,
@@ -84,11 +84,12 @@ def check_outlasted(
     exact: str | tuple[str, ...] = "",
     most: int | None = None,
 ) -> None:
-    """Check that ``work`` ends the same whatever request of it falls into a silence, carried out or not.
+    """Check that ``work`` ends the same if any request of it had no answer, carried out or not.
 
-    It is done in copies of ``store`` in ``folder``, and has to make ``at_least`` so many requests, of which
-    ``most`` are tried (None for all). Its result and files are those of an undisturbed run; files whose names
-    end with ``exact`` are the same byte for byte, others hold times.
+    It is done in copies of ``store`` in ``folder``, ends with StoreUnavailable, and is repeated; it has to
+    make ``at_least`` so many requests, of which ``most`` are tried (None for all). Its result and files are
+    those of an undisturbed run; files whose names end with ``exact`` are the same byte for byte, others hold
+    times.
     """
     names = count()
 
@@ -96,11 +97,15 @@ def check_outlasted(
         copy = folder / f"copy-{next(names)}"
         shutil.copytree(store.uri, copy)
         outage.begin(first, lost=lost)
-        result = work(Store(str(copy)).outlasting())
+        try:
+            result = work(Store(str(copy)))
+        except StoreUnavailable:
+            outage.begin(math.inf)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(lease, "TTL_SECONDS", 0.01)  # of an owner that could not end it
+                result = work(Store(str(copy)))
         requests, outage.first = outage.requests, math.inf
         files = everything(Store(str(copy)))
-        # a lease is given back without waiting for the store: it is left to expire
-        files = {path: data for path, data in files.items() if not path.endswith("lease.json")}
         shutil.rmtree(copy)
         return result, files, requests
 

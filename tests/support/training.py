@@ -15,7 +15,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.layout import label_file, size_dir
-from mcvrp.storage.store.lease import Holder, Lease
+from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, load_weights, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
@@ -75,7 +75,7 @@ def rank_job(store: Store, phase: str, **changes: Any) -> RankJob:
         "ranks": 1,
         "cores": 1,
         "cache": Path(),
-        "lease": Lease(store, "lease.json", "the run is being trained", Holder.here(), ""),
+        "lease": Lease(store, ".lease", 1, b"", "the run is being trained"),
     }
     return RankJob(store=store, phase=phase, **values | changes)
 

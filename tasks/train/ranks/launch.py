@@ -106,7 +106,7 @@ def _train(
     job: RankJob, progress: Progress, job_file: Path, logs: Sequence[Path]
 ) -> tuple[list[tuple[int, int]], McvrpError | None]:
     """Run the ranks to their end; return (rank, exit code) of failures, in order, and the refusal."""
-    job_file.write_bytes(dumps(job.for_ranks()))
+    job_file.write_bytes(dumps(job))
     environment, port, deaths, error = _environment(job), free_port(), [], None
     reader, writer = os.pipe()
     with contextlib.ExitStack() as stack:

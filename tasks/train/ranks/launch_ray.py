@@ -35,7 +35,7 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
         reports = Queue(actor_options={"num_cpus": 0})  # all cores are for the ranks
         trainer = TorchTrainer(
             _worker,
-            train_loop_config={"job": job.for_ranks(), "reports": reports},
+            train_loop_config={"job": job, "reports": reports},
             torch_config=_NodeAddressConfig(),
             scaling_config=ScalingConfig(num_workers=job.ranks, use_gpu=gpus),
             # Ray Train requires a folder for checkpoints; ours go to the store.

@@ -29,6 +29,7 @@ from mcvrp.flows.server.ui import first_values
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
 from tests.integration.docker.machine import mount_disk, skip_or_fail
 from tests.support.labels import drive
@@ -193,7 +194,7 @@ def outcome(uri: str) -> dict[str, object]:
     results: dict[str, object] = {}
     for name in ("smoke", "smoke-held-out"):
         results[name] = Dataset.open(store, name).fingerprint()
-        assert not store.exists(layout.driver_lease(name))
+        assert active_owner(store, layout.driver_lease(name)) is None
     weights = [path for path in store.list("models") if path.endswith(".safetensors")]
     assert len(weights) == 1, weights
     return results | {"weights": store.get(weights[0])}

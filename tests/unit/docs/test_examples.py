@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_card_of(store, "laptop")
     make_dataset(store, label_spec(dataset="laptop-held-out", split="valid", count=3))
     write_card_of(store, "laptop-held-out")
-    store.put_json(layout.driver_lease("laptop"), {})
+    store.put_json(f"{layout.driver_lease('laptop')}/000001", {})
     return folder
 
 

@@ -95,7 +95,8 @@ def test_lines_fit_a_terminal() -> None:
 
 # The tree in docs/store.md
 
-_VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion"}
+_VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion", "number": 1}
+_FOLDER_ENDS = ("_dir", "_lease", "_alias", "_day")  # ends of the names of folders
 _TRIALS = (f"{layout.NIGHT}x", f"{layout.ROUND}x")
 
 
@@ -110,8 +111,8 @@ def layout_paths() -> Iterator[tuple[str, str]]:
 
 
 def test_every_path_of_the_layout_has_a_line() -> None:
-    folders = [path for key, path in layout_paths() if key.endswith("_dir")]
-    assert unknown(path for key, path in layout_paths() if not key.endswith("_dir")) == []
+    folders = [path for key, path in layout_paths() if key.endswith(_FOLDER_ENDS)]
+    assert unknown(path for key, path in layout_paths() if not key.endswith(_FOLDER_ENDS)) == []
     assert len(folders) > 10
     for folder in folders:
         assert any(_below(line, folder) for line, _ in lines()), f"{folder} is empty"

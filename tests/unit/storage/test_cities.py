@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.shared_array import dumps
-from mcvrp.storage.cities import load_city, save_city
+from mcvrp.storage.cities import find_city, load_city, save_city
 from mcvrp.storage.layout import city_matrix
 from mcvrp.storage.parquet import write_parquet
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreUnavailable
+from tests.support.silent_store import Outage
 
 
 def city_of(nodes: int, seed: int = 0) -> City:
@@ -87,3 +88,12 @@ def test_a_matrix_of_other_costs_or_columns_is_refused(tmp_path: Path) -> None:
     write_parquet(store, city_matrix("c"), pa.table({"prices": [1.0]}))
     with pytest.raises(McvrpError, match="does not hold a city"):
         load_city(store, "c")
+
+
+def test_a_silent_store_is_no_store_without_the_city(store: Store, outage: Outage) -> None:
+    city = city_of(5)
+    save_city(store, "c", city)
+    outage.begin(2)  # the first lists the cities
+    with pytest.raises(StoreUnavailable):
+        find_city(store, city.city_id)
+    assert find_city(store, city.city_id).city_id == city.city_id

@@ -22,8 +22,8 @@ MOST_REQUESTS = {
     "inspect": 1,
     "inspect labels/many": 6,
     "inspect cities/town": 16,
-    "inspect models/small": 17,
-    "gc": 13,
+    "inspect models/small": 20,
+    "gc": 18,
 }
 
 

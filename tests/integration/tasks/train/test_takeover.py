@@ -1,26 +1,25 @@
-"""A trainer that lost its lease during an outage of the store makes no further change."""
+"""A trainer that lost its lease makes no further change, and a damaged checkpoint costs its steps only."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.lease import Holder
-from mcvrp.storage.store.store import Store, StoreUnavailable
-from mcvrp.storage.training.checkpoints import checkpoints
+from mcvrp.storage.store import lease
+from mcvrp.storage.store.errors import LeaseLost
+from mcvrp.storage.store.lease import Lease
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.training.checkpoints import OPTIMIZER, checkpoints
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.job import RankEvent, Warned
 from tests.integration.tasks.train.conftest import Here
+from tests.support.datasets import everything
 from tests.support.training import CITY, StoppedHere, small_spec
 
 SPEC = small_spec(run="run", checkpoint_every=5)
-LEASE = layout.trainer_lease(SPEC.run)
 
 
 def train(store: Store, launch: stage.Launcher, **changes: object) -> stage.PhaseSummary:
@@ -28,15 +27,10 @@ def train(store: Store, launch: stage.Launcher, **changes: object) -> stage.Phas
     return stage.train_phase(store, CITY, spec, "I", Path(f"{store.uri}-cache"), launch)
 
 
-def files_but_lease(store: Store) -> dict[str, bytes]:
-    return {path: store.get(path) for path in store.list(layout.run_dir(SPEC.run)) if path != LEASE}
-
-
 def take_over(store: Store, launch: stage.Launcher, **changes: object) -> None:
-    """Train while the holder of the lease looks dead, like one without heartbeats."""
-    holder = Holder.decode(store.get(LEASE))
-    store.put(LEASE, replace(holder, started="before").encode())
-    with contextlib.suppress(StoppedHere):
+    """Train while the lease of the owner looks stale."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(StoppedHere):
+        patch.setattr(lease, "TTL_SECONDS", 0.0)
         train(store, launch, **changes)
 
 
@@ -46,9 +40,8 @@ def take_over(store: Store, launch: stage.Launcher, **changes: object) -> None:
         (lambda store, here: take_over(store, here()), [10, 12]),
         # before the step that the other trainer has reached
         (lambda store, here: take_over(store, here(stop_at=4), checkpoint_every=3), [3]),
-        (lambda store, here: store.delete(LEASE), []),  # as a user does
     ],
-    ids=["finish", "stop early", "remove"],
+    ids=["finish", "stop early"],
 )
 def test_a_trainer_that_lost_its_lease_saves_nothing_more(
     store: Store,
@@ -58,25 +51,36 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(
     kept: list[int],
 ) -> None:
     """The files of its successor stay byte for byte; the trainer ends with an error."""
-    put, silent, left = Store.put, [True], dict[str, bytes]()
+    confirm, left = Lease.confirm, dict[str, bytes]()
 
-    def no_answer(self: Store, path: str, data: bytes) -> None:
-        if silent and "/step-" in path:
-            raise StoreUnavailable("no answer")
-        put(self, path, data)
-
-    def hear(event: RankEvent) -> None:
-        if isinstance(event, Warned) and silent:
-            silent.clear()
+    def late(self: Lease) -> None:
+        if not left:
+            left["now"] = b""
             happens(store, here)
-            left.update(files_but_lease(store))
+            left.update(everything(store, layout.run_dir(SPEC.run)))
+        confirm(self)
 
-    monkeypatch.setattr(Store, "put", no_answer)
-    monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
-    # a heartbeat may see the successor, or that it has ended and removed the lease
-    with pytest.raises(McvrpError, match=r"(now names .*|has been removed): .* this one stops"):
-        train(store, here(hear=hear))
-    assert files_but_lease(store) == left
+    monkeypatch.setattr(Lease, "confirm", late)
+    with pytest.raises(LeaseLost, match=r"belongs to .*: .* this one stops"):
+        train(store, here())
+    assert everything(store, layout.run_dir(SPEC.run)) | {"now": b""} == left
     assert [state.step for state in checkpoints(store, SPEC.run, "I")] == kept
     again = train(store, here())
     assert (again.began_at, again.step) == (max(kept, default=0), 12)
+
+
+def test_a_damaged_last_checkpoint_falls_back_to_the_one_before(
+    store: Store, here: Here, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a power failure: it is named and deleted, and the end is the same."""
+    train(store, here(), run="whole")
+    with contextlib.suppress(StoppedHere):
+        train(store, here(stop_at=11))
+    *_, state = checkpoints(store, SPEC.run, "I")
+    path = f"{state.folder}/{OPTIMIZER}"
+    data = store.get(path)
+    store.put(path, bytes(len(data)))
+    train(store, here())
+    assert [line for line in caplog.messages if f"{state.folder} is corrupt: it is deleted" in line]
+    (one,), (two,) = (checkpoints(store, run, "I")[-1:] for run in ("whole", SPEC.run))
+    assert one.files == two.files

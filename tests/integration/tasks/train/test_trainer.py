@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,20 +18,19 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
 from mcvrp.storage.labels.cache import LabelCache
-from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
     latest_checkpoint,
     load_moments,
     load_weights,
-    save_checkpoint,
 )
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.processes import descendants
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
-from mcvrp.tasks.train.job import RankEvent, RankJob, Warned
+from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary
 from mcvrp.tasks.train.ranks.launch_ray import run_cluster
 from mcvrp.tasks.train.spec import TrainSpec
@@ -173,28 +171,6 @@ def test_a_loss_that_is_not_finite_or_diverges_stops_the_phase(
         train_phase(store, spec, "I", here())
     state = latest_checkpoint(store, "small", "I")
     assert all(np.isfinite(a).all() for a in (load_weights(store, state) if state else {}).values())
-
-
-def test_an_outage_of_the_store_is_outlasted(
-    store: Store, here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run reports that it waits, and ends with the metrics and checkpoint of an undisturbed one."""
-    train_phase(store, small_spec(run="whole"), "I", here())
-    silences = iter([True, True])
-
-    def save(*arguments: Any) -> CheckpointState:
-        if next(silences, False):
-            raise StoreUnavailable("no answer")
-        return save_checkpoint(*arguments)
-
-    monkeypatch.setattr("mcvrp.tasks.train.trainer.save_checkpoint", save)
-    monkeypatch.setattr("mcvrp.storage.store.retry._FIRST_WAIT", 0.01)
-    events: list[RankEvent] = []
-    train_phase(store, small_spec(run="delayed"), "I", here(hear=events.append))
-    assert [e for e in events if isinstance(e, Warned)] == [Warned("waiting for the store: no answer")] * 2
-    np.testing.assert_array_equal(rows(store, "delayed", "I"), rows(store, "whole", "I"))
-    one, two = (last(store, run, "I") for run in ("whole", "delayed"))
-    assert one.files == two.files
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
 from mcvrp.flows.server.stage import was_cut_off
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.errors import StoreSilent
+from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 
@@ -85,7 +85,10 @@ def test_a_deployed_pipeline_is_checked_before_its_first_stage(
 
 
 def test_a_task_that_has_waited_in_vain_is_not_retried() -> None:
-    """Ten minutes of waiting are enough; the same command resumes when the store answers."""
+    """The client's minutes of retries are enough; the same command resumes when the store answers."""
 
-    for error, retried in ((IncompleteError("a rank was lost"), True), (StoreSilent("for minutes"), False)):
+    for error, retried in (
+        (IncompleteError("a rank was lost"), True),
+        (StoreUnavailable("for minutes"), False),
+    ):
         assert was_cut_off(None, None, Failed(data=error)) == retried

@@ -31,10 +31,10 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Paths of the label files that are read whole."""
     paths, get = list[str](), Store.get
 
-    def noted(self: Store, path: str) -> bytes:
-        if path.endswith(".parquet"):
+    def noted(self: Store, path: str, start: int = 0, stop: int | None = None) -> bytes:
+        if path.endswith(".parquet") and stop is None:
             paths.append(path)
-        return get(self, path)
+        return get(self, path, start, stop)
 
     monkeypatch.setattr(Store, "get", noted)
     return paths

@@ -11,10 +11,11 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import Instance
 from mcvrp.storage import layout
 from mcvrp.storage.labels.overlap import Keys, dataset_keys, datasets, other_datasets
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.benchmark.run import require_unseen
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from tests.support.datasets import CITY, label_path, label_spec, make_dataset
+from tests.support.silent_store import Outage
 
 
 @given(
@@ -87,3 +88,11 @@ def test_a_benchmark_on_training_data_is_refused(store: Store) -> None:
     with pytest.raises(McvrpError, match=named):
         require_unseen(store, CITY, benchmark, "t")
     require_unseen(store, CITY, BenchmarkSpec(sizes=(20,), instances=8, seed=2), "t")
+
+
+def test_a_silent_store_is_no_store_without_other_splits(store: Store, outage: Outage) -> None:
+    store.put_json(layout.label_spec("a"), {"city_id": "c", "split": "test"})
+    outage.begin(3)  # after the folders, and the name of the spec
+    with pytest.raises(StoreUnavailable):
+        other_datasets(store, "c", "train")
+    assert other_datasets(store, "c", "train") == ["a"]

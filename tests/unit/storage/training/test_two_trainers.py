@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.lease import Holder, Lease
+from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -22,9 +22,10 @@ from mcvrp.storage.training.checkpoints import (
     checkpoints,
     save_checkpoint,
 )
+from tests.support.leases import taken_over
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
-LEASE = "training/run/lease.json"
+LEASE = "training/run/.lease"
 CHANGES = 5  # confirmations of the lease during one save
 
 
@@ -37,11 +38,8 @@ class Trainer:
     lease: Lease = field(init=False)
 
     def take_over(self) -> None:
-        """Take the lease, as `holding` does if a holder has no heartbeat."""
-        holder = replace(Holder.here(), process=self.number)
-        self.store.put(LEASE, holder.encode())
-        _, tag = self.store.get_tagged(LEASE)
-        self.lease = Lease(self.store, LEASE, "run 'run' is being trained", holder, tag)
+        """Take the lease, as `holding` does if it is stale."""
+        self.lease = taken_over(self.store, LEASE)
 
     def save(self, step: int, keep: int = 2, confirm: Callable[[], None] | None = None) -> None:
         state = CheckpointState("run", "I", step, 1000, step, ORIGIN, {})
@@ -121,7 +119,7 @@ def test_checkpoints_of_the_lease_holder_stay(
                 if any(folder in path for folder in saved):
                     assert stored[path] == data
         elif moment < CHANGES:
-            with pytest.raises(McvrpError, match="now names process 20"):
+            with pytest.raises(McvrpError, match="belongs to process 7 on far"):
                 first.save(step, keep, confirm)
             assert files(store) == left
         else:

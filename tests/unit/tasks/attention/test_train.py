@@ -27,14 +27,15 @@ from mcvrp.storage.models.attention import (
     load_training,
     publish_attention_model,
 )
-from mcvrp.storage.store.lease import Holder, holding
+from mcvrp.storage.store import lease
+from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention import loop
 from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
-from tests.support.silent_store import Outage, check_outlasted
+from tests.support.silent_store import Outage, check_repeated
 
 CITY = City.uniform(30, seed=1)
 TINY = AttentionSpec(
@@ -233,20 +234,20 @@ def test_an_interrupted_publication_is_completed_by_the_next_training(store: Sto
 def test_a_training_that_lost_its_lease_writes_nothing_more(
     store: Store, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    lease, finished = layout.attention_lease("tiny"), dict[str, bytes]()
+    finished = dict[str, bytes]()
     really = getattr(loop.Training, method)
 
     def taken_over(self: loop.Training, *arguments: Any) -> Any:
         if not finished:
             finished["now"] = b""
-            holder = Holder.decode(store.get(lease))
-            store.put(lease, replace(holder, started="before").encode())  # it looks dead
-            train_attention(store, CITY, TINY)
+            with monkeypatch.context() as patch:
+                patch.setattr(lease, "TTL_SECONDS", 0.0)  # it looks dead
+                train_attention(store, CITY, TINY)
             finished.update(everything(store))
         return really(self, *arguments)
 
     monkeypatch.setattr(loop.Training, method, taken_over)
-    with pytest.raises(McvrpError, match="has been removed"):
+    with pytest.raises(McvrpError, match="belongs to"):
         train_attention(store, CITY, TINY)
     assert everything(store) | {"now": b""} == finished
 
@@ -300,11 +301,13 @@ def test_an_interrupted_training_is_the_undisturbed_one(
 
 
 @pytest.mark.slow
-def test_training_outlasts_a_silent_store(store: Store, tmp_path: Path, outage: Outage) -> None:
+def test_training_is_repeated_after_a_silence_of_the_store(
+    store: Store, tmp_path: Path, outage: Outage
+) -> None:
     save_city(store, "small", CITY)
 
     def trained(silent: Store) -> list[float]:
         (card,) = train_attention(silent, CITY, TINY).cards
         return [epoch.greedy for epoch in card.epochs]
 
-    check_outlasted(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors")
+    check_repeated(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors")

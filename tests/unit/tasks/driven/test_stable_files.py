@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def put(store: Store, name: str, data: bytes, age: float) -> Path:
     path = Path(store.uri, "incoming", name)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
-    then = store.now() - age
+    then = time.time() - age
     os.utime(path, (then, then))
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import io
 import os
 import signal
@@ -22,6 +23,7 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.driven import IntakeReceipt, checksum, driven_days, read_day
+from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
@@ -222,12 +224,20 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quiet_seconds", [0.0, 0.01])
-def test_a_file_that_cannot_be_read_waits(store: Store, tmp_path: Path, quiet_seconds: float) -> None:
-    """A link out of the store, which is refused as a file without permission is; the others are ingested."""
-    store.put("incoming/friday.csv", GOOD.encode())
-    outside = tmp_path.with_name(f"{tmp_path.name}-outside.csv")
-    outside.write_text(MIXED)
-    (tmp_path / "incoming/a.csv").symlink_to(outside)
+def test_a_file_that_cannot_be_read_waits(
+    store: Store, monkeypatch: pytest.MonkeyPatch, quiet_seconds: float
+) -> None:
+    """The others are ingested."""
+    for name, data in (("a.csv", MIXED), ("friday.csv", GOOD)):
+        store.put(f"incoming/{name}", data.encode())
+    get = Folder.get
+
+    def denied(self: Folder, path: str, *bounds: Any) -> bytes:
+        if path.endswith("a.csv"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return get(self, path, *bounds)
+
+    monkeypatch.setattr(Folder, "get", denied)
     taken = take_routes(store, LYON, today=TODAY, quiet_seconds=quiet_seconds)
     assert taken.days == ["2026-02-27"]
     (refused,) = taken.refused
@@ -397,15 +407,15 @@ def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     store.put("incoming/more.csv", f"{HEADER}\n2026-02-27,c,1,C5,4,10\n".encode())
     keys = [receipt.key for receipt in take(store).receipts]
-    day = layout.driven_day("lyon", FRIDAY.isoformat())
+    day = layout.driven_day_file("lyon", FRIDAY.isoformat(), 2)
     whole = everything(store)
     store.put(day, whole[day][:-9])
-    remedy = r"2026-02-27.parquet.*: remove it and all receipts in .*driven/lyon/files that name its day"
+    remedy = r"2026-02-27/000002.parquet.*: remove it and all receipts in .*lyon/files that name its day"
     with pytest.raises(McvrpError, match=remedy):
         take(store)
     with pytest.raises(McvrpError, match=remedy):
         read_day(store, "lyon", FRIDAY)
-    store.delete(day)
+    store.delete(layout.driven_day("lyon", FRIDAY.isoformat()))
     for key in keys:
         store.delete(layout.driven_receipt("lyon", key))
     take(store)
@@ -434,7 +444,7 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
         return counted
 
     with monkeypatch.context() as patch:
-        for name in ("put", "put_new", "put_json", "swap"):
+        for name in ("put", "put_new", "put_json"):
             patch.setattr(Store, name, stopped(getattr(Store, name)))
         with pytest.raises(KeyboardInterrupt):
             take(store)
@@ -444,21 +454,21 @@ def test_whoever_is_stopped_is_followed_by_the_same_result(
     assert ours == everything(undisturbed)
 
 
-def test_days_of_another_city_are_refused(store: Store) -> None:
+def test_days_of_another_city_are_refused(store: Store, tmp_path: Path) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     store.put("incoming/saturday.csv", MIXED.encode())
     other = City.uniform(12, seed=2)
     save_city(store, "lyon", CITY)
     before = everything(store)
-    cities = rf"2026-02-27.parquet was driven in city 'lyon' \({CITY.city_id}\).*{other.city_id}"
+    cities = rf"2026-02-27 was driven in city 'lyon' \({CITY.city_id}\).*{other.city_id}"
     with pytest.raises(McvrpError, match=cities):
         take_routes(store, replace(LYON, city=other), today=TODAY)
     assert everything(store) == before
-    store.move(layout.driven_dir("lyon"), "away")  # as the message says
+    os.rename(Path(store.uri, layout.driven_dir("lyon")), tmp_path / "away")  # as the message says
     assert take_routes(store, replace(LYON, city=other), today=TODAY).days == ["2026-02-27", "2026-02-28"]
     store.delete(layout.driven_dir("lyon"))
-    store.move("away", layout.driven_dir("lyon"))
+    os.rename(tmp_path / "away", Path(store.uri, layout.driven_dir("lyon")))
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
     assert len(take_routes(store, replace(LYON, city=extended), today=TODAY).stored) == 2
 

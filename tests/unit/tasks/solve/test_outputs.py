@@ -36,7 +36,7 @@ from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, wr
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from tests.support.markup import Markup
-from tests.support.silent_store import Outage, check_outlasted
+from tests.support.silent_store import Outage, check_repeated
 from tests.support.solving import CITY, put_day, put_model, solved_day
 
 DATE = datetime.date(2026, 2, 20)
@@ -443,7 +443,9 @@ def _exchanged(data: bytes, one: int, other: int) -> bytes:
 
 
 @pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
-def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int | None) -> None:
+def test_a_day_is_repeated_after_a_silence_of_the_store(
+    tmp_path: Path, outage: Outage, most: int | None
+) -> None:
     store = Store.open(tmp_path / "store")
     put_day(store)
 
@@ -455,4 +457,4 @@ def test_a_day_outlasts_a_silent_store(tmp_path: Path, outage: Outage, most: int
         return result.summary.cost
 
     files = ("routes.csv", "routes.geojson")
-    check_outlasted(store, tmp_path / "silent", outage, routed, at_least=15, exact=files, most=most)
+    check_repeated(store, tmp_path / "silent", outage, routed, at_least=15, exact=files, most=most)

@@ -24,7 +24,7 @@ from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.layout import label_spec, model_alias, run_card, run_figures
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
-from mcvrp.storage.store.lease import Holder
+from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
 from mcvrp.tasks.support.progress import Progress
@@ -36,9 +36,10 @@ from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.resume import starting_point
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.datasets import count_footers, everything
+from tests.support.leases import FAR, taken_over
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
-LEASE = "training/small/lease.json"
+LEASE = "training/small/.lease"
 POINTER = small_spec().network.model_copy(update={"pointer": True})
 TUNE = PhaseSpec(
     name="tune", first=20, last=22, trains="policy", lr=1e-3, policy=PolicySpec(steps=7, instances=4)
@@ -151,9 +152,9 @@ def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
         publish_model(store, card, data)
 
     def forget_first() -> None:
-        alias = store.get_json(model_alias("small", "champion"))
-        alias["history"] = [move for move in alias["history"] if move["version"] != 1]
-        store.put_json(model_alias("small", "champion"), alias)
+        for path in store.list(model_alias("small", "champion")):
+            if store.get_json(path)["version"] == 1:
+                store.delete(path)
         store.delete(model_alias("small", "challenger"))
 
     def promote(version: int) -> None:
@@ -529,14 +530,14 @@ def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.Mo
     run_as_rank(monkeypatch, "-c", waiting)
 
     def replaced(job: RankJob, progress: Progress) -> None:
-        store.put(LEASE, replace(Holder.here(), host="far", machine="another").encode())
+        taken_over(store, LEASE)
         with pytest.raises(McvrpError):
             job.lease.confirm()
         run_local(job, progress)
 
-    with pytest.raises(McvrpError, match=r"now names process .* on far"):
+    with pytest.raises(McvrpError, match=r"belongs to process 7 on far"):
         train_phase(store, small_spec(ranks=1), "I", replaced)
-    assert store.exists(LEASE)
+    assert store.get(f"{LEASE}/000002") == FAR
 
 
 def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
@@ -553,7 +554,7 @@ def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
         pretend(job, progress)
 
     train(store, tuned, second)
-    assert not store.exists("training/tuned/lease.json")
+    assert active_owner(store, "training/tuned/.lease") is None
 
 
 @pytest.mark.parametrize(

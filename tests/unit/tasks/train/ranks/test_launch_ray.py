@@ -15,6 +15,7 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankEvent, Refused
 from mcvrp.tasks.train.ranks.launch_ray import _follow, _on_gpus
+from tests.support.leases import taken_over
 from tests.support.training import rank_job
 
 
@@ -41,7 +42,10 @@ def step(number: int) -> StepMetrics:
 
 def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
     """After a takeover the next event is the last: the queue is shut down, and the ranks with it."""
-    job = rank_job(Store.open(tmp_path), "I")  # the lease has no file
+    store = Store.open(tmp_path)
+    job = rank_job(store, "I")
+    taken_over(store, ".lease")
+    taken_over(store, ".lease")
 
     class Losing(Progress):
         def update(self, done: int, note: str | None = None) -> None:
@@ -51,7 +55,7 @@ def test_a_lost_lease_stops_the_ranks(tmp_path: Path) -> None:
                     job.lease.confirm()
 
     reports, progress = Reports(step(1), step(2), step(3)), Losing("train I", 9, "steps")
-    assert "has been removed" in str(_follow(job, reports, progress, reports.over))
+    assert "belongs to process 7 on far" in str(_follow(job, reports, progress, reports.over))
     assert reports.gone
     assert progress.done == 2
 
