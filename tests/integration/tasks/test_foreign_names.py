@@ -35,7 +35,7 @@ city = load_city(store, "small")
 spec = LabelSpec(dataset="d", smallest=20, largest=20, count=12, iterations=5, workers=1)
 assert label_missing(store, city, spec).rows == 12
 with solving(city, spec.recipe(city), Unit(20, 0, 1, isolated=True)) as solve:
-    assert solve(0).index == 0
+    assert solve(0, 7).index == 0
 """
 
 TRAIN = """
