@@ -145,7 +145,7 @@ def extend(
 def new(
     common: Common,
     name: Annotated[str, arg("NAME", "name of the preset, its labels and model")],
-    city: Annotated[Text, opt("NAME", "name of the city (default: the preset's)")] = None,
+    city: Annotated[Text, opt("NAME", "name of the city (default: NAME)")] = None,
     sizes: Annotated[Range, opt("LO HI", "customers per day (default: of --history, or driven days)")] = None,
     history: Annotated[Text, opt("FILE", "past orders with the columns date and customer")] = None,
 ) -> Outcome:

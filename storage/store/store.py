@@ -35,7 +35,7 @@ _HALF_WRITTEN = re.compile(r"#\d+$")  # name of a file that obstore is writing t
 
 @dataclass(frozen=True)
 class Store:
-    """Files with relative POSIX names such as "labels/laptop/n=020/part-00000.parquet".
+    """Files with relative POSIX names such as "labels/laptop/labels.json".
 
     Use `Store.open` to make one. Five verbs: `put_new` (creates a file once), `put`, `get`, `list`, `delete`;
     the other methods are forms of these. A file that several processes may write is created once, under a

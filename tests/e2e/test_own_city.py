@@ -17,7 +17,7 @@ from tests.unit.docs.pages import DOCS, commands
 
 CUSTOMERS = [f"C{k}" for k in range(60)]
 SMALL = [  # counts of the recipe's run in a test; everything else is as the page prints it
-    *("label.count=30", "label.held_out=2", "label.budget=none", "label.iterations=5", "train.batch=16"),
+    *("label.count=30", "label.held_out=2", "label.budget=", "label.iterations=5", "train.batch=16"),
     *(
         "train.ranks=1",
         "train.network={dim = 16, heads = 2, encoder_layers = 1, decoder_layers = 1, ff = 32}",
@@ -26,7 +26,7 @@ SMALL = [  # counts of the recipe's run in a test; everything else is as the pag
     *(
         "benchmark.methods=['hgs', 'fm-gs', 'fm-ns']",
         "benchmark.samples=[1, 2]",
-        "benchmark.hgs_samples=none",
+        "benchmark.hgs_samples=",
     ),
 ]
 
@@ -67,4 +67,4 @@ def test_the_recipe_runs_as_it_is_printed(place: Workplace) -> None:
     assert model_card(store, "lyon").version == 1
     assert len(load_labels(store, "lyon", 24).costs) == 30
     assert len(list(place.folder.glob("routes/monday-*/routes.csv"))) == 1
-    assert place.mcvrp("plan").stdout.splitlines()[0].split() == ["preset", "lyon.toml"]
+    assert place.mcvrp("plan").stdout.splitlines()[-1].startswith("lyon.toml: ")

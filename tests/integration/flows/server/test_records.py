@@ -115,7 +115,7 @@ def test_the_command_ends_with_its_server_and_resumes(place: Workplace) -> None:
     with subprocess.Popen(
         command, cwd=place.folder, env=place.environment(**few), stderr=subprocess.PIPE, text=True
     ) as process:
-        until("a shard", 300, lambda: any(place.store.rglob("part-*.parquet")))
+        until("a shard", 300, lambda: any(place.store.rglob("rows-*.parquet")))
         for server in running("prefect", process.pid):
             server.send_signal(signal.SIGKILL)
         err = process.communicate(timeout=300)[1]
@@ -123,12 +123,12 @@ def test_the_command_ends_with_its_server_and_resumes(place: Workplace) -> None:
     last = err.splitlines()[-1]
     assert last.startswith("mcvrp: the Prefect server at http://127.0.0.1:")
     assert last.endswith("what is finished is kept, the same command resumes from there")
-    made = {path: path.stat().st_mtime_ns for path in place.store.rglob("part-*.parquet")}
+    made = {path: path.stat().st_mtime_ns for path in place.store.rglob("rows-*.parquet")}
     done = place.mcvrp(*SMOKE, "--set", "label.shard_rows=10")
     assert done.returncode == 0, done.stderr
     assert (
         made.items()
-        <= {path: path.stat().st_mtime_ns for path in place.store.rglob("part-*.parquet")}.items()
+        <= {path: path.stat().st_mtime_ns for path in place.store.rglob("rows-*.parquet")}.items()
     )
 
 

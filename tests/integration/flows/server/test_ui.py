@@ -150,7 +150,7 @@ def test_after_a_kill_the_same_run_ends_with_equal_labels(
     with mcvrp_ui(place, port=port) as ui:
         ui.ended(ui.start("city"))
         slow = label(ui)
-        until("a shard", 240, lambda: any((place.store / "labels").rglob("part-*.parquet")))
+        until("a shard", 240, lambda: any((place.store / "labels").rglob("rows-*.parquet")))
         if killed == "serve":
             ui.process.send_signal(signal.SIGKILL)
         else:
@@ -161,7 +161,7 @@ def test_after_a_kill_the_same_run_ends_with_equal_labels(
             assert ui.ended(slow)["state_type"] == "CRASHED"
         else:
             assert ui.process.wait(60) in (1, -signal.SIGKILL)
-        made = {path: path.stat().st_mtime_ns for path in place.store.rglob("part-*.parquet")}
+        made = {path: path.stat().st_mtime_ns for path in place.store.rglob("rows-*.parquet")}
         if killed == "run":
             assert ui.ended(label(ui), 400)["state_type"] == "COMPLETED"
     if killed != "run":
@@ -169,7 +169,7 @@ def test_after_a_kill_the_same_run_ends_with_equal_labels(
             again = label(ui)
             assert ui.ended(slow, 400)["state_type"] in ("CRASHED", "COMPLETED")
             assert ui.ended(again, 400)["state_type"] == "COMPLETED"
-    assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("part-*.parquet")}.items()
+    assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("rows-*.parquet")}.items()
     undisturbed = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
     options = [word for field, value in SPEC.items() for word in ("--set", f"label.{field}={value}")]
     assert undisturbed.mcvrp("city", "create", "--preset", "smoke").returncode == 0

@@ -174,7 +174,7 @@ def test_a_cancelled_pipeline_ends_and_resumes(page: Page, ui: Ui, workplace: Wo
     idle = set(workplace.processes())
     run = ui.start("pipeline", spec=spec)
     labels = workplace.store / "labels" / "slow"
-    shard = until("a shard", _TIMEOUT, lambda: next(labels.rglob("part-*.parquet"), None))
+    shard = until("a shard", _TIMEOUT, lambda: next(labels.rglob("rows-*.parquet"), None))
     ui.cancel(run)
     assert ui.ended(run, _TIMEOUT)["state_type"] == "CANCELLED"
     until("the end of its processes", 60, lambda: set(workplace.processes()) <= idle)
