@@ -150,7 +150,9 @@ def train_phase(
     cores = local_cores()
     ranks, rules = rank_count(spec, cores), order_rules(store, city, spec, name)
     start, origin = starting_point(store, labels, city, spec, name, rules)
-    checkpoint = start if start and start.phase == name else None
+    checkpoint = latest_checkpoint(store, spec.run, name)
+    if checkpoint:
+        check_origin(store, city, checkpoint, origin)
     began_at, began = checkpoint.step if checkpoint else 0, time.monotonic()
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
@@ -160,7 +162,7 @@ def train_phase(
             job = RankJob(
                 store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules, ends_at
             )
-            checkpoint = _run_job(job, launch or _launcher(spec), began_at)
+            checkpoint = _run_job(job, launch or _launcher(spec), checkpoint)
     elif not has_run_card(store, checkpoint):  # the job was killed after its last checkpoint
         write_run_card(store, city, spec)
     seconds, samples = time.monotonic() - began, spec.samples(name, counts)
@@ -169,18 +171,19 @@ def train_phase(
     )
 
 
-def _provenance(job: RankJob) -> Provenance:
-    """Return the provenance of the phase, with the makers of the checkpoint that it is resumed from."""
+def _provenance(job: RankJob, resumed: CheckpointState | None) -> Provenance:
+    """Return the provenance of the phase, with the makers of the checkpoint that it is ``resumed`` from."""
     labels, fingerprint = layout.label_dir(job.spec.dataset), job.origin.fingerprint
     data = Parent(labels, fingerprint) if fingerprint else city_parent(job.store, job.origin.city_id)
-    earlier = job.resumed.provenance if job.resumed else None
+    earlier = resumed.provenance if resumed else None
     parents = earlier.parents if earlier else (data, job.start.as_parent if job.start else None)
     return made(parents, earlier)
 
 
-def _run_job(job: RankJob, launch: Launcher, began_at: int) -> CheckpointState:
+def _run_job(job: RankJob, launch: Launcher, resumed: CheckpointState | None) -> CheckpointState:
     """Train the phase of ``job`` and return its last checkpoint; the run's card is current afterwards."""
-    job = replace(job, provenance=_provenance(job))
+    job = replace(job, provenance=_provenance(job, resumed))
+    began_at = resumed.step if resumed else 0
     write_run_card(job.store, job.city, job.spec)  # from the start, for those who look at a running run
     _restart_ranks(job, launch)
     checkpoint = latest_checkpoint(job.store, job.spec.run, job.phase)
@@ -202,11 +205,10 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
             return
         if checkpoint:
             check_origin(job.store, job.city, checkpoint, job.origin)
-        job = replace(job, start=checkpoint or job.start)
         done = checkpoint.step if checkpoint else 0
         try:
             with Progress(f"train {phase}", steps, "steps", done=done, saved=done) as progress:
-                launch(job, progress)
+                launch(replace(job, start=checkpoint or job.start), progress)
             return
         except RanksDiedError as error:
             checkpoint = latest_checkpoint(job.store, run, phase)

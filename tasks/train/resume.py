@@ -97,8 +97,8 @@ def starting_point(
 ) -> tuple[CheckpointState | None, Origin]:
     """Return the checkpoint that the phase starts from, and the origin that its own ones record.
 
-    It is the last checkpoint of the phase itself, otherwise of the previous phase, otherwise the base
-    model; None for random weights. ``labels`` is None if the phase needs none.
+    It is the last checkpoint of the previous phase, or the base model; None for random weights. ``labels`` is
+    None if the phase needs none.
     """
     index = spec.phases.index(spec.phase(name))
     previous = spec.phases[index - 1].name
@@ -110,10 +110,7 @@ def starting_point(
             parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
         )
         check_origin(store, city, parent, origin, shared)
-    checkpoint = latest_checkpoint(store, spec.run, name)
-    if checkpoint:
-        check_origin(store, city, checkpoint, origin)
-    return checkpoint or parent, origin
+    return parent, origin
 
 
 def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:

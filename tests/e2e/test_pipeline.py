@@ -66,9 +66,11 @@ def store(place: Workplace) -> Store:
 
 
 def digests(place: Workplace) -> dict[str, str]:
-    """Return the SHA-256 of each file by path, without packs, which are derived by whoever reads next."""
-    files = (path for stage in STAGES for path in (place.store / stage).rglob("[!.]*") if path.is_file())
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    """Return the SHA-256 of each file that the store lists by path, without leases and packs."""
+    store = Store.open(place.store, writable=False)
+    return {
+        path: hashlib.sha256(store.get(path)).hexdigest() for stage in STAGES for path in store.list(stage)
+    }
 
 
 def steps_of(phase: str) -> int:

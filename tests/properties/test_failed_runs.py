@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from prefect.client.schemas.objects import State
 from mcvrp.flows import benchmark, city, label, nightly, solve, train
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.server import artifacts, stage
+from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store
 from tests.support.solving import put_day
 
@@ -32,7 +32,9 @@ def nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
+    full = Mock(side_effect=OSError(28, "No space left on device"))
+    patch.setattr(Folder, "put", full)
+    patch.setattr(Folder, "create", full)
 
 
 def s3_down(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +59,7 @@ CASES = [  # flow, parameters, part of the message, fault
     (nightly.nightly, {"nightly": SPEC["night"] | {"model": "m"}}, "no model 'm' in .*mcvrp", nothing),
     (solve.solve, {"model": "small", "orders": "orders/x.csv"}, "orders/x.csv", nothing),
     (city.city, CITY, r"\(No space left on device\): free space there", full_disk),
-    (city.city, CITY | {"store": "s3://b/p"}, r"127.0.0.1:9 \(no connection\): check", s3_down),
+    (city.city, CITY | {"store": "s3://b/p"}, r"no connection at http://127.0.0.1:9\): check", s3_down),
     (city.city, CITY, "unexpected RuntimeError: at https://…@host: the run's logs have", bug),
 ]
 

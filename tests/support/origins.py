@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcvrp.storage.models.registry import ALIASES
 from mcvrp.storage.provenance import Provenance, provenance_in
 from mcvrp.storage.store.store import Store
 
@@ -13,9 +14,10 @@ _DEPTHS = {
 
 
 def artifacts(store: Store) -> set[str]:
-    """Return the folders of all artifacts."""
+    """Return the folders of all artifacts; aliases of models are none."""
     paths = (path.split("/") for path in store.list(""))
-    return {"/".join(p[: _DEPTHS[p[0]]]) for p in paths if p[0] in _DEPTHS and len(p) > _DEPTHS[p[0]]}
+    folders = {"/".join(p[: _DEPTHS[p[0]]]) for p in paths if p[0] in _DEPTHS and len(p) > _DEPTHS[p[0]]}
+    return {folder for folder in folders if not (folder.startswith("models/") and folder.endswith(ALIASES))}
 
 
 def recorded(store: Store, path: str) -> Provenance:

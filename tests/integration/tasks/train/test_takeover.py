@@ -69,13 +69,14 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(
     assert (again.began_at, again.step) == (max(kept, default=0), 12)
 
 
+@pytest.mark.parametrize("stop_at", [11, 7], ids=["one before", "the only one"])
 def test_a_damaged_last_checkpoint_falls_back_to_the_one_before(
-    store: Store, here: Here, caplog: pytest.LogCaptureFixture
+    stop_at: int, store: Store, here: Here, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a power failure: it is named and deleted, and the end is the same."""
     train(store, here(), run="whole")
     with contextlib.suppress(StoppedHere):
-        train(store, here(stop_at=11))
+        train(store, here(stop_at=stop_at))
     *_, state = checkpoints(store, SPEC.run, "I")
     path = f"{state.folder}/{OPTIMIZER}"
     data = store.get(path)
