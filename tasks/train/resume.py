@@ -17,7 +17,7 @@ from mcvrp.storage.layout import phase_dir, trainer_lease
 from mcvrp.storage.models.models import ModelCard, model_card, model_weights
 from mcvrp.storage.provenance import made
 from mcvrp.storage.store.lease import Lease, holding
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
     Moments,
@@ -123,6 +123,8 @@ def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
     try:
         card = model_card(store, *spec.base_version)
         card.require_city(city)
+    except StoreError:
+        raise
     except McvrpError as error:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
     networks = [dict(each) | {"dropout": 0.0} for each in (card.network, network_of(city, spec))]
