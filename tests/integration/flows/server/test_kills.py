@@ -1,0 +1,64 @@
+"""Runs of `mcvrp ui` whose process, server or runner is killed, and started again."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from mcvrp.storage.labels.dataset import Dataset
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.processes import free_port
+from tests.support.command import Workplace
+from tests.support.shared import running, until
+from tests.support.ui import Ui, mcvrp_ui
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+# Labels of half a minute, in files of seconds.
+SPEC = {"dataset": "d", "count": 100, "iterations": 400, "shard_rows": 20, "held_out": 0}
+
+
+def labels(place: Workplace) -> str:
+    return Dataset.open(Store.open(place.store, writable=False), "d").fingerprint()
+
+
+def label(ui: Ui, **changes: Any) -> str:
+    return ui.start("label", label=ui.deployment("label")["parameters"]["label"] | SPEC | changes)
+
+
+@pytest.mark.parametrize("killed", ["run", "serve", "server"])
+def test_after_a_kill_the_same_run_ends_with_equal_labels(
+    killed: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The run's process, `mcvrp ui` or its server is killed; the interrupted run is on record."""
+    place, port = Workplace.new(tmp_path_factory.mktemp(killed)), free_port()
+    with mcvrp_ui(place, port=port) as ui:
+        ui.ended(ui.start("city"))
+        slow = label(ui)
+        until("a shard", 240, lambda: any((place.store / "labels").rglob("rows-*.parquet")))
+        if killed == "serve":
+            ui.process.send_signal(signal.SIGKILL)
+        else:
+            words = {"run": "prefect.engine", "server": "server"}
+            (victim,) = running(words[killed], ui.process.pid)
+            victim.send_signal(signal.SIGKILL)
+        if killed == "run":
+            assert ui.ended(slow)["state_type"] == "CRASHED"
+        else:
+            assert ui.process.wait(60) in (1, -signal.SIGKILL)
+        made = {path: path.stat().st_mtime_ns for path in place.store.rglob("rows-*.parquet")}
+        if killed == "run":
+            assert ui.ended(label(ui), 400)["state_type"] == "COMPLETED"
+    if killed != "run":
+        with mcvrp_ui(place, port=free_port()) as ui:
+            again = label(ui)
+            assert ui.ended(slow, 400)["state_type"] in ("CRASHED", "COMPLETED")
+            assert ui.ended(again, 400)["state_type"] == "COMPLETED"
+    assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("rows-*.parquet")}.items()
+    undisturbed = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
+    options = [word for field, value in SPEC.items() for word in ("--set", f"label.{field}={value}")]
+    assert undisturbed.mcvrp("city", "create", "--preset", "smoke").returncode == 0
+    done = undisturbed.mcvrp("label", "--no-prefect", "--preset", "smoke", *options)
+    assert done.returncode == 0, done.stderr
+    assert labels(place) == labels(undisturbed)
