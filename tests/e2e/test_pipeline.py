@@ -222,6 +222,7 @@ def test_the_example_reads_a_copy_in_a_bucket(
     assert done.stdout == printed
 
 
+@pytest.mark.slow
 def test_a_plain_copy_of_the_store_is_a_store(place: Workplace) -> None:
     """Verified, routing the same day, and training to the same weights, whatever its files' times."""
     other = Workplace(place.folder / "other")

@@ -73,7 +73,7 @@ def test_progress_counts_labels_inside_files(store: Store, monkeypatch: pytest.M
     """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(stage, "_COUNTED_SECONDS", 0.0)
-    for before, count in ((0, 30), (30, 60)):
+    for before, count in ((0, 12), (12, 24)):
         reports: list[ProgressReport] = []
         wanted = spec(largest=20, count=count, shard_rows=60, iterations=None, time_limit=0.3, tuned=False)
         with listening(reports.append):
