@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.driven import checksum
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import CorruptFile, label_file, read_footer, read_table
@@ -56,6 +57,14 @@ def test_a_unit_creates_its_file_once(store: Store, solved: list[int]) -> None:
     assert label_unit(UNIT, context) == UnitReceipt()  # nothing is solved again
     assert solved == list(range(ROWS))
     assert store.list("") == [PATH]
+
+
+def test_a_folder_of_its_name_is_not_its_file(store: Store, solved: list[int]) -> None:
+    """In a folder it is an error that names it, not a unit that is done; in a bucket the file is created."""
+    store.put(f"{PATH}/x", b"")
+    with pytest.raises(McvrpError, match=Path(PATH).name):
+        label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
+    assert solved == list(range(ROWS))
 
 
 def test_of_two_workers_one_creates_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
