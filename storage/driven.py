@@ -156,7 +156,7 @@ def extend_day(
 def _day_file(city: City, day: tuple[Instance, Solution], source: str) -> bytes:
     instance, solution = day
     label = Label(0, instance, solution, cost(city, solution), DRIVEN, DRIVEN, "", 0, "none", 0.0, "")
-    return label_file(city, source, instance.n, label_table([label]))[0]
+    return label_file(city, source, instance.n, label_table([label]))
 
 
 def _latest_file(store: Store, name: str, date: datetime.date) -> tuple[int, str]:

@@ -29,7 +29,6 @@ def verify_labels(common: Common, dataset: str | None, *, delete: bool = False) 
 def _text(report: VerificationReport, seconds: float) -> str:
     lines = [str(fault) for fault in report.faults]
     lines += [f"n={n}: no labels in rows {start} to {stop - 1}" for n, start, stop in report.missing]
-    lines += [*report.shared, *(f"not checked: {reason}" for reason in report.unchecked)]
     rate = report.rows / seconds if seconds > 0 else 0.0
     lines += [
         f"{report.rows:,} labels in {report.files:,} files verified in {duration(seconds)} ({rate:,.0f}/s)"

@@ -32,7 +32,6 @@ from mcvrp.tasks.train.card import begun_phases, loss_figure
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
-_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]+\)\n*")
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -165,12 +164,12 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
 
 
 def card_markdown(store: Store, dataset: str) -> str:
-    """Return the README of ``dataset`` without its title, and its pictures; "" if it has none."""
+    """Return the README of ``dataset`` without its title; "" if it has none."""
     path = layout.card(dataset)
     if not store.exists(path):
         return ""
     _, _, text = without_metadata(store.get(path).decode(errors="replace")).partition("\n")
-    return f"{_PICTURE.sub('', text).strip()}\n\n{gallery(store, f'{layout.label_dir(dataset)}/figures')}"
+    return text.strip()
 
 
 def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +11,6 @@ _FILES = (
     ("memory.max", "memory.current"),  # version 2
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),  # version 1
 )
-_IN_MEMORY = {"tmpfs", "ramfs"}  # file systems whose files count as memory, also of a control group
 _CACHES = ("inactive_file", "active_file")  # page caches, which the kernel frees on demand
 
 
@@ -24,22 +21,6 @@ def available_memory(root: Path = Path("/")) -> int:
     """
     limits = [_available(folder) for folder in control_groups("memory", root)]
     return max(0, min([int(psutil.virtual_memory().available), *(n for n in limits if n is not None)]))
-
-
-def free_space(folder: Path, root: Path = Path("/")) -> int:
-    """Return the bytes that may be written to ``folder``: of its disk, or of memory if it is in memory.
-
-    A volume in memory (`emptyDir` of Kubernetes with medium Memory) reports more than its container may use.
-    ``root`` is as in `available_memory`.
-    """
-    free, device = shutil.disk_usage(folder).free, os.stat(folder).st_dev
-    try:
-        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return free
-    number = f"{os.major(device)}:{os.minor(device)}"
-    kinds = {mount.split(" - ")[1].split()[0] for mount in mounts if mount.split()[2] == number}
-    return min(free, available_memory(root)) if kinds & _IN_MEMORY else free
 
 
 def control_groups(controller: str, root: Path) -> Iterator[Path]:

@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from mcvrp.storage.labels.schema import MADE_BY
-
 
 @dataclass(frozen=True, eq=False)
 class LabelArrays:
@@ -100,16 +98,6 @@ def content_hash(labels: LabelArrays) -> str:
         digest.update(paths[offsets[row] : offsets[row + 1]].tobytes())
         total += int.from_bytes(digest.digest(), "little")
     return f"{total % 2**128:032x}"
-
-
-def makers_hash(table: pa.Table) -> str:
-    """Return a hash of the columns of ``table`` that say how each label was made, and its runtime."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in ("cost", "seed", "runtime"):
-        digest.update(table[name].to_numpy().tobytes())
-    for name in MADE_BY:
-        digest.update("\0".join(table[name].to_pylist()).encode() + b"\0\0")
-    return digest.hexdigest()
 
 
 def add_contents(contents: Sequence[str]) -> str:

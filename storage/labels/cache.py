@@ -2,7 +2,7 @@
 
 A folder per fingerprint and format holds one file per size (`storage.labels.mapped`). All processes of the
 machine share it under a lock: one builds the missing sizes, the others wait. Folders of an earlier state of
-the dataset, of another format, or of a dataset that was removed, are removed; what is mapped stays readable.
+the dataset or of another format are removed; what is mapped stays readable.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from mcvrp.memory import free_space
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import ROW_GROUP
-from mcvrp.storage.labels.mapped import MAPPED_FORMAT, MappedLabels, expected_bytes, map_labels, write_mapped
+from mcvrp.storage.labels.mapped import MAPPED_FORMAT, MappedLabels, map_labels, write_mapped
 from mcvrp.storage.layout import checked_name
 from mcvrp.storage.store.store import Store
-
-_POLL_SECONDS = 0.5
-_SPARE = 2**26  # bytes to leave free on the disk
 
 Listener = Callable[[int, int], None]  # called with the number of cached sizes and of all sizes
 
@@ -50,12 +46,13 @@ class LabelCache:
 
         ``folder`` has all caches of this machine, ``fingerprint`` is `Dataset.fingerprint` of ``dataset``.
         ``listener`` is called with the progress if anything has to be read. McvrpError if labels are
-        missing, have changed since the fingerprint was computed, or do not fit on the disk.
+        missing, have changed since the fingerprint was computed, or the disk refuses them.
         """
-        parent = folder / f"{checked_name('dataset', dataset)}-{_mark(store)}"
+        mark = hashlib.sha256(store.uri.encode()).hexdigest()[:8]
+        parent = folder / f"{checked_name('dataset', dataset)}-{mark}"
         cache = parent / f"{fingerprint}-v{MAPPED_FORMAT}"
         try:
-            with _locked(cache, counts, listener):
+            with _locked(cache):
                 tables = _mapped(cache, counts)
                 if len(tables) < len(counts):
                     tables = _completed(cache, store, dataset, counts, listener)
@@ -65,7 +62,6 @@ class LabelCache:
                             f"the labels of dataset {dataset!r} in {store.url()} changed while they were "
                             "read: run the same command again"
                         )
-                    _remove_abandoned(folder, store)
                 for other in parent.iterdir():  # earlier states and other formats
                     if other != cache and other.is_dir():
                         shutil.rmtree(other, ignore_errors=True)
@@ -91,35 +87,13 @@ class LabelCache:
         self.close()
 
 
-def _remove_abandoned(folder: Path, store: Store) -> None:
-    """Remove the caches of datasets that ``store`` no longer has."""
-    datasets, mark = set(store.folders("labels")), _mark(store)
-    for parent in folder.glob(f"*-{mark}"):
-        if parent.name.removesuffix(f"-{mark}") not in datasets:
-            shutil.rmtree(parent, ignore_errors=True)
-
-
-def _mark(store: Store) -> str:
-    return hashlib.sha256(store.uri.encode()).hexdigest()[:8]
-
-
 @contextlib.contextmanager
-def _locked(cache: Path, counts: Mapping[int, int], listener: Listener | None) -> Iterator[None]:
-    """Hold the lock of the caches of a dataset; while waiting, report the progress of its holder."""
-    cache.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(cache.parent / ".lock")
-    while True:
-        try:
-            lock.acquire(timeout=_POLL_SECONDS)
-            break
-        except Timeout:
-            if listener:
-                listener(len(_mapped(cache, counts)), len(counts))
-    try:
-        cache.mkdir(parents=True, exist_ok=True)  # its last holder may have removed it
+def _locked(cache: Path) -> Iterator[None]:
+    """Hold the lock of the caches of a dataset."""
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache.parent / ".lock"):
+        cache.mkdir(exist_ok=True)
         yield
-    finally:
-        lock.release()
 
 
 def _completed(
@@ -128,7 +102,6 @@ def _completed(
     """Return all sizes of ``counts`` after writing those that are missing."""
     labels, tables = Dataset.open(store, name), _mapped(cache, counts)
     missing = [n for n in counts if n not in tables]
-    _check_room(cache, {n: counts[n] for n in missing})
     for n in missing:
         if listener:
             listener(len(tables), len(counts))
@@ -154,13 +127,3 @@ def _mapped(cache: Path, counts: Mapping[int, int]) -> dict[int, MappedLabels]:
 
 def _path(cache: Path, n: int) -> Path:
     return cache / f"n={n:03d}.arrow"
-
-
-def _check_room(cache: Path, counts: Mapping[int, int]) -> None:
-    needed = sum(expected_bytes(n, rows) for n, rows in counts.items())
-    free = free_space(cache)
-    if counts and needed + _SPARE > free:
-        raise McvrpError(
-            f"the cache of labels in {cache} needs about {needed / 1e9:.1f} GB, the disk has "
-            f"{free / 1e9:.1f} GB left: free space there, or set MCVRP_CACHE to another folder"
-        )

@@ -7,17 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from textwrap import shorten
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError, alternatives, enumerated
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
 from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store
+
+_MOST_CHARACTERS = 100  # of a list of sizes
 
 
 class RowFile(NamedTuple):
@@ -123,20 +127,15 @@ class Dataset:
             stop = file.stop
         if rows < required:
             if n not in self.files:
-                raise McvrpError(self._other_sizes(n))
+                sizes = ", ".join(map(str, self.sizes()))
+                there = f"labels of n={n}: it has {shorten(sizes, _MOST_CHARACTERS)}" if sizes else "labels"
+                raise McvrpError(
+                    f"dataset {self.name!r} in {self.store.url()} has no {there}: run mcvrp label"
+                )
             raise McvrpError(
                 f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "
                 "run mcvrp label"
             )
-
-    def _other_sizes(self, n: int) -> str:
-        sizes, where = self.sizes(), f"in {self.store.url()}"
-        if sizes:
-            gapless = sizes == list(range(sizes[0], sizes[-1] + 1)) and len(sizes) > 2
-            text = f"{sizes[0]} to {sizes[-1]}" if gapless else enumerated(list(map(str, sizes)), ", ", 100)
-            return f"dataset {self.name!r} {where} has no labels of n={n}: choose one of its sizes, {text}"
-        others = alternatives(self.name, [name for name in self.store.folders("labels") if name != self.name])
-        return f"dataset {self.name!r} {where} has no labels{others}: run mcvrp label"
 
     def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""
@@ -150,8 +149,9 @@ class Dataset:
                 if i in footer.absent:
                     why = footer.absent[i]
                     raise McvrpError(f"instance (n={n}, i={i}) of dataset {self.name!r} has no label: {why}")
-                table = read_table(self.store, file.path).slice(footer.row_of(i), 1)
-                return next(table_labels(table, footer.city_id))
+                table = read_table(self.store, file.path)
+                row = int(np.searchsorted(table["index"].to_numpy(), i))
+                return next(table_labels(table.slice(row, 1), footer.city_id))
         rows = sum(file.stop - file.start for file in self.files.get(n, ()))
         raise McvrpError(
             f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.problem import City
-from mcvrp.storage.labels.arrays import LabelArrays, content_hash, makers_hash
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
 from mcvrp.storage.labels.statistics import FileFigures
@@ -36,14 +36,13 @@ class LabelFile:
 
 def write_labels(store: Store, path: str, city: City, spec_hash: str, labels: Sequence[Label]) -> None:
     """Check ``labels``, consecutive rows of one size, and create the file at ``path`` unless it exists."""
-    data, _ = label_file(city, spec_hash, labels[0].instance.n, label_table(labels))
-    store.put_new(path, data)
+    store.put_new(path, label_file(city, spec_hash, labels[0].instance.n, label_table(labels)))
 
 
 def label_file(
     city: City, spec_hash: str, n: int, table: pa.Table, absent: Mapping[int, str] | None = None
-) -> tuple[bytes, Footer]:
-    """Return the bytes of a file of ``table``, after reading them back, and its footer.
+) -> bytes:
+    """Return the bytes of a file of ``table``.
 
     The rows are of size ``n``, and consecutive together with those that are ``absent``, each with the reason.
     Raises McvrpError if a row is infeasible or has another cost, or if the rows have gaps.
@@ -56,25 +55,18 @@ def label_file(
         )
     require_sound(city, n, labels)
     first, last = int(rows[0]), int(rows[-1])
-    content, makers, figures = content_hash(labels), makers_hash(table), FileFigures.of(table).encode()
-    footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, makers, dict(absent), figures)
+    content, figures = content_hash(labels), FileFigures.of(table).encode()
+    footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, dict(absent), figures)
     buffer = io.BytesIO()
-    table = table.cast(SCHEMA)
     pq.write_table(
-        table.replace_schema_metadata(footer.metadata()),
+        table.cast(SCHEMA).replace_schema_metadata(footer.metadata()),
         buffer,
         compression="zstd",
         use_dictionary=list(MADE_BY),
         row_group_size=ROW_GROUP,
         write_page_checksum=True,
     )
-    data = buffer.getvalue()
-    # A bit that flips in memory would be stored with a valid checksum, and every copy would have it.
-    if parse_footer(data, "the new file") != footer or not parse_table(data, "the new file").equals(table):
-        raise McvrpError(
-            f"rows {first} to {last} of n={n} read back from the new file differ: check this machine's memory"
-        )
-    return data, footer
+    return buffer.getvalue()
 
 
 def read_footer(store: Store, path: str) -> Footer:

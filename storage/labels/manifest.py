@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import groupby
 from typing import Any
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.provenance import FIELD, Provenance, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.versions import MANIFEST, TooNew
-
-TOTALS = ("rows", "absent", "bytes")
 
 
 def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
@@ -31,9 +27,6 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
     document = store.get_json(path)
     try:
         MANIFEST.require_readable(document.get(MANIFEST.field, 1), store.url(path))
-        for total in TOTALS:
-            if type(document.get(total, 0)) is not int:
-                raise ValueError(f"{total} is {shown(document[total])}, expected an integer")
         if not isinstance(document.get("files", {}), dict):
             raise ValueError("files is not an object")
     except (ValueError, AttributeError) as error:
@@ -70,10 +63,6 @@ def rebuild_manifest(
         sha256 = (known or {}).get(file.path) or listed_sha256(last, file.path, file.footer)
         sha256 = sha256 or hashlib.sha256(store.get(file.path)).hexdigest()
         files[file.path] = {"bytes": file.bytes, "footer": file.footer.check, "sha256": sha256}
-    sizes = [
-        {"n": n, **_totals(list(of_size))}
-        for n, of_size in groupby(dataset.label_files, key=lambda file: file.footer.n)
-    ]
     path = layout.label_spec(name)
     spec = store.get_json(path) if store.exists(path) else None
     provenance = provenance_in(spec) or provenance
@@ -81,19 +70,12 @@ def rebuild_manifest(
         "manifest_version": MANIFEST.version,
         "dataset": name,
         "fingerprint": dataset.fingerprint(),
-        **_totals(dataset.label_files),
-        "sizes": sizes,
+        "rows": sum(file.footer.rows for file in dataset.label_files),
+        "absent": sum(len(file.footer.absent) for file in dataset.label_files),
+        "bytes": sum(file.bytes for file in dataset.label_files),
         "files": files,
         "spec": {key: spec[key] for key in spec if key != FIELD} if isinstance(spec, dict) else spec,
         FIELD: asdict(provenance) if provenance else None,
     }
     store.put_json(layout.manifest(name), manifest)
     return manifest
-
-
-def _totals(files: Sequence[LabelFile]) -> dict[str, int]:
-    return {
-        "rows": sum(file.footer.rows for file in files),
-        "absent": sum(len(file.footer.absent) for file in files),
-        "bytes": sum(file.bytes for file in files),
-    }

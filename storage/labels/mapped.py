@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from mcvrp.storage.labels.arrays import LabelArrays
 
 MAPPED_FORMAT = 3  # 1 was not Arrow, 2 had a checksum
-_METADATA_BYTES = 2200  # of a file, approximately
 _BLOCK = 64  # rows whose nodes are looked up together
-_TOKENS_PER_CUSTOMER = 1.25  # of a path, approximately: the customers, and one depot per route
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +61,6 @@ class MappedLabels:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-def expected_bytes(n: int, rows: int) -> int:
-    """Return the approximate file size of ``rows`` labels of ``n`` customers in a city of up to 65,535."""
-    position = _position_type(n)().itemsize
-    return _METADATA_BYTES + int(rows * (n * (2 + 1 + _TOKENS_PER_CUSTOMER * position) + 4 + 8))
 
 
 def write_mapped(path: Path, labels: MappedLabels) -> None:
@@ -119,16 +111,13 @@ def _narrow(
     return array.astype(small if array.max(initial=0) <= np.iinfo(small).max else large)
 
 
-def _position_type(n: int) -> type[np.unsignedinteger]:
-    return np.uint8 if n < 2**8 else np.uint16
-
-
 def _positions(
     ids: NDArray[np.unsignedinteger], nodes: NDArray[np.unsignedinteger], offsets: NDArray[np.int64]
 ) -> NDArray[np.unsignedinteger]:
     """Return the position of each of ``nodes`` in its row of ``ids``, counted from 1; the depot is 0."""
     n = ids.shape[1]
-    positions = np.empty(len(nodes), dtype=_position_type(n))
+    kind: type[np.unsignedinteger] = np.uint8 if n < 2**8 else np.uint16
+    positions = np.empty(len(nodes), dtype=kind)
     # A lookup table over all nodes of the city is ten times as fast as np.searchsorted. Entries left by an
     # earlier block are never read: a block only looks up its own nodes.
     table = np.zeros((_BLOCK, int(ids.max(initial=0)) + 1), dtype=positions.dtype)

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Instance
 from mcvrp.model.random import philox_key
-from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import list_files, without_merged
 from mcvrp.storage.store.errors import UNREADABLE
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.store.store import Store
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]
 _BATCH = 4096  # rows in memory at a time
@@ -65,25 +64,6 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
                 f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
             ) from error
     return Keys(np.concatenate(index), np.concatenate(keys))
-
-
-def datasets(store: Store) -> list[str]:
-    return [name for name in store.folders("labels") if store.exists(layout.label_spec(name))]
-
-
-def other_datasets(store: Store, city_id: str, split: str) -> list[str]:
-    """Return the datasets of the city ``city_id`` whose split is another than ``split``."""
-    others = []
-    for name in datasets(store):
-        try:
-            spec = store.get_json(layout.label_spec(name))
-        except StoreError:
-            raise
-        except McvrpError:
-            continue  # a corrupt spec is reported by `mcvrp verify` of that dataset
-        if isinstance(spec, dict) and spec.get("city_id") == city_id and spec.get("split") != split:
-            others.append(name)
-    return others
 
 
 def _keys(

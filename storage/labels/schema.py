@@ -61,8 +61,7 @@ class Footer:
 
     ``absent`` are rows of that range without a label, and why they have none. ``content`` is a sum of hashes
     of each row's instance and routes, independent of the order of the rows, their split into files and the
-    runtime of the solver. ``makers`` is a hash of the other columns: a file that is made again has another
-    one. ``figures`` are those of `storage.labels.statistics`, as JSON.
+    runtime of the solver. ``figures`` are those of `storage.labels.statistics`, as JSON.
     """
 
     spec_hash: str
@@ -71,7 +70,6 @@ class Footer:
     row_start: int
     row_stop: int
     content: str
-    makers: str
     absent: Mapping[int, str] = field(default_factory=dict)
     figures: str = field(default="", repr=False)
     schema_version: int = LABEL.version
@@ -79,12 +77,6 @@ class Footer:
     @property
     def rows(self) -> int:
         return self.row_stop - self.row_start - len(self.absent)
-
-    def row_of(self, i: int) -> int | None:
-        """Return the row of instance ``i`` within the file, None if it has none."""
-        if not self.row_start <= i < self.row_stop or i in self.absent:
-            return None
-        return i - self.row_start - sum(absent < i for absent in self.absent)
 
     @property
     def check(self) -> str:

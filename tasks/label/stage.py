@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from textwrap import shorten
 from typing import Any
@@ -19,7 +19,7 @@ from mcvrp.model.errors import IncompleteError, McvrpError, reason
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_parent
-from mcvrp.storage.labels.dataset import Dataset, RowFile, list_files
+from mcvrp.storage.labels.dataset import Dataset, list_files
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.provenance import FIELD, made, provenance_in
@@ -33,13 +33,12 @@ from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import Counter, WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import CoreCount, ray_session
-from mcvrp.tasks.support.ray_window import WINDOW, windowed
+from mcvrp.tasks.support.ray_window import windowed
 
 logger = logging.getLogger(__name__)
 
 _CORE_SECONDS = 10.0  # between two counts of the cluster's cores
 _COUNTED_SECONDS = 10.0  # of the longest unit from which the units in flight are counted, by an actor
-_FALLBACK_SOLVER = "pyvrp"  # solves instances that the others leave unsolved
 _MOST_CHARACTERS = 80  # of the first reason
 
 
@@ -85,9 +84,6 @@ class _Run:
     def spec(self) -> LabelSpec:
         return self.source.spec
 
-    def files(self) -> dict[int, list[RowFile]]:
-        return list_files(self.store, self.spec.dataset)
-
     def label(self, units: Sequence[Unit]) -> None:
         """Make the files of ``units``; those whose worker is lost twice in a child process, row by row."""
         spec, longest = self.spec, max(unit.rows * unit.seconds for unit in units)
@@ -98,22 +94,14 @@ class _Run:
         ):
             watch = _Watch(self, progress, counter, left=sum(unit.rows * unit.seconds for unit in units))
             crashed = list[Unit]()
-            for unit, error in self._send(self._until_hopeless(units, crashed), watch):
+            for unit, error in self._send(units, watch):
                 logger.warning("the worker of %s was lost twice (%s): solved row by row", unit, reason(error))
                 crashed.append(replace(unit, isolated=True))
             for unit, error in self._send(crashed, watch):
                 self.lost[unit] = f"its worker was lost ({reason(error)})"
             progress.update(watch.stored)
 
-    def _until_hopeless(self, units: Sequence[Unit], crashed: Sequence[Unit]) -> Iterator[Unit]:
-        for unit in units:
-            # Nothing succeeds: a missing library, not a hard instance.
-            if not self.made and len(crashed) + len(self.lost) + len(self.unsolved) >= WINDOW * self.workers:
-                self.lost[unit] = "not tried, as no file could be made"
-            else:
-                yield unit
-
-    def _send(self, units: Iterable[Unit], watch: _Watch) -> Iterator[tuple[Unit, Exception]]:
+    def _send(self, units: Sequence[Unit], watch: _Watch) -> Iterator[tuple[Unit, Exception]]:
         """Make the files of ``units``; yield those whose worker was lost."""
         context = WorkerContext(self.store, self.source.city, self.source.recipe, watch.counter)
         name = self.spec.dataset
@@ -221,18 +209,17 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
         run, document = _Run(store, source, lease), _own_document(store, source)
-        files = run.files()
+        files = list_files(store, spec.dataset)
         units, todo = list(missing_units(files, spec, document)), list(merges(files, spec))
         with contextlib.ExitStack() as stack:
             if units or todo:
                 shared = 0 if city.matrix is None else city.matrix.nbytes
                 run.workers = stack.enter_context(ray_session(spec.workers, shared_bytes=shared))
-                stack.enter_context(_reporting(run))
             # Before the first label: a run that resumes has to find out that the dataset is its own.
             _write_spec(store, source, document, labelling=bool(units))
             if units:
                 run.label(units)
-                todo = list(merges(run.files(), spec))
+                todo = list(merges(list_files(store, spec.dataset), spec))
             if todo:
                 run.merge(todo)
         labels = Dataset.open(store, spec.dataset)
@@ -293,20 +280,6 @@ def _require_possible(source: Source) -> None:
     make_solver(recipe, spec.smallest)
 
 
-@contextlib.contextmanager
-def _reporting(run: _Run) -> Iterator[None]:
-    """Report the labels that were made before an error."""
-    try:
-        yield
-    except IncompleteError:
-        raise
-    except McvrpError as error:
-        if not run.made:
-            raise
-        kept = f"{run.made:,} labels were made before, the same command resumes from there"
-        raise IncompleteError(f"{error} ({kept})") from error
-
-
 def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
     """Return how many labels are absent, and a sentence on them; IncompleteError if files are missing."""
     spec = run.spec
@@ -325,11 +298,7 @@ def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
         reasons.append(f"{len(run.lost):,} files could not be made (first: {what}: {why})")
     if not reasons:
         return 0, ""
-    fallback = f"a dataset of another name with label.solver={_FALLBACK_SOLVER} may have all"
-    remedies = ["the same command makes missing files"] if run.lost else []
-    remedies += [fallback] if missing and spec.solver != _FALLBACK_SOLVER else []
-    text = f"dataset {spec.dataset!r} lacks {missing:,} of {spec.rows:,} labels: {'; '.join(reasons)}"
-    lacks = f"{text}; {', '.join(remedies)}" if remedies else text
+    lacks = f"dataset {spec.dataset!r} lacks {missing:,} of {spec.rows:,} labels: {'; '.join(reasons)}"
     if run.lost or missing == spec.rows:
         raise IncompleteError(lacks)
     return len(absent), lacks

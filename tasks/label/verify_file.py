@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
-from mcvrp.storage.labels.arrays import LabelArrays, content_hash, makers_hash
+from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import HINT, parse_footer, parse_table
 from mcvrp.storage.labels.manifest import listed_sha256
@@ -23,7 +23,6 @@ from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.spec import Source
 
 _MOST_CHARACTERS = 160  # of a message of a library
-_SHORTEST_RUNTIME = 1e-9  # seconds: a corrupt encoding yields tiny numbers, no solver is as fast
 
 
 def verify_file(
@@ -61,16 +60,12 @@ def _faults(footer: Footer, table: pa.Table, source: Source) -> Iterator[str]:
     if not np.array_equal(labels.index, expected):
         yield f"has not the rows that its footer declares, {footer.row_start} to {footer.row_stop}"
         return
-    runtimes = table["runtime"].to_numpy()
-    plausible = np.isfinite(runtimes) & ((runtimes == 0) | (runtimes >= _SHORTEST_RUNTIME))
     faults = {fault.row: f"has {fault.what}" for fault in row_faults(source.city, labels)}
     for row, what in _other_instances(labels, source, footer.n):
         faults.setdefault(row, what)
-    for row in np.flatnonzero(~plausible).tolist():
-        faults.setdefault(row, f"has runtime {runtimes[row]}")
     for row, what in sorted(faults.items()):
         yield f"row {row}, instance (n={footer.n}, i={labels.index[row]}), {what}"
-    if not faults and (content_hash(labels), makers_hash(table)) != (footer.content, footer.makers):
+    if not faults and content_hash(labels) != footer.content:
         yield "has valid rows, but not those of its footer: another hash"
 
 

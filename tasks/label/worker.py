@@ -63,7 +63,7 @@ def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
     """Solve the rows of ``unit`` and create its file, unless it exists; StoreError if the store refuses."""
     store, city, recipe, path = context.store, context.city, context.recipe, unit.path(context.recipe.dataset)
     context.count(unit, 0)
-    if store.exists(path):  # of a worker that was lost after it had created the file
+    if store.stat(path) is not None:  # of a worker that was lost after it had created the file
         return UnitReceipt()
     with solving(city, recipe, unit) as attempt:
         labels, absent = solve_rows(unit, city, recipe.seed, attempt, lambda rows: context.count(unit, rows))
@@ -71,7 +71,7 @@ def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
         if not labels:  # with no label at all, such a file would hide that the solver does not work
             return UnitReceipt(absent=absent, failure=next(iter(absent.values())))
         rows = label_table([*labels.values()])
-        data, _ = label_file(city, recipe.spec_hash, unit.n, rows, absent)
+        data = label_file(city, recipe.spec_hash, unit.n, rows, absent)
         if not store.put_new(path, data):
             return UnitReceipt()
         seconds = sum(label.runtime for label in labels.values())
@@ -118,12 +118,12 @@ def merge_files(merge: Merge, context: WorkerContext) -> str:
     """
     store, city, recipe = context.store, context.city, context.recipe
     path, sha256 = merge.path(recipe.dataset), ""
-    if not store.exists(path):
+    if store.stat(path) is None:
         found = in_parallel(store.get, merge.parts)
         parts = [(data, store.url(part)) for part, data in zip(merge.parts, found, strict=True)]
         table = pa.concat_tables([parse_table(*part) for part in parts])
         absent = {i: why for part in parts for i, why in parse_footer(*part).absent.items()}
-        data, _ = label_file(city, recipe.spec_hash, merge.n, table, absent)
+        data = label_file(city, recipe.spec_hash, merge.n, table, absent)
         sha256 = hashlib.sha256(data).hexdigest() if store.put_new(path, data) else ""
     store.delete_files(merge.parts)  # last: a kill before it leaves both, and readers leave out the parts
     return sha256

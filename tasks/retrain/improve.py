@@ -140,7 +140,7 @@ def improved(
                 # rows without an improvement, listed so that they are not tried again
                 kept = {label.index for label in chunk} - {label.index for label in better}
                 absent = dict.fromkeys(sorted(kept), "no better routes were found")
-                store.put_new(path, label_file(city, trial[1], n, label_table(better), absent)[0])
+                store.put_new(path, label_file(city, trial[1], n, label_table(better), absent))
             stored = {label.index: label for label in table_labels(read_table(store, path), city.city_id)}
             for place, label in zip(places, chunk, strict=True):
                 result[place] = stored.get(label.index, labels[place])

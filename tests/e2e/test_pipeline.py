@@ -149,8 +149,8 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
     assert unknown(store.list("")) == []
     for folder, names in {
         "cities/smoke": ("city.json", "map.png"),
-        "labels/smoke": ("spec.json", "manifest.json", "figures/cost.png"),
-        "labels/smoke-held-out": ("spec.json", "manifest.json", "figures/cost.png"),
+        "labels/smoke": ("spec.json", "manifest.json", "city.parquet"),
+        "labels/smoke-held-out": ("spec.json", "manifest.json", "city.parquet"),
         "training/smoke": ("spec.json", "metrics.json", "losses.png"),
         "models/smoke/0001": ("config.json", "model.json", "losses.png"),
         "attention/smoke/n=020": ("model.json", "costs.png"),

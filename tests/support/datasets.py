@@ -67,7 +67,8 @@ def write_rows(
     store: Store, dataset: str, n: int, table: pa.Table, absent: Mapping[int, str] | None = None
 ) -> str:
     """Write ``table`` and ``absent`` rows to the file of their rows; return its path."""
-    data, footer = label_file(CITY, "spec", n, table, absent)
+    data = label_file(CITY, "spec", n, table, absent)
+    footer = label_files.parse_footer(data, "the new file")
     path = layout.label_file(dataset, n, footer.row_start, footer.row_stop)
     store.put(path, data)
     return path

@@ -201,7 +201,6 @@ class Site:
         assert active_owner(store, layout.driver_lease(NAME)) is None
         report = verify_dataset(store, NAME)
         assert report.good, report
-        assert not report.unchecked, report
         until("the end of all processes", TIMEOUT_SECONDS, lambda: not self._processes(), _POLL)
 
     def _processes(self) -> list[object]:

@@ -118,9 +118,9 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "null in a manifest": (
         lambda p: p.stored(
-            "labels/d/manifest.json", '{"rows": null}', lambda store: read_manifest(store, "d")
+            "labels/d/manifest.json", '{"files": null}', lambda store: read_manifest(store, "d")
         ),
-        "manifest.json is not a manifest (rows is None, expected an integer)",
+        "manifest.json is not a manifest (files is not an object)",
     ),
 }
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections import namedtuple
 from pathlib import Path
-from unittest.mock import Mock
 
 import psutil
 import pytest
 
-from mcvrp.memory import available_memory, free_space
+from mcvrp.memory import available_memory
 
 MACHINE, GIB = 64 << 30, 1 << 30
 GROUP = 10**9  # bytes of a real group
@@ -115,31 +112,3 @@ def _own_group() -> tuple[Path, str]:
         if "memory" in controllers.split(","):
             return root / "memory" / path.strip("/"), "memory.limit_in_bytes"
     return root, "memory.max"
-
-
-MOUNT = "36 35 {device} / /somewhere rw,relatime shared:1 - {kind} {kind} rw"
-
-
-@pytest.mark.parametrize(("kind", "in_memory"), [("tmpfs", True), ("ext4", False)])
-def test_a_folder_in_memory_has_no_more_space_than_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, in_memory: bool
-) -> None:
-    """A control group's limit holds for a volume in memory, and for no disk."""
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(9 * GIB, GIB, 8 * GIB))
-    root, device = written(tmp_path, "0::/", {**V2}), tmp_path.stat().st_dev
-    assert free_space(tmp_path, root) == 8 * GIB  # without a table of mounts
-    mounts = [MOUNT.format(device="0:999", kind="tmpfs")]
-    mounts.append(MOUNT.format(device=f"{os.major(device)}:{os.minor(device)}", kind=kind))
-    (root / "proc/self/mountinfo").write_text("\n".join(mounts))
-    assert free_space(tmp_path, root) == (GIB if in_memory else 8 * GIB)
-
-
-def test_shared_memory_is_in_memory() -> None:
-    """A real tmpfs: it reports more than the machine is made to have."""
-    folder = Path("/dev/shm")  # noqa: S108
-    if not folder.is_dir() or shutil.disk_usage(folder).free < GIB:
-        pytest.skip("no tmpfs of a GiB here")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(psutil, "virtual_memory", lambda: Mock(available=GIB // 2))
-        assert free_space(folder) <= GIB // 2

@@ -16,10 +16,10 @@ from mcvrp.flows.figures import phase_table
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.statistics import SizeStatistics, Spread
+from mcvrp.storage.labels.statistics import Moments, SizeStatistics
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame
-from mcvrp.tasks.label.card import size_tables
+from mcvrp.tasks.label.card import size_table
 from mcvrp.tasks.report.formats import to_narrow_markdown
 from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.train.phases import PhaseSummary
@@ -149,8 +149,8 @@ def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace
 def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, store: Store) -> None:
     rng = np.random.default_rng(0)
     metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
-    spreads = Spread.of(metres), Spread.of(routes), Spread.of(seconds)
-    sizes = [SizeStatistics(n, 10**6, 12_345, 10**10, *spreads, ()) for n in (900, 1000)]
+    moments = Moments.of(metres), Moments.of(routes), Moments.of(seconds)
+    sizes = [SizeStatistics(*moments, n, 10**6, 12_345, 10**10) for n in (900, 1000)]
     metrics = {"problem_loss": 0.123, "solution_loss": 0.456, "sampled_cost": 123_456.789, "best_gap": 12.3}
     figures = 500_000, 500_000, 512_000_000, 250_000, 1e6
     phases = [PhaseSummary(name, *figures, metrics) for name in ("I", "II-A", "II-B", "II-C")]
@@ -160,7 +160,7 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, store: Store) -
     ]
     write_results(store, "b", rows)
     compared = to_narrow_markdown(benchmark_table(results_frame(read_results(store, "b"))))
-    text = "\n\n".join(["# Large runs", size_tables(sizes), phase_table(phases), compared])
+    text = "\n\n".join(["# Large runs", size_table(sizes), phase_table(phases), compared])
     ui.api("/artifacts/", {"key": "large", "type": "markdown", "data": text})
     read(page, ui, "# Large runs", "II-C", "FM-MCVRP (NS) + PyVRP (equal time, s = 1000)")
     expect(page.locator("table")).to_have_count(5)

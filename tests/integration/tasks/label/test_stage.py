@@ -182,7 +182,6 @@ def test_instances_without_an_answer_are_absent(store: Store) -> None:
         assert (
             f"lacks {len(absent)} of 12 labels: no attempt has solved {len(absent)} (first: " in summary.lacks
         )
-        assert "label.solver=pyvrp may have all" in summary.lacks
         assert len(summary.lacks) < 300
         assert (summary.rows, summary.absent) == (12 - len(absent), len(absent))
         assert summary.new == (summary.rows if run == 1 else 0)

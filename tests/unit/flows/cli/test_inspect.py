@@ -20,7 +20,6 @@ from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
-from mcvrp.tasks.label.card import figure_path
 from mcvrp.tasks.label.verify import FileFault, VerificationReport, verify_dataset
 from mcvrp.tasks.retrain.labels import write_mix
 from tests.support.datasets import (
@@ -76,26 +75,26 @@ def test_files_and_folders_are_described(carded: Store) -> None:
     shard = inspect(carded, label_path())
     assert shard.document["rows"] == 6
     assert shard.document["footer"]["row_stop"] == "6"
-    assert inspect(carded, figure_path("d", "cost")).document["bytes"] > 1000
+    assert inspect(carded, layout.label_city("d")).document["rows"] == 61
     with pytest.raises(McvrpError, match="nothing at"):
         inspect(carded, "nowhere")
 
 
 def test_a_file_is_fetched(carded: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To a file or into a folder; a folder of the store, a draw without a place and a typo are one line."""
-    picture = figure_path("d", "cost")
-    for out in (tmp_path / "figure.png", tmp_path):
-        command = ["inspect", picture, "--store", carded.uri, "--out", str(out)]
+    nodes = layout.label_city("d")
+    for out in (tmp_path / "nodes.parquet", tmp_path):
+        command = ["inspect", nodes, "--store", carded.uri, "--out", str(out)]
         assert cli.run(command) == 0
-        written = out / "cost.png" if out.is_dir() else out
+        written = out / "city.parquet" if out.is_dir() else out
         assert str(written) in capsys.readouterr().out
-        assert written.read_bytes() == carded.get(picture)
+        assert written.read_bytes() == carded.get(nodes)
     told = r"is not a file|not a valid"
-    for wrong in ("labels/d", "labels/d/figures/cots.png", "../d", "d", ""):
+    for wrong in ("labels/d", "labels/d/citty.parquet", "../d", "d", ""):
         with pytest.raises(McvrpError, match=told):
             fetch(carded, wrong, tmp_path / "wrong.png")
     with pytest.raises(McvrpError, match=r"cannot write .*: give another --out"):
-        fetch(carded, picture, tmp_path / "no" / "folder.png")
+        fetch(carded, nodes, tmp_path / "no" / "folder.png")
     assert not (tmp_path / "wrong.png").exists()
 
 
@@ -254,9 +253,8 @@ def test_a_label_that_does_not_exist_is_not_drawn(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_prefect_gets_the_card_with_its_pictures(carded: Store) -> None:
+def test_prefect_gets_the_card(carded: Store) -> None:
     text = card_markdown(carded, "d")
-    assert text.count("data:image/png;base64,") == 3
     assert "20 solved instances" in text
     assert card_markdown(carded, "bare") == ""
 
@@ -264,7 +262,7 @@ def test_prefect_gets_the_card_with_its_pictures(carded: Store) -> None:
 def test_a_verification_is_a_line_per_fault_and_a_summary(
     carded: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit code is 1 if there is a fault; labels that are missing and files not checked follow."""
+    """The exit code is 1 if there is a fault; labels that are missing follow."""
     monkeypatch.setenv("MCVRP_STORE", carded.uri)
     good = VerificationReport("d", rows=9, files=2)
     reports = [good]
@@ -273,7 +271,7 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
     assert re.fullmatch(r"9 labels in 2 files verified in .*s \([\d,]+/s\)\n", capsys.readouterr().out)
     faults = (FileFault("a.parquet", "is wrong"), FileFault("b.parquet", "is cut"))
     missing = ((20, 5, 6), (21, 0, 4))
-    reports += [replace(good, faults=faults, missing=missing, absent=1, unchecked=("the rest",))]
+    reports += [replace(good, faults=faults, missing=missing, absent=1)]
     assert cli.run(["verify", "d"]) == 1
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
@@ -281,7 +279,6 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
         "b.parquet: is cut",
         "n=20: no labels in rows 5 to 5",
         "n=21: no labels in rows 0 to 3",
-        "not checked: the rest",
     ]
     assert "2 bad files (mcvrp verify --delete removes them), 5 labels missing, 1 without an answer" in last
     assert cli.run(["verify", "d", "--json"]) == 1

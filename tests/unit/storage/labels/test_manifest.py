@@ -46,7 +46,6 @@ def test_the_manifest_is_derived(store: Store) -> None:
     whole = store.get(PATH)
     assert read_manifest(store, "d") == manifest
     assert (manifest["rows"], manifest["absent"]) == (6, 0)
-    assert manifest["sizes"] == [{"n": N, **{name: manifest[name] for name in ("rows", "absent", "bytes")}}]
     assert {path: file["sha256"] for path, file in manifest["files"].items()} == {
         path: hashlib.sha256(store.get(path)).hexdigest() for path in paths
     }
@@ -74,4 +73,4 @@ def test_only_unknown_files_are_read_whole(store: Store, read: list[str]) -> Non
     assert manifest["files"][second]["sha256"] == checksum(store.get(second))
     footer = read_footer(store, second)
     assert listed_sha256(manifest, second, footer) == checksum(store.get(second))
-    assert listed_sha256(manifest, second, replace(footer, makers="other")) == ""
+    assert listed_sha256(manifest, second, replace(footer, figures="other")) == ""

@@ -10,12 +10,11 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import Instance
 from mcvrp.storage import layout
-from mcvrp.storage.labels.overlap import Keys, dataset_keys, datasets, other_datasets
-from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.labels.overlap import Keys, dataset_keys
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import require_unseen
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from tests.support.datasets import CITY, label_path, label_spec, make_dataset
-from tests.support.silent_store import Outage
 
 
 @given(
@@ -58,17 +57,6 @@ def test_a_dataset_has_the_keys_of_its_spec(store: Store) -> None:
     assert len(dataset_keys(store, "a", 55).index) == 0
 
 
-def test_datasets_of_other_splits_are_found(store: Store) -> None:
-    make_dataset(store, label_spec())
-    make_dataset(store, label_spec(dataset="t", split="test"))
-    make_dataset(store, label_spec(dataset="v", split="valid"))
-    store.put(layout.label_spec("broken"), b"{")
-    assert datasets(store) == ["broken", "d", "t", "v"]
-    assert other_datasets(store, CITY.city_id, "train") == ["t", "v"]
-    assert other_datasets(store, CITY.city_id, "test") == ["d", "v"]
-    assert other_datasets(store, "another", "test") == []
-
-
 def test_a_file_that_cannot_be_read_is_named(store: Store) -> None:
     make_dataset(store, label_spec())
     store.put(label_path(1), b"no Parquet")
@@ -88,11 +76,3 @@ def test_a_benchmark_on_training_data_is_refused(store: Store) -> None:
     with pytest.raises(McvrpError, match=named):
         require_unseen(store, CITY, benchmark, "t")
     require_unseen(store, CITY, BenchmarkSpec(sizes=(20,), instances=8, seed=2), "t")
-
-
-def test_a_silent_store_is_no_store_without_other_splits(store: Store, outage: Outage) -> None:
-    store.put_json(layout.label_spec("a"), {"city_id": "c", "split": "test"})
-    outage.begin(3)  # after the folders, and the name of the spec
-    with pytest.raises(StoreUnavailable):
-        other_datasets(store, "c", "train")
-    assert other_datasets(store, "c", "train") == ["a"]

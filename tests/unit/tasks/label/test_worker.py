@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.driven import checksum
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import CorruptFile, label_file, read_footer, read_table
@@ -52,16 +53,24 @@ def test_a_unit_creates_its_file_once(store: Store, solved: list[int]) -> None:
     receipt = label_unit(UNIT, context)
     data = store.get(PATH)
     assert receipt == UnitReceipt(ROWS, sum(label.runtime for label in LABELS), checksum(data))
-    assert data == label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS))[0]
+    assert data == label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS))
     assert label_unit(UNIT, context) == UnitReceipt()  # nothing is solved again
     assert solved == list(range(ROWS))
     assert store.list("") == [PATH]
 
 
+def test_a_folder_of_its_name_is_not_its_file(store: Store, solved: list[int]) -> None:
+    """In a folder it is an error that names it, not a unit that is done; in a bucket the file is created."""
+    store.put(f"{PATH}/x", b"")
+    with pytest.raises(McvrpError, match=Path(PATH).name):
+        label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
+    assert solved == list(range(ROWS))
+
+
 def test_of_two_workers_one_creates_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of the others is dropped, even if their solver found other routes in the same time."""
     context, put_new = WorkerContext(store, CITY, RECIPE), Store.put_new
-    monkeypatch.setattr(Store, "exists", lambda *_: False)  # they have begun at the same time
+    monkeypatch.setattr(Store, "stat", lambda *_: None)  # they have begun at the same time
     monkeypatch.setattr(solving, "attempting", answering(lambda i, _: LABELS[i]))
     results: list[bool] = []
 
@@ -124,7 +133,7 @@ def test_a_killed_worker_leaves_a_whole_file_or_none(
     def work(copy: Store) -> UnitReceipt:
         return label_unit(UNIT, WorkerContext(copy, CITY, RECIPE))
 
-    whole = label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS))[0]
+    whole = label_file(CITY, RECIPE.spec_hash, N, label_table(LABELS))
     for copy, _ in killed_at_each_write(store, tmp_path_factory.mktemp("killed"), work, at_least=1):
         work(copy)
         assert copy.get(PATH) == whole
