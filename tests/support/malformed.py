@@ -105,7 +105,7 @@ ADDRESSES = (
     case(
         "a quote without end",
         sound((3, '"a,45.77,4.85,0')),
-        "own.csv is not valid CSV in lines 3 to 6",
+        "own.csv is not valid CSV in lines 3 to 5",
     ),
     case(
         "two quotes without ends",
