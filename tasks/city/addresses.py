@@ -59,12 +59,11 @@ def address_table(
     needs_depot: bool = True,
     columns: Mapping[str, str] | None = None,
     needed: Collection[str] = (),
-    known: Collection[str] = (),
     far: bool = False,
 ) -> AddressTable:
     """Return the addresses in ``table``; ``depot`` is its id, None if a column ``depot`` marks it.
 
-    ``columns`` and ``needed`` are those of `Tabular.calling`, ``known`` the ids of a city to extend.
+    ``columns`` and ``needed`` are those of `Tabular.calling`.
 
     McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
     far from all others, unless it may be ``far`` within a city's width, a second depot, or with
@@ -72,7 +71,7 @@ def address_table(
     """
     table = table.calling(columns or {}, [name for name in needed if name in _FIELDS])
     faults = Faults(table.name)
-    ids = _ids(table, faults, known)
+    ids = _ids(table, faults)
     places, degrees = _places(table, faults, far)
     marked = _depots(table, ids, None if depot is None else nfc(depot), faults, needs_depot)
     faults.check()
@@ -82,14 +81,13 @@ def address_table(
     )
 
 
-def _ids(table: Tabular, faults: Faults, known: Collection[str]) -> list[str]:
+def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
         columns = listed(table.frame.columns)
         faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
     ids = table.ids(column).tolist()
-    table.refuse_unpadded(column, [*ids, *known], faults)
     first: dict[str, int] = {}
     for name, row in zip(ids, table.rows.tolist(), strict=True):
         if not name:
@@ -125,7 +123,7 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
 
 
 def _degrees(table: Tabular, lat: str, lon: str, faults: Faults, far: bool) -> NDArray[np.float64]:
-    places = np.column_stack([table.numbers(lon, faults), table.numbers(lat, faults)])
+    places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
     finite = np.isfinite(places).all(axis=1)
     beyond = np.greater(np.abs(places), np.array([180, 90]))
     # in more than half of the rows: the columns are swapped, rather than some cells mistyped

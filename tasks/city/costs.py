@@ -68,7 +68,6 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     ends = []
     for column in ("from", "to"):
         names = table.ids(column)
-        table.refuse_unpadded(column, ids, faults)
         at = np.array([index.get(end, -1) for end in names.tolist()], dtype=np.int64)
         for k in np.flatnonzero(at < 0):
             faults.at(table.rows[k], f"{column} {shown(names[k])} is not an address of the city")

@@ -123,9 +123,8 @@ def _read_extension(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
     table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.columns}
-    ids = parent.addresses.ids
     # new addresses have a limit of their own, that of the city's frame
-    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, known=ids, far=True)
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, far=True)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(

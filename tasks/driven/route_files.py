@@ -115,8 +115,6 @@ def _table(name: str, data: bytes, addresses: Addresses) -> tuple[pd.DataFrame, 
     for column in own:
         if own[column] in _WHOLE:
             table.refuse_thousands(column, faults)
-        elif own[column] == "customer":
-            table.refuse_unpadded(column, addresses.ids, faults)
     faults.check()
     # a column of such a name that the city calls otherwise is another one
     used = [column for column in table.frame.columns if column in own or column not in COLUMNS]

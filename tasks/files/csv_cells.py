@@ -58,11 +58,6 @@ def _escaped(cell: object, decimal: str) -> object:
     return f"'{cell}"
 
 
-def unescaped(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return ``cells``, all text, without the escapes of `csv_bytes`."""
-    quoted = cells.apply(lambda column: column.str.startswith("'"))
-    return cells.mask(quoted, cells[quoted.any(axis=1)].map(_plain)) if quoted.to_numpy().any() else cells
-
-
-def _plain(cell: str) -> str:
+def unescaped(cell: str) -> str:
+    """Return ``cell`` without the escape of `csv_bytes`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

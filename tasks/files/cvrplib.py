@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.city import dearest_leg
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import NUMBER
 from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
@@ -70,7 +70,7 @@ class VrpFile:
         """Orders of all customers as a table with the columns customer, demand and capacity."""
         customers = range(1, len(self.demands) + 1)
         frame = pd.DataFrame({"customer": customers, "demand": self.demands, "capacity": self.capacity})
-        return Tabular(self.name, frame, np.arange(2, len(frame) + 2), self.notes)
+        return replace(Tabular.of(self.name, frame), rows=np.arange(2, len(frame) + 2), notes=self.notes)
 
 
 def is_vrp(place: object) -> TypeGuard[str]:
@@ -145,17 +145,16 @@ def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | N
 def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
     """Return ``vrp`` with the solution in ``data`` of the file ``name``; errors as in `parse_sol`.
 
-    Its cost decides whether distances are rounded; if they are, and ``unrounded`` is set, it is left out.
+    Its cost decides whether distances are rounded; with ``unrounded``, one with another cost is left out.
     """
     solution, published = parse_sol(name, data, vrp)
     price = cost(vrp.city, solution)
     if published is None or abs(published - price) <= _CENT:
         return replace(vrp, best=BestKnown(solution, price))
     if vrp.weights == "EUC_2D" and unrounded:
-        if abs(published - _rounded_cost(vrp.city.xy, solution)) <= _CENT:
-            note = f"{name} has the cost of rounded distances, which is not comparable"
-            return replace(vrp, notes=(*vrp.notes, note))
-    elif vrp.weights == "EUC_2D":
+        note = f"{name} was left out: Cost {published:,.10g} is not that of unrounded distances"
+        return replace(vrp, notes=(*vrp.notes, note))
+    if vrp.weights == "EUC_2D":
         other = replace(vrp.city, matrix=None)
         other_price = cost(other, solution)
         if abs(published - other_price) <= _CENT:
@@ -183,13 +182,6 @@ def _rounded(name: str, xy: NDArray[np.float64], weights: str) -> NDArray[np.flo
     # not np.hypot: the sum of squares is exact for integer coordinates, and so is the rounding
     square = np.square(xy[:, None, 0] - xy[None, :, 0]) + np.square(xy[:, None, 1] - xy[None, :, 1])
     return _ROUNDINGS[weights](np.sqrt(square))
-
-
-def _rounded_cost(xy: NDArray[np.float64], solution: Solution) -> float:
-    """Return the cost of ``solution`` by distances that are rounded as EUC_2D defines, without a matrix."""
-    squares = (np.square(np.diff(xy[[DEPOT, *route, DEPOT]], axis=0)) for route in solution.routes)
-    legs = (np.sqrt(square.sum(axis=1)) for square in squares)
-    return float(sum(_ROUNDINGS["EUC_2D"](lengths).sum() for lengths in legs))
 
 
 def _laid_out(costs: NDArray[np.float64]) -> NDArray[np.float64]:

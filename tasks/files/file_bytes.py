@@ -25,10 +25,6 @@ LARGEST = 1e9  # coordinate: beyond it, float64 does not resolve millimetres in 
 _NAME = 60  # characters of a file name
 
 
-class TooLarge(McvrpError):
-    """A file exceeds the limit of size."""
-
-
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return name and content of a local file, or of one in the store if ``place`` begins with `IN_STORE`.
 
@@ -55,7 +51,7 @@ def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, b
 def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return name and content of the file at ``path`` of the store; errors as in `file_bytes`."""
     if (size := store.size(path)) > most:
-        raise TooLarge(f"{brief(store.url(path), _PATH)} has {size:,} bytes, more than {most:,}: split it")
+        raise McvrpError(f"{brief(store.url(path), _PATH)} has {size:,} bytes, more than {most:,}: split it")
     return path.rsplit("/", 1)[-1], store.get(path)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.tasks.files.csv_cells import NUMBER, whole
 from mcvrp.tasks.files.file_bytes import LARGEST, Faults
-from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
+from mcvrp.tasks.support.text import listed
 
 _PLACES, _DISPLAY, _MATRIX = "NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", "EDGE_WEIGHT_SECTION"
 _DEMANDS, _DEPOT = "DEMAND_SECTION", "DEPOT_SECTION"
@@ -31,11 +31,7 @@ _FORMATS = (
     *("FULL_MATRIX", "LOWER_ROW", "LOWER_DIAG_ROW", "UPPER_ROW", "UPPER_DIAG_ROW"),
     *("LOWER_COL", "LOWER_DIAG_COL", "UPPER_COL", "UPPER_DIAG_COL"),
 )
-_CONSTRAINTS = {  # by the last word of a keyword
-    **dict.fromkeys(("DISTANCE", "DURATION", "LENGTH"), LENGTH),
-    **dict.fromkeys(("TIME", "SERVICE"), TIME),
-    **dict.fromkeys(("VEHICLES", "VEHICLE", "TRUCKS", "SALESMEN", "FLEET"), FLEET),
-}
+_LIMITS = ("DISTANCE", "SERVICE_TIME", "VEHICLES")  # 0 in public instances: no limit
 _MOST_DEMAND = 2**16 - 1  # instances store demands in 16 bits
 _LARGEST = 2**32 - 1  # number of nodes, capacity
 _KEYWORD = re.compile("[A-Z][A-Z0-9_]{,39}")
@@ -135,11 +131,8 @@ def _parts(name: str, data: bytes) -> tuple[_Keywords, _Rows]:
 
 def _refuse_unread(name: str, keywords: _Keywords) -> None:
     for keyword, (number, value) in keywords.items():
-        where = f"{keyword} in line {number} of {name}"
-        if what := _CONSTRAINTS.get(keyword.rpartition("_")[2]):
-            if whole(value) != 0:  # which is no limit
-                raise McvrpError(refusal(where, what, "remove it"))
-        elif keyword not in _READ:
+        if keyword not in _READ and not (keyword in _LIMITS and whole(value) == 0):
+            where = f"{keyword} in line {number} of {name}"
             raise McvrpError(f"{where} is not read, so no routes here respect it: remove it to route without")
 
 
@@ -164,22 +157,11 @@ def _whole(name: str, keywords: _Keywords, keyword: str) -> int:
 
 
 def _check_depot(name: str, rows: _Rows) -> None:
-    words = [Line(number, word) for number, text in rows.get(_DEPOT, []) for word in text.split()]
-    depots = [word for _, word in words]
-    if "-1" in depots:
-        end = depots.index("-1")
-        if after := words[end + 1 :]:
-            raise McvrpError(f"{_DEPOT} of {name} has line {after[0].number} after its -1: remove it")
-        depots = depots[:end]
-    if not depots:
-        raise McvrpError(f"{name} has no depot: end it with the lines {_DEPOT}, 1 and -1")
-    if len(depots) > 1:
+    words = [word for _, text in rows.get(_DEPOT, []) for word in text.split()]
+    if words not in (["1"], ["1", "-1"]):
+        found = f"the depots {listed(words)}" if words else "no depot"
         raise McvrpError(
-            f"{name} has {len(depots)} depots ({listed(depots)}): a city has one, split it by depot"
-        )
-    if depots[0] != "1":
-        raise McvrpError(
-            f"the depot of {name} is node {depots[0]}: make it node 1, since solutions count from it"
+            f"{name} has {found}: end it with {_DEPOT}, 1 and -1, since a city has one depot, its node 1"
         )
 
 

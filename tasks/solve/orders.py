@@ -80,7 +80,7 @@ def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> T
             raise McvrpError("the list of orders is empty: add orders")
         rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
         frame = pd.DataFrame(orders if rows is None else rows).reset_index(drop=True)
-        return _renamed(Tabular("orders", frame, np.arange(1, len(frame) + 1)))
+        return _renamed(Tabular.of("orders", frame))
     if "://" in orders:
         folder, _, name = orders.rpartition("/")
         return _renamed(read_tabular(*stored_bytes(Store.open(folder, writable=False), name)))
@@ -113,7 +113,6 @@ def checked_day(
     faults = Faults(table.name)
     ids = table.ids(customer).tolist()
     at = addresses.nodes(ids).tolist()
-    table.refuse_unpadded(customer, addresses.ids, faults)
     demands = _demands(table, ids, at, name, faults)
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))

@@ -76,7 +76,6 @@ def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults)
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
     route_column, stop_column, customer_column = columns
     stops, names = table.numbers(stop_column, faults).tolist(), table.ids(customer_column).tolist()
-    table.refuse_unpadded(customer_column, addresses.ids, faults)
     first_rows: dict[object, int] = {}  # by customer, and by route and stop
     routes: dict[str, list[EarlierStop]] = {}
     for position, (row, route, stop, name, node) in enumerate(

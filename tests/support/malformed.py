@@ -105,20 +105,18 @@ ADDRESSES = (
     case(
         "a quote without end",
         sound((3, '"a,45.77,4.85,0')),
-        "own.csv has an unpaired quotation mark",
-        "remove it",
+        "own.csv is not valid CSV in lines 3 to 5",
     ),
     case(
         "two quotes without ends",
         sound((3, '"a,45.77,4.85,0'), (5, '"c,45.74,4.83,0')),
-        "own.csv has an unpaired quotation mark in lines 3 to 5",
-        "remove it",
+        "own.csv is not valid CSV in lines 3 to 5",
     ),
     case("a zero byte", sound().replace("a", "a\0"), "binary"),
     case("no encoding at all", sound().encode() + b"\x81\xff", "is not text", "UTF-8"),
     case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet", "CSV"),
     case("a cut Parquet file", parquet(PLANE)[:-20], "not a valid Parquet file"),
-    case("true and false", parquet(PLANE.assign(x=[True, False, True])), "column x has truth values"),
+    case("true and false", parquet(PLANE.assign(x=[True, False, True])), "row 1: x is 'True', not a number"),
     case(
         "lists for ids",
         parquet(PLANE.assign(x=pd.Series([[1], [2], [3]], dtype=object))),

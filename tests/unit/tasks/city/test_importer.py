@@ -91,24 +91,6 @@ def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
     assert plan_city(store, more).city.customers == 2
 
 
-def test_a_number_that_may_be_shown_as_another_id_is_refused(store: Store, tmp_path: Path) -> None:
-    """In addresses, also of an extension, and in costs; as text it is an id like others."""
-    rows: list[list[object]] = [["id", "x", "y", "depot"], ["d", 0, 0, 1], ["007", 3, 4, None]]
-    unclear = "is the number 7, which may be shown as '007', an id of its own: write ids as text"
-    with pytest.raises(McvrpError, match=f"row 4: id {unclear}"):
-        imported(tmp_path, xlsx({"A": [*rows, [7, 1, 1, None]]}), "own.xlsx")
-    own = imported(tmp_path, xlsx({"A": [*rows, ["7", 1, 1, None]]}), "own.xlsx")
-    assert own.addresses.ids == ("d", "007", "7")
-    (tmp_path / "costs.xlsx").write_bytes(xlsx({"A": [["from", "to", "cost"], ["d", 7, 1]]}))
-    with pytest.raises(McvrpError, match=f"row 2: to {unclear}"):
-        imported(tmp_path, xlsx({"A": rows}), "own.xlsx", matrix=str(tmp_path / "costs.xlsx"))
-    (tmp_path / "own.xlsx").write_bytes(xlsx({"A": rows}))
-    make_city(store, spec_of(tmp_path / "own.xlsx"))
-    (tmp_path / "more.xlsx").write_bytes(xlsx({"A": [["id", "x", "y"], [7, 3, 4]]}))
-    with pytest.raises(McvrpError, match=f"row 2: id {unclear}"):
-        plan_city(store, spec_of(tmp_path / "more.xlsx", "child", extends="own"))
-
-
 def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
     made = imported(tmp_path, VRP.read_text(), "E-n22-k4.vrp", spare=7)
     assert (made.city.customers, made.city.spare, made.city.unit) == (21, 7, "units")

@@ -31,7 +31,6 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import read_start
 from tests.support.malformed import NAMES, NODES, TODAY, TOWN, parquet
 from tests.support.workbook import xlsx
-from tests.unit.tasks.files.test_cvrplib import SMALL, small
 
 TITLE = st.text(st.sampled_from("'=+-@＝1a"), max_size=6)
 IDS = ("Depot", "=1+1", "+x", "-2+3", "@SUM(1)", "'=a", "-3.5", "+41791234567", "'quoted'", "C'1")
@@ -91,32 +90,6 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
 def test_numbers_stay(number: str) -> None:
     data = csv_bytes(pd.DataFrame({"text": [number], "number": [np.float64(number)]}))
     assert data == f"text,number\n{number},{float(number)}\n".encode()
-
-
-GROUPED = [
-    ('D,A,"1,234"\nA,D,950', "1,234"),
-    ('D,A,"1,234"\nA,D,"2,000"', "2,000"),
-    ("D;A;1.234\nA;D;950", "1.234"),
-    ("D\tA\t12.000\nA\tD\t7", "12.000"),
-]
-DECIMALS = ["D,A,1.234\nA,D,950", "D;A;1.234\nA;D;2.345", "D;A;1,234\nA;D;950", "D;A;1.234\nA;D;1950"]
-DECIMALS += ['D,A,"1,23"\nA,D,"1,234"', "D;A;1.234\nA;D;1.5", "D;A;1.234\nA;D;0.234"]
-
-
-@pytest.mark.parametrize(("rows", "cell"), GROUPED)
-def test_a_separator_of_thousands_is_no_decimal_sign(rows: str, cell: str) -> None:
-    """A number that may have one is refused: costs would be a thousandth."""
-    table, faults = read_tabular("t.csv", f"a{rows[1]}b{rows[1]}cost\n{rows}\n".encode()), Faults("t.csv")
-    table.numbers("cost", faults)
-    with pytest.raises(McvrpError, match=rf"cost is '{cell}', which may have a separator of thousands"):
-        faults.check()
-
-
-@pytest.mark.parametrize("rows", DECIMALS)
-def test_decimals_are_no_thousands(rows: str) -> None:
-    table, faults = read_tabular("t.csv", f"a{rows[1]}b{rows[1]}cost\n{rows}\n".encode()), Faults("t.csv")
-    assert table.numbers("cost", faults)[0] == pytest.approx(1.23, abs=0.01)
-    faults.check()
 
 
 def test_whole_thousands_are_unclear_where_the_point_is_no_decimal_sign(tmp_path: Path) -> None:
@@ -188,15 +161,6 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
     assert reason == f"demand '{text}' is not a whole number from 1 to 65,535"
 
 
-@pytest.mark.parametrize("text", NONE)
-@pytest.mark.parametrize("line", ["DIMENSION : {}", "CAPACITY : {}", "{} 3 4", "2 {}"])
-def test_an_instance_s_numbers_are_exact(text: str, line: str) -> None:
-    lines = ["DIMENSION : 4", "CAPACITY : 10", "2 3 4", "2 4"]
-    (original,) = (each for each in lines if re.fullmatch(line.replace("{}", r"\d+"), each))
-    with pytest.raises(McvrpError, match=r"^small\.vrp"):
-        small(SMALL.replace(f"\n{original}\n", f"\n{line.format(text)}\n"))
-
-
 def test_truth_is_no_number() -> None:
     with pytest.raises(McvrpError, match="row 1: demand is 'True', not a whole number"):
         fitted(read_tabular("day", parquet(pd.DataFrame({"demand": [True, True]}))))
@@ -237,12 +201,3 @@ def test_the_dialect_of_a_file_is_kept(data: bytes, dialect: Dialect) -> None:
     assert back.dialect == dialect
     assert back.frame["id"].tolist() == ["=a", "b;c,d", "é"]
     assert back.numbers("length", Faults("f")).tolist() == [1.5, 2.25, -3.0]
-
-
-def test_quotation_marks_in_a_line_are_text_and_cells_may_have_several_lines() -> None:
-    """As spreadsheets read them; only a mark that swallows the next rows is refused."""
-    text = 'customer,note\n1,"Shop" north\n2,"ring, then\nwait"\n3,12" pipe\n4,"a ""b"""\n'
-    table = read_tabular("f.csv", text.encode())
-    assert table.text("note").tolist() == ["Shop north", "ring, then\nwait", '12" pipe', 'a "b"']
-    with pytest.raises(McvrpError, match=r"unpaired quotation mark in lines 4 to 5: remove it"):
-        read_tabular("f.csv", b'customer,note\n1,"a\nb"\n2,"c\n3,"d\n')

@@ -209,27 +209,42 @@ def spec(line: str, before: str = "CAPACITY") -> str:
     return SMALL.replace(before, f"{line}\n{before}", 1)
 
 
+UNREAD = ["SERVICE : 9", "SERVICE_TIME : 0.5", "FLEET : 2", "VEHICLES : 2", "TRUCKS : 0", "DISTANCE : 30"]
+UNREAD += ["ROUTE_LIMIT : 30", "MTSP_MAX_SIZE : 2", "DEMAND_DIMENSION : 2"]
+COORDINATES = SMALL[SMALL.index("NODE_COORD") : SMALL.index("DEMAND_S")]
+DEMANDS = SMALL[SMALL.index("DEMAND_S") : SMALL.index("DEPOT_S")]
+ONE_DEPOT = "end it with DEPOT_SECTION, 1 and -1"
 REFUSED = {
+    "empty": ("", "has no DIMENSION"),
+    "prose": ("a table of mine\nx, y\n", "is not a valid .vrp file (line 1, 'a table of mine', is neither"),
+    "another problem": (SMALL.replace(": CVRP", ": CVRPTW"), "has TYPE 'CVRPTW' in line 3: give CVRP"),
+    "capacity in words": (SMALL.replace(": 12", ": ten"), "CAPACITY 'ten' in line 6: give a whole number"),
     "capacity twice": (spec("CAPACITY : 7"), "has CAPACITY twice, in lines 6 and 7"),
     "capacity in the data": (SMALL.replace("3 9 0", "CAPACITY : 12\n3 9 0"), "line 11, '3 9 0', is neither"),
+    "dimension": (SMALL.replace(": 4", ": 5"), "has DIMENSION 5, but 4 rows in DEMAND_SECTION"),
+    "no customers": (SMALL.replace(": 4", ": 1"), "has a depot and no customers"),
+    "no depot": (SMALL.replace("DEPOT_SECTION\n1\n-1\n", ""), f"has no depot: {ONE_DEPOT}"),
+    "two depots": (SMALL.replace("\n1\n-1\n", "\n1\n2\n-1\n"), f"has the depots 1, 2 and -1: {ONE_DEPOT}"),
+    "another depot": (SMALL.replace("\n1\n-1\n", "\n3\n-1\n"), f"has the depots 3 and -1: {ONE_DEPOT}"),
+    "a depot after -1": (SMALL.replace("-1\n", "-1\n2\n-1\n"), "has the depots 1, -1, 2 and -1"),
     "weights twice": (spec("EDGE_WEIGHT_TYPE : CEIL_2D"), "has EDGE_WEIGHT_TYPE twice, in lines 5 and 6"),
+    "section twice": (SMALL.replace("DEPOT_S", f"{COORDINATES}DEPOT_S"), "has NODE_COORD_SECTION twice"),
     "section twice, once empty": (spec("DEMAND_SECTION"), "has DEMAND_SECTION twice, in lines 6 and 13"),
-    "service": (spec("SERVICE : 9"), "SERVICE in line 6 of a.vrp asks for a time window"),
-    "service time": (spec("SERVICE_TIME : 0.5"), "SERVICE_TIME in line 6 of a.vrp asks for a time window"),
-    "fleet": (spec("FLEET : 2"), "FLEET in line 6 of a.vrp asks for a limit of the fleet"),
-    "vehicle": (spec("VEHICLE : 2"), "VEHICLE in line 6 of a.vrp asks for a limit of the fleet"),
-    "vehicles": (spec("VEHICLES : 2"), "VEHICLES in line 6 of a.vrp asks for a limit of the fleet"),
-    "trucks": (spec("No_of_trucks: 2"), "NO_OF_TRUCKS in line 6 of a.vrp asks for a limit of the fleet"),
-    "distance": (spec("DISTANCE : 30"), "DISTANCE in line 6 of a.vrp asks for a longest route"),
-    "length": (spec("MAX_ROUTE_LENGTH : 30"), "MAX_ROUTE_LENGTH in line 6 of a.vrp asks for a longest route"),
-    "route limit": (spec("ROUTE_LIMIT : 30"), "ROUTE_LIMIT in line 6 of a.vrp is not read"),
-    "size of a tour": (spec("MTSP_MAX_SIZE : 2"), "MTSP_MAX_SIZE in line 6 of a.vrp is not read"),
-    "dimension of demands": (spec("DEMAND_DIMENSION : 2"), "DEMAND_DIMENSION in line 6 of a.vrp is not read"),
+    **{line: (spec(line), f"{line.split()[0]} in line 6 of a.vrp is not read") for line in UNREAD},
     "late": (SMALL.replace("EOF", "ROUTE_LIMIT : 30\nEOF"), "ROUTE_LIMIT in line 20 of a.vrp is not read"),
     "other section": (
         SMALL.replace("DEPOT_S", "PRIZE_SECTION\n2 9\nDEPOT_S"),
         "PRIZE_SECTION in line 17 of a.vrp is not read",
     ),
+    "no demands": (SMALL.replace(DEMANDS, ""), "has no DEMAND_SECTION"),
+    "no coordinates": (SMALL.replace(COORDINATES, ""), "no NODE_COORD_SECTION, from which EUC_2D"),
+    "display data": (SMALL.replace("NODE_COORD", "DISPLAY_DATA"), "has no NODE_COORD_SECTION"),
+    "order of rows": (
+        SMALL.replace("2 0 9\n3 9 0", "3 9 0\n2 0 9"),
+        "line 9, row 2 of NODE_COORD_SECTION, is '3 9 0', not 2 and 2 numbers",
+    ),
+    "a word": (SMALL.replace("2 0 9", "2 zero 9"), "row 2 of NODE_COORD_SECTION, is '2 zero 9'"),
+    "far away": (SMALL.replace("2 0 9", "2 3 -1e308"), "row 2 of NODE_COORD_SECTION, (3, -1e+308), is"),
     "third coordinate": (
         SMALL.replace("2 0 9", "2 0 9 5"),
         "line 9, row 2 of NODE_COORD_SECTION, is '2 0 9 5'",
@@ -238,7 +253,9 @@ REFUSED = {
         spec("NODE_COORD_TYPE : THREED_COORDS"),
         "NODE_COORD_TYPE 'THREED_COORDS' in line 6: give TWOD",
     ),
-    "display data": (SMALL.replace("NODE_COORD", "DISPLAY_DATA"), "has no NODE_COORD_SECTION"),
+    "large demand": (SMALL.replace("4 6\n", "4 16\n"), "line 16: node 4 has the demand '16', not a whole"),
+    "demand of the depot": (SMALL.replace("1 0\n2 4", "1 3\n2 4"), "the depot has the demand 3, not 0"),
+    "weights": (SMALL.replace("EUC_2D", "GEO"), "EDGE_WEIGHT_TYPE 'GEO' in line 5: give EUC_2D or"),
     "a matrix beside": (
         SMALL.replace("DEMAND_S", MATRIX + "DEMAND_S"),
         "has EDGE_WEIGHT_TYPE EUC_2D and, in line 12, EDGE_WEIGHT_SECTION",
@@ -256,24 +273,29 @@ REFUSED = {
         EXPLICIT.replace("FULL_MATRIX", "FUNCTION"),
         "EDGE_WEIGHT_FORMAT 'FUNCTION' in line 6: give",
     ),
+    "no matrix": (EXPLICIT.replace(MATRIX, ""), "but no EDGE_WEIGHT_SECTION"),
+    "short matrix": (
+        EXPLICIT.replace("3 5 6 0", "3 5 6"),
+        "has 15 numbers, FULL_MATRIX of DIMENSION 4",
+    ),
+    "triangle": (EXPLICIT.replace("FULL_MATRIX", "UPPER_ROW"), "has 16 numbers, UPPER_ROW of DIMENSION 4"),
     "cell in words": (
         EXPLICIT.replace("1 0 4 5", "1 0 x 5"),
-        "EDGE_WEIGHT_SECTION of a.vrp has in line 15 the",
+        "EDGE_WEIGHT_SECTION of a.vrp has in line 15 the cell 'x', not a number",
     ),
+    "negative cost": (EXPLICIT.replace("1 0 4 5", "1 0 -4 5"), "has in line 15 a negative or infinite cost"),
+    "cost of staying": (EXPLICIT.replace("3 5 6 0", "3 5 6 7"), "has a cost from node 4 to itself"),
     "no colon": (spec("CAPACITY 7"), "line 6, 'CAPACITY 7', is neither 'KEYWORD : VALUE' nor in a section"),
     "a long keyword": (spec(f"{'A' * 5000} : 1"), "line 6, 'AAA"),
     "text of a section": (spec("DEMAND_SECTION : kg"), "line 6, 'DEMAND_SECTION : kg', is neither"),
     "words in a section": (SMALL.replace("3 9 0", "Here:\n3 9 0"), "line 11, '3 9 0', is neither"),
-    "a sentence in a section": (
-        SMALL.replace("3 9 0", "from here on\n3 9 0"),
-        "line 10, row 3 of NODE_COORD_S",
-    ),
-    "text after the end": (
-        SMALL + "\n\nDEPOT_SECTION\n2\n",
-        "has line 23, 'DEPOT_SECTION', after EOF",
-    ),
+    "text after the end": (SMALL + "\n\nDEPOT_SECTION\n2\n", "has line 23, 'DEPOT_SECTION', after EOF"),
     "two files": (SMALL + SMALL, "has line 21, 'NAME : small', after EOF"),
-    "a depot after -1": (SMALL.replace("-1\n", "-1\n2\n-1\n"), "has line 20 after its -1"),
+    **{
+        f"{place} {number}": (SMALL.replace(f"\n{place}\n", f"\n{place[:-1]}{number}\n"), f"{number}'")
+        for number in ("3.0000000000000000001", "1_0", "0x10", "３", "inf", "--3", "1,000", "9" * 19)
+        for place in ("DIMENSION : 4", "2 4")
+    },
 }
 
 

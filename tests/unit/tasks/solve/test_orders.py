@@ -66,25 +66,6 @@ def test_ids_of_two_unicode_forms_are_one_customer(store: Store) -> None:
         assert checked_day(read_orders(orders, store), CITY, ACCENTS, "town", 20).instance.ids.tolist() == [1]
 
 
-def test_a_number_that_may_be_shown_as_another_customer_is_refused(store: Store) -> None:
-    """The cell 7 of a spreadsheet may be shown as 007, and pandas reads 007 as 7; as text it is clear."""
-    message = "customer is the number 7, which may be shown as '007', an id of its own: write ids as text"
-    for orders in (
-        xlsx({"A": [["customer", "demand"], [7, 3]]}),
-        parquet(pd.DataFrame({"customer": [7], "demand": [3]})),
-    ):
-        store.put("day", orders)
-        with pytest.raises(McvrpError, match=message):
-            checked_day(read_orders("store:day", store), CITY, ACCENTS, "town", 20)
-    table = read_orders(pd.DataFrame({"customer": [7], "demand": [3]}), store)
-    with pytest.raises(McvrpError, match=message):
-        checked_day(table, CITY, ACCENTS, "town", 20)
-    for clear in (xlsx({"A": [["customer", "demand"], ["7", 3]]}), b"customer,demand\n7,3\n"):
-        store.put("day", clear)
-        day = checked_day(read_orders("store:day", store), CITY, ACCENTS, "town", 20)
-        assert day.instance.ids.tolist() == [2]
-
-
 TWO_DAYS = "date,customer,demand\n2026-11-30,C1,3\n2026-11-30,C2,3\n2026-12-01,C3,3\n2026-12-01,C4,2\n"
 MONDAY, TUESDAY = datetime.date(2026, 11, 30), datetime.date(2026, 12, 1)
 
