@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.cli.inspect import draw, fetch, inspect
+from mcvrp.flows.cli.inspect import draw, inspect
 from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -79,24 +79,6 @@ def test_files_and_folders_are_described(carded: Store) -> None:
     assert inspect(carded, figure_path("d", "cost")).document["bytes"] > 1000
     with pytest.raises(McvrpError, match="nothing at"):
         inspect(carded, "nowhere")
-
-
-def test_a_file_is_fetched(carded: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """To a file or into a folder; a folder of the store, a draw without a place and a typo are one line."""
-    picture = figure_path("d", "cost")
-    for out in (tmp_path / "figure.png", tmp_path):
-        command = ["inspect", picture, "--store", carded.uri, "--out", str(out)]
-        assert cli.run(command) == 0
-        written = out / "cost.png" if out.is_dir() else out
-        assert str(written) in capsys.readouterr().out
-        assert written.read_bytes() == carded.get(picture)
-    told = r"is not a file|not a valid"
-    for wrong in ("labels/d", "labels/d/figures/cots.png", "../d", "d", ""):
-        with pytest.raises(McvrpError, match=told):
-            fetch(carded, wrong, tmp_path / "wrong.png")
-    with pytest.raises(McvrpError, match=r"cannot write .*: give another --out"):
-        fetch(carded, picture, tmp_path / "no" / "folder.png")
-    assert not (tmp_path / "wrong.png").exists()
 
 
 @pytest.fixture
