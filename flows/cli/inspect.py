@@ -17,7 +17,6 @@ from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.models import named_version, versions
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.tabular import read_tabular
 
 _LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
 
@@ -99,15 +98,10 @@ def _file(store: Store, path: str) -> Outcome:
     try:
         if kind in (".parquet", ".pq"):
             return _parquet(store, path)
-        if kind == ".csv":
-            content = read_tabular(PurePosixPath(path).name, store.get(path))
-            first = content.frame.head(_HEAD).rename(columns=content.titles)
-            document = {"rows": len(content), "first": plain(first.to_dict("records"))}
-            return Outcome(document, f"{len(content):,} rows\n{first.to_string(index=False)}")
         if kind == ".json":
             document = store.get_json(path)
             return Outcome(document, _pretty(document))
-        if kind in (".md", ".tex", ".txt"):
+        if kind in (".csv", ".md", ".tex", ".txt"):
             text = _markdown(store, path) if kind == ".md" else store.get(path).decode(errors="replace")
             return Outcome({"text": text}, text)
     except UNREADABLE as error:

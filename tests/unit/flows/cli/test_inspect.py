@@ -144,43 +144,6 @@ def test_a_missing_artifact_is_named(full: Store, path: str, message: str) -> No
         inspect(full, path)
 
 
-@pytest.mark.parametrize(
-    ("data", "columns", "first"),
-    [
-        (b"customer\nC1\nC2\n", ["customer"], {"customer": "C1"}),
-        ("Kunde;Straße\n7;Ö 1\n8;\n".encode("cp1252"), ["Kunde", "Straße"], {"Kunde": "7", "Straße": "Ö 1"}),
-        ("id\tplace\nC1\tŁódź\nC2\t\n".encode("utf-16"), ["id", "place"], {"id": "C1", "place": "Łódź"}),
-    ],
-)
-def test_a_table_is_described_as_it_is_ingested(
-    tmp_path: Path, data: bytes, columns: list[str], first: dict[str, str]
-) -> None:
-    """In any encoding and with any separator."""
-    store = Store.open(tmp_path)
-    store.put("incoming/x.csv", data)
-    outcome = inspect(store, "incoming/x.csv")
-    assert outcome.text.startswith("2 rows\n")
-    assert outcome.document["rows"] == 2
-    assert outcome.document["first"][0] == first
-    assert list(outcome.document["first"][0]) == columns
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", r"^x\.csv is empty: add a header and rows$"),
-        (b"customer,demand\n", r"^x\.csv has no rows, only a header \(customer and demand\)"),
-        (b"a\0b", r"^x\.csv is a binary file: save the table as CSV in UTF-8$"),
-    ],
-)
-def test_a_table_that_cannot_be_read_is_not_to_be_removed(tmp_path: Path, data: bytes, message: str) -> None:
-    """It is a user's own file."""
-    store = Store.open(tmp_path)
-    store.put("incoming/x.csv", data)
-    with pytest.raises(McvrpError, match=message):
-        inspect(store, "incoming/x.csv")
-
-
 @pytest.mark.parametrize("extension", ["json", "parquet"])
 def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
     store, path = Store.open(tmp_path), f"labels/d/x.{extension}"
