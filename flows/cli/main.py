@@ -94,6 +94,8 @@ def _ended(error: BaseException, verbose: bool) -> int:
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
     gc.set_threshold(_GARBAGE)
+    # Prefect's handler of logs, once its server is gone, would write half a line before our last one.
+    logging.raiseExceptions = "--verbose" in sys.argv
     with stopping():
         # Python has started before, in at least this time of a processor.
         code = run(sys.argv[1:], time.monotonic() - time.process_time())

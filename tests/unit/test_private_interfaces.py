@@ -26,8 +26,8 @@ REQUIREMENTS = [*PROJECT["dependencies"], *(text for extra in EXTRAS for text in
 PINS = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text().lower(), re.MULTILINE))
 ROOMS = ("model", "storage", "tasks", "flows")
 SOURCE = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-# Of os, of named tuples, and of Python's data model, in spite of the underscores.
-DOCUMENTED = {"_exit", "_fields", "_asdict", "__file__", "__call__"}
+# Of os, of named tuples, and of Python's data model, in spite of the underscores; a setting of logging.
+DOCUMENTED = {"_exit", "_fields", "_asdict", "__file__", "__call__", "raiseExceptions"}
 
 
 class Interface(NamedTuple):
