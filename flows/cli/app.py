@@ -22,19 +22,25 @@ app = typer.Typer(
 began: ContextVar[float] = ContextVar("began")  # when this command did, by `time.monotonic`
 
 
-def group(name: str, text: str, **options: Any) -> typer.Typer:
+def group(name: str, text: str) -> typer.Typer:
     """Add a group of commands, such as `mcvrp city`."""
-    made = typer.Typer(**_PLAIN, **options)
+    made = typer.Typer(**_PLAIN)
     app.add_typer(made, name=name, help=text)
     return made
 
 
 def opt(metavar: str | None, text: str) -> Any:
-    return Option(metavar=metavar, help=text)
+    return Option(metavar=metavar, help=text, callback=_given)
 
 
 def arg(metavar: str, text: str) -> Any:
-    return Argument(metavar=metavar, help=text)
+    return Argument(metavar=metavar, help=text, callback=_given)
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():  # of a variable of the shell that is not set
+        raise typer.BadParameter("the value is empty")
+    return value
 
 
 def flag(name: str, text: str) -> Any:
@@ -66,76 +72,54 @@ class Common:
         list[str], Option("--set", metavar="KEY=VALUE", help="set a field of the preset, empty: unset it")
     ] = field(default_factory=list)
     json: Annotated[bool, flag("--json", "print the result as one JSON document on stdout")] = False
-    quiet: Annotated[bool, flag("--quiet", "print only errors and the last lines of the result")] = False
     verbose: Annotated[bool, flag("--verbose", "show log output of libraries, and tracebacks")] = False
 
 
 @dataclass(frozen=True)
 class Call:
-    """A parsed command line; ``needs`` names the command if it needs the extra `pipeline`."""
+    """A parsed command line: the function of a command with its arguments."""
 
     common: Common
     body: partial[Outcome]
-    needs: str = ""
-
-
-def execute(call: Call) -> Outcome:
-    """Run the command of ``call``; McvrpError if input or environment are invalid, if possible at once."""
-    if call.needs:
-        from mcvrp.flows.config.preflight import require_pipeline
-
-        require_pipeline(call.needs)
-    return call.body()
 
 
 Body = TypeVar("Body", bound=Callable[..., Outcome])
 
 
 def command(
-    parent: typer.Typer, text: str, name: str = "", *, pipeline: bool = False, default: bool = False
+    parent: typer.Typer, text: str, name: str = "", *, pipeline: bool = False
 ) -> Callable[[Body], Body]:
-    """Declare a function as a command of ``parent``, or with ``default`` as what the group itself does.
+    """Declare a function as a command of ``parent``, with ``pipeline`` as one that needs this extra.
 
     A parameter whose type is a dataclass, such as `Common`, stands for an option per field. Typer gets a
     function that returns a `Call`: commands run outside of it, where interrupts and errors are ours.
     """
 
     def register(body: Body) -> Body:
-        own, grouped = dict[str, Parameter](), dict[str, Any]()
         hints = get_type_hints(body, include_extras=True)
+        own, grouped = list[Parameter](), dict[str, Any]()
         for each in signature(body).parameters.values():
-            kind = hints[each.name]
-            if is_dataclass(kind):
-                grouped[each.name] = kind
-                own |= {part.name: part for part in _parameters(kind)}
+            if is_dataclass(hints[each.name]):
+                grouped[each.name] = hints[each.name]
+                own += _parameters(hints[each.name])
             else:
-                own[each.name] = each.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY)
+                own.append(each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY))
 
-        def call(ctx: typer.Context, **values: Any) -> Call | None:
-            for option, value in values.items():
-                if isinstance(value, str) and value != own[option].default and not value.strip():
-                    name = option if own[option].default is Parameter.empty else f"--{option}"
-                    raise typer.BadParameter(f"{name}: the value is empty")
-            before = vars(ctx.obj) if ctx.obj else {}  # options before the subcommand
-            values |= {option: value for option, value in before.items() if not values.get(option)}
+        def call(ctx: typer.Context, **values: Any) -> Call:
+            if pipeline:
+                from mcvrp.flows.config.preflight import require_pipeline
+
+                require_pipeline(ctx.command_path)
             parts = {
-                key: kind(**{f.name: values.pop(f.name) for f in fields(kind)})
+                key: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
                 for key, kind in grouped.items()
             }
-            if ctx.invoked_subcommand:
-                ctx.obj = parts["common"]
-                return None
-            return Call(
-                parts["common"], partial(body, **parts, **values), ctx.command_path if pipeline else ""
-            )
+            return Call(parts["common"], partial(body, **parts, **values))
 
         context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        call.__signature__ = Signature([context, *own.values()])  # type: ignore[attr-defined]
-        call.__annotations__ = {"ctx": typer.Context} | {key: each.annotation for key, each in own.items()}
-        if default:
-            parent.callback(invoke_without_command=True)(call)
-        else:
-            parent.command(name or body.__name__.rstrip("_"), help=text)(call)
+        call.__signature__ = Signature([context, *own])  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in (context, *own)}
+        parent.command(name or body.__name__, help=text)(call)
         return body
 
     return register

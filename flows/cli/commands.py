@@ -9,6 +9,7 @@ from typer import Option
 
 from mcvrp.flows.cli.app import Common, Outcome, app, arg, command, flag, group, opt
 from mcvrp.flows.config.stages import STAGES
+from mcvrp.model.errors import McvrpError
 
 Text: TypeAlias = str | None
 Number: TypeAlias = int | None
@@ -18,7 +19,7 @@ _Columns = Annotated[list[str], opt("FIELD=NAME", 'name of a column, such as id=
 _Unrounded = Annotated[bool, flag("--unrounded", "do not round the EUC_2D costs of a .vrp")]
 _Model = Annotated[str, arg("MODEL", "name of the model")]
 _Folder = Annotated[str, arg("FOLDER", "folder of the exported model")]
-_Why = Annotated[str, opt("TEXT", "reason, kept in the model's history")]
+_Why = Annotated[Text, opt("TEXT", "reason, kept in the model's history")]
 
 
 def _stage(name: str, common: Common, no_prefect: bool, **options: str | None) -> Outcome:
@@ -27,14 +28,14 @@ def _stage(name: str, common: Common, no_prefect: bool, **options: str | None) -
     return run_stage(STAGES[name], common, recorded=not no_prefect, **options)
 
 
-@command(app, STAGES["pipeline"].text, pipeline=True)
-def run(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
-    return _stage("pipeline", common, no_prefect)
+def _stage_command(name: str) -> None:
+    @command(app, STAGES[name].text, STAGES[name].command, pipeline=True)
+    def run(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
+        return _stage(name, common, no_prefect)
 
 
-@command(app, STAGES["label"].text, pipeline=True)
-def label(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
-    return _stage("label", common, no_prefect)
+_stage_command("pipeline")
+_stage_command("label")
 
 
 @command(app, STAGES["train"].text, pipeline=True)
@@ -46,9 +47,7 @@ def train(
     return _stage("train", common, no_prefect, phase=phase)
 
 
-@command(app, STAGES["attention"].text, pipeline=True)
-def am(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
-    return _stage("attention", common, no_prefect)
+_stage_command("attention")
 
 
 @command(app, STAGES["benchmark"].text, pipeline=True)
@@ -64,18 +63,8 @@ def benchmark(
     return benchmark_files(common, instances)
 
 
-@command(app, STAGES["nightly"].text, pipeline=True)
-def nightly(
-    common: Common,
-    city: Annotated[Text, opt("NAME", "name of the city, which has to be that of the preset")] = None,
-    no_prefect: _NoPrefect = False,
-) -> Outcome:
-    return _stage("nightly", common, no_prefect, city=city)
-
-
-@command(app, STAGES["improve"].text, pipeline=True)
-def improve(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
-    return _stage("improve", common, no_prefect)
+_stage_command("nightly")
+_stage_command("improve")
 
 
 @command(app, "estimate the cost of a run")
@@ -134,7 +123,7 @@ def extend(
     common: Common,
     city: Annotated[str, arg("CITY", "name of the city")],
     new: NewAddresses,
-    name: Annotated[Text, opt(None, "name of the new city (default: numbered)")] = None,
+    name: Annotated[str, opt(None, "name of the new city")],
 ) -> Outcome:
     from mcvrp.flows.cli.city import extend_city
 
@@ -146,12 +135,11 @@ def new(
     common: Common,
     name: Annotated[str, arg("NAME", "name of the preset, its labels and model")],
     city: Annotated[Text, opt("NAME", "name of the city (default: NAME)")] = None,
-    sizes: Annotated[Range, opt("LO HI", "customers per day (default: of --history, or driven days)")] = None,
-    history: Annotated[Text, opt("FILE", "past orders with the columns date and customer")] = None,
+    sizes: Annotated[Range, opt("LO HI", "customers per day (default: those of driven days)")] = None,
 ) -> Outcome:
     from mcvrp.flows.cli.preset import new_preset
 
-    return new_preset(common, name, city, sizes, history)
+    return new_preset(common, name, city, sizes)
 
 
 @command(app, "describe artifacts of the store")
@@ -159,11 +147,16 @@ def inspect(
     common: Common,
     path: Annotated[Text, arg("[PATH]", "artifact, MODEL@VERSION, file or folder (default: all)")] = None,
     draw: Annotated[Range, opt("N I", "draw instance (n, i) of the dataset")] = None,
-    out: Annotated[Text, opt("FILE", "file to write: the picture of --draw, otherwise PATH")] = None,
+    out: Annotated[Text, opt("FILE", "picture to write, with --draw")] = None,
 ) -> Outcome:
-    from mcvrp.flows.cli.inspect import inspect_or_draw
+    from mcvrp.flows.cli import inspect
+    from mcvrp.flows.cli.output import reading
 
-    return inspect_or_draw(common, path or "", draw, out)
+    if draw:
+        return inspect.draw(reading(common), path or "", *draw, out)
+    if out:
+        raise McvrpError("--out is the picture of --draw N I: give both, or neither")
+    return inspect.inspect(reading(common), path or "")
 
 
 @command(app, "verify every label of a dataset", pipeline=True)
@@ -190,16 +183,11 @@ def gc(
 _models = group("models", "list, show, export or import models")
 
 
-@command(_models, "", default=True)
-def models(common: Common) -> Outcome:
+@command(_models, "list all models with their versions", "list")
+def list_(common: Common) -> Outcome:
     from mcvrp.flows.cli.models import list_models
 
     return list_models(common)
-
-
-@command(_models, "list all models with their versions (default)", "list")
-def list_(common: Common) -> Outcome:
-    return models(common)
 
 
 @command(_models, "show the versions of a model")
@@ -251,7 +239,7 @@ def promote(
     common: Common,
     model: _Model,
     version: Annotated[str, arg("VERSION", "version number, or challenger")],
-    why: _Why = "",
+    why: _Why = None,
 ) -> Outcome:
     from mcvrp.flows.cli.models import promote_version
     from mcvrp.flows.cli.output import writing
@@ -263,7 +251,7 @@ def promote(
 def rollback(
     common: Common,
     model: Annotated[Text, arg("[MODEL]", "name (default: the preset's)")] = None,
-    why: _Why = "",
+    why: _Why = None,
 ) -> Outcome:
     from mcvrp.flows.cli.models import roll_back_champion
 

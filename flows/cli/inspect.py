@@ -8,26 +8,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from mcvrp.flows.cli.app import Common, Outcome
+from mcvrp.flows.cli.app import Outcome
 from mcvrp.flows.cli.models import model_versions
-from mcvrp.flows.cli.output import markdown_text, plain, reading, table
+from mcvrp.flows.cli.output import markdown_text, plain, table
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.models import named_version, versions
 from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.tabular import read_tabular
 
 _LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
-
-
-def inspect_or_draw(common: Common, path: str, instance: tuple[int, int] | None, out: str | None) -> Outcome:
-    """Describe ``path``, write the file there to ``out``, or draw an instance of the dataset."""
-    store, target = reading(common), Path(out) if out else None
-    if instance:
-        return draw(store, path, *instance, target)
-    return fetch(store, path, target) if target else inspect(store, path)
 
 
 def inspect(store: Store, path: str) -> Outcome:
@@ -53,7 +44,7 @@ def _in_store(store: Store, path: str) -> str:
     return path.removeprefix(store.uri).strip("/") if f"{path}/".startswith(f"{store.uri}/") else path
 
 
-def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
+def draw(store: Store, path: str, n: int, i: int, out: str | Path | None) -> Outcome:
     """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into ``out``, a PNG file.
 
     The default is a file in the current folder, named after the dataset, n and i.
@@ -68,27 +59,13 @@ def draw(store: Store, path: str, n: int, i: int, out: Path | None) -> Outcome:
     label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)
     title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
-    target = out or Path(f"{dataset}-n{n:03d}-i{i}.png")
-    _write(target, png(solutions(city, label.instance, [(title, label.solution)])))
-    text = f"{target}: {title}, {len(label.solution.routes)} routes, cost {label.cost:.6g}"
-    return Outcome({"file": str(target), **plain(label)}, text)
-
-
-def fetch(store: Store, path: str, out: Path) -> Outcome:
-    """Write the file at ``path``, such as a picture in a bucket, to ``out``, a local file or folder."""
-    path = _in_store(store, path)
-    if not path or not store.stat(path):
-        raise McvrpError(f"{store.url(path)} is not a file: give --out and the path of one, or --draw N I")
-    target = out / path.rsplit("/", 1)[-1] if out.is_dir() else out
-    _write(target, store.get(path))
-    return Outcome({"file": str(target)}, f"{target}: a copy of {store.url(path)}")
-
-
-def _write(target: Path, data: bytes) -> None:
+    target = Path(out or f"{dataset}-n{n:03d}-i{i}.png")
     try:
-        target.write_bytes(data)
+        target.write_bytes(png(solutions(city, label.instance, [(title, label.solution)])))
     except OSError as error:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
+    text = f"{target}: {title}, {len(label.solution.routes)} routes, cost {label.cost:.6g}"
+    return Outcome({"file": str(target), **plain(label)}, text)
 
 
 def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:
@@ -121,15 +98,10 @@ def _file(store: Store, path: str) -> Outcome:
     try:
         if kind in (".parquet", ".pq"):
             return _parquet(store, path)
-        if kind == ".csv":
-            content = read_tabular(PurePosixPath(path).name, store.get(path))
-            first = content.frame.head(_HEAD).rename(columns=content.titles)
-            document = {"rows": len(content), "first": plain(first.to_dict("records"))}
-            return Outcome(document, f"{len(content):,} rows\n{first.to_string(index=False)}")
         if kind == ".json":
             document = store.get_json(path)
             return Outcome(document, _pretty(document))
-        if kind in (".md", ".tex", ".txt"):
+        if kind in (".csv", ".md", ".tex", ".txt"):
             text = _markdown(store, path) if kind == ".md" else store.get(path).decode(errors="replace")
             return Outcome({"text": text}, text)
     except UNREADABLE as error:

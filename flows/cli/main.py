@@ -25,7 +25,6 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal
 from mcvrp.model.errors import McvrpError, brief, shown
 
-_QUIET = "--quiet"
 _GARBAGE = 50_000  # new objects between two collections: imports make far more, and they stay
 logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, where __name__ is "__main__"
 
@@ -33,8 +32,12 @@ logger = logging.getLogger("mcvrp.flows.cli.main")  # also under python -m, wher
 def run(arguments: Sequence[str], began: float | None = None) -> int:
     """Run one command, which ``began`` by `time.monotonic`, and return its exit code (see `McvrpError`)."""
     app.began.set(time.monotonic() if began is None else began)
-    with terminal(quiet=_QUIET in arguments):
-        return _run(arguments)
+    verbose = "--verbose" in arguments
+    with terminal():
+        try:
+            return _run(arguments, verbose)
+        except BaseException as error:
+            return _ended(error, verbose)
 
 
 def parse(arguments: Sequence[str]) -> app.Call | int:
@@ -49,50 +52,40 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     return call
 
 
-def _run(arguments: Sequence[str]) -> int:
-    verbose = "--verbose" in arguments
+def _run(arguments: Sequence[str], verbose: bool) -> int:
+    if odd := [text for text in arguments if re.search("[\ud800-\udfff]", text)]:
+        raise McvrpError(f"{shown(odd[0])} is not UTF-8")  # no output accepts its surrogates
+    call = parse(arguments or ["--help"])
+    if isinstance(call, int):  # Typer has answered, such as --help
+        return call if arguments else McvrpError.exit_code
+    settings.prepare(verbose=verbose)
+    outcome = call.body()
+    text = outcome.text.rstrip()
+    if call.common.json:
+        text = json.dumps(outcome.document, indent=2, ensure_ascii=False)
     try:
-        if odd := [text for text in arguments if re.search("[\ud800-\udfff]", text)]:
-            raise McvrpError(f"{shown(odd[0])} is not UTF-8")  # no output accepts its surrogates
-        call = parse(arguments or ["--help"])
-        if isinstance(call, int):
-            return call if arguments else McvrpError.exit_code
-        settings.prepare(verbose=verbose)
-        # A handler that cannot write prints nothing: Prefect's, once its server is gone.
-        logging.raiseExceptions = verbose
-        outcome = app.execute(call)
-        text = outcome.text.rstrip()
-        # tables come first, then the figures
-        text = text.rpartition("\n\n")[2] if call.common.quiet else text
-        if call.common.json:
-            text = json.dumps(outcome.document, indent=2, ensure_ascii=False)
-        try:
-            sys.stdout.write(f"{text}\n")
-            sys.stdout.flush()
-        except BrokenPipeError:  # `mcvrp plan | head`
-            sys.stdout = None  # so that nothing is flushed to it
-        for line in redact(outcome.lacks).splitlines():
-            logger.error("mcvrp: %s", line)
-        return outcome.code
-    except McvrpError as error:
-        if verbose:
-            logger.error("".join(traceback.format_exception(error)).rstrip())
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # `mcvrp plan | head`
+        sys.stdout = None  # so that nothing is flushed to it
+    for line in redact(outcome.lacks).splitlines():
+        logger.error("mcvrp: %s", line)
+    return outcome.code
+
+
+def _ended(error: BaseException, verbose: bool) -> int:
+    if isinstance(error, SystemExit) and not error.code:  # of Typer's completion
+        return 0
+    # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
+    if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
+        logger.warning(CONTINUE)
+        return INTERRUPTED
+    if verbose:
+        logger.error("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, McvrpError):
         for line in lines(error):
             logger.error("mcvrp: %s", line)
         return error.exit_code
-    except BaseException as error:
-        if isinstance(error, SystemExit) and not error.code:  # of Typer's completion
-            return 0
-        # On SIGTERM Ray raises SystemExit, Prefect its TerminationSignal.
-        if isinstance(error, KeyboardInterrupt | SystemExit) or type(error).__name__ == "TerminationSignal":
-            logger.warning(CONTINUE)
-            return INTERRUPTED
-        return _unexpected(error, verbose)
-
-
-def _unexpected(error: BaseException, verbose: bool) -> int:
-    if verbose:
-        logger.error("".join(traceback.format_exception(error)).rstrip())
     hint = "" if verbose else " (--verbose prints the traceback)"
     logger.error("mcvrp: unexpected %s: %s%s", type(error).__name__, one_line(error), hint)
     return McvrpError.exit_code
@@ -101,6 +94,8 @@ def _unexpected(error: BaseException, verbose: bool) -> int:
 def main() -> NoReturn:
     """Run the command line of this process: the console entry point."""
     gc.set_threshold(_GARBAGE)
+    # Prefect's handler of logs, once its server is gone, would write half a line before our last one.
+    logging.raiseExceptions = "--verbose" in sys.argv
     with stopping():
         # Python has started before, in at least this time of a processor.
         code = run(sys.argv[1:], time.monotonic() - time.process_time())

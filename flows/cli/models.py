@@ -89,19 +89,19 @@ def publish_folder(common: Common, folder: str, name: str | None) -> Outcome:
     return Outcome({"model": card.name, "version": card.version, "alias": alias}, text)
 
 
-def promote_version(store: Store, name: str, wanted: str, why: str) -> Outcome:
+def promote_version(store: Store, name: str, wanted: str, why: str | None) -> Outcome:
     """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion."""
     champion, version = pointer(store, name, _CHAMPION), named_version(store, name, wanted).version
     if version == champion.version:
         raise McvrpError(f"version {version} is already the champion of model {name!r}: give another version")
-    move_champion(store, name, version, champion, why)
+    move_champion(store, name, version, champion, why or "")
     return _moved(name, champion.version, version)
 
 
-def roll_back_champion(common: Common, model: str | None, why: str) -> Outcome:
+def roll_back_champion(common: Common, model: str | None, why: str | None) -> Outcome:
     """Restore the previous champion of a model, by default the preset's."""
     name = model or preset_of(common)[1].train.model
-    return _moved(name, *roll_back(writing(common), name, why))
+    return _moved(name, *roll_back(writing(common), name, why or ""))
 
 
 def _moved(name: str, was: int | None, now: int | None) -> Outcome:

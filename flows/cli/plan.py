@@ -13,6 +13,7 @@ from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.city.make import plan_city
 from mcvrp.tasks.label.spec import seconds_per_instance
@@ -37,27 +38,26 @@ class Cost:
     def price(self, core: float, gpu: float | None) -> float:
         return self.core_hours * core if gpu is None or not self.gpu_hours else self.gpu_hours * gpu
 
-    def row(self, price: float) -> tuple[str, ...]:
+    def row(self) -> tuple[str, ...]:
         hours = [f"{h:,.0f}" if h >= 10 else f"{h:.2g}" for h in (self.core_hours, self.gpu_hours)]
         size = size_text(self.bytes) if self.bytes else ""
-        return self.part, f"{self.count:,}" if self.count else "", *hours, size, f"{price:,.2f}"
+        return self.part, f"{self.count:,}" if self.count else "", *hours, size
 
 
 def plan_run(common: Common, core_price: float | None, gpu_price: float | None) -> Outcome:
     """Return the cost of a run of the preset as a table; ``..._price`` is of an hour, with None of 0."""
     (preset, spec), city = preset_of(common), None
     require_consistent(spec)
-    if spec.city.source == "imported":
-        # not opened: addresses of a file need no store
+    if spec.city.source == "imported":  # addresses of a file need no store
         city = plan_city(Store.at(settings.store_uri(common.store)), spec.city).city
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
-    total = Cost("in all", 0, *sums)
-    prices = [cost.price(core_price or 0.0, gpu_price) for cost in costs]
-    rows = [cost.row(price) for cost, price in zip([*costs, total], [*prices, sum(prices)], strict=True)]
+    total, prices = Cost("in all", 0, *sums), [cost.price(core_price or 0.0, gpu_price) for cost in costs]
+    prices.append(sum(prices))
+    rows = [(*cost.row(), f"{price:,.2f}") for cost, price in zip([*costs, total], prices, strict=True)]
     header = "part", "instances", "core-hours", "or GPU-hours", "disk", "money"
     last = f"{preset.name}: about {total.core_hours / cores:,.1f} hours on the {cores} cores of this machine"
-    document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": sum(prices)}
+    document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": prices[-1]}
     return Outcome(document, f"{table(header, rows, range(1, 6))}\n\n{last}")
 
 
@@ -73,15 +73,7 @@ def make_plan(spec: PipelineSpec, city: City | None = None) -> list[Cost]:
     kept = (spec.train.keep + (spec.train.held_out is not None)) * BYTES_PER_PARAMETER * network.parameters()
     costs += [_training(spec, network, phase.name, kept) for phase in spec.train.phases]
     if spec.compares_attention:
-        am, flops = spec.attention_models, 0.0
-        dim, ff, layers = am.network.dim, am.network.ff, am.network.layers
-        for n in am.sizes or ():
-            encoding = layers * (n + 1) * (4 * dim**2 + 2 * dim * ff)
-            path = STOPS * n * 3 * (n + 1) * dim  # two products of the glimpse, one of the scores
-            # forward and backward of the network (3), the rollout of samples, and the baseline's
-            flops += 2 * am.epochs * am.epoch_instances * (4 * encoding + (4 * am.paths + 1) * path)
-        count = len(am.sizes or ()) * am.epochs * am.epoch_instances
-        costs.append(_computed("attention models", count, flops))
+        costs.append(_attention(spec.attention_models))
     counts, methods = spec.benchmark.counts, spec.benchmark.methods
     searching = sum(counts[n] * spec.benchmark.seconds_of(method, n) for method in methods for n in counts)
     encoder, decoder = _per_token(network)
@@ -113,6 +105,16 @@ def _training(spec: PipelineSpec, network: NetworkConfig, name: str, size: float
         samples = phase.policy.samples if phase.policy else 0
         flops += decoder * STOPS * n * (6 * labels + 8 * draws * samples)
     return _computed(f"phase {name}", draws or labels, flops, size)
+
+
+def _attention(am: AttentionSpec) -> Cost:
+    instances, dim, flops = am.epochs * am.epoch_instances, am.network.dim, 0.0
+    for n in am.sizes or ():
+        encoding = am.network.layers * (n + 1) * (4 * dim**2 + 2 * dim * am.network.ff)
+        path = STOPS * n * 3 * (n + 1) * dim  # two products of the glimpse, one of the scores
+        # forward and backward of the network (3), the rollout of samples, and the baseline's
+        flops += 2 * instances * (4 * encoding + (4 * am.paths + 1) * path)
+    return _computed("attention models", len(am.sizes or ()) * instances, flops)
 
 
 def _per_token(network: NetworkConfig) -> tuple[int, int]:

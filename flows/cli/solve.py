@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-
 from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
-from mcvrp.flows.cli.output import aligned, named_columns, plain
+from mcvrp.flows.cli.output import aligned, named_columns, only_city, plain
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import exported, solve
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.cities import city_names
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.solve.outputs import solve_figures
-from mcvrp.tasks.solve.owner import owner
 from mcvrp.tasks.solve.spec import SolveSpec
-
-logger = logging.getLogger(__name__)
 
 
 def solve_and_write(common: Common, day: Day) -> Outcome:
@@ -30,7 +23,7 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     store, city = None, day.city
     if not folder and (city or not vrp):  # a .vrp and an exported model have their city
         store = Store.open(settings.store_uri(common.store), writable=False)
-        city = city or (None if common.preset else _only_city(store, day.orders, columns))
+        city = city or (None if common.preset else only_city(store, "--city"))
     preset = _preset(common, city, store)
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
     options = {name: value for name, value in given.items() if value is not None and value is not False}
@@ -60,18 +53,6 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     text = [aligned(solve_figures(summary)), *printed, f"routes, map and README.md: {routed.folder}"]
     document = plain(summary) | {"notes": notes, "files": routed.files}
     return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)
-
-
-def _only_city(store: Store, orders: str, columns: Mapping[str, str]) -> str | None:
-    """Return the only city of ``store``, of several that of the orders; None without any.
-
-    The last preset used on the store does not decide: it may be of another city with the same ids.
-    """
-    if len(cities := city_names(store)) < 2:
-        return cities[0] if cities else None
-    city = owner(store, cities, orders, columns)
-    logger.info("city: %s, the only one that has all customers; --city selects another", city)
-    return city
 
 
 def _preset(common: Common, city: str | None, store: Store | None) -> PipelineSpec:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import InvalidFields, brief, sentence, without_logins
-from mcvrp.tasks.support.progress import showing_bars
 
 ROOT = "mcvrp"  # the parent of all our loggers
 
@@ -60,19 +59,17 @@ class _Terminal(logging.Handler):
 
 
 @contextmanager
-def terminal(*, quiet: bool = False) -> Iterator[None]:
-    """Log to stderr at level INFO, or only errors and no bars."""
+def terminal() -> Iterator[None]:
+    """Log to stderr at level INFO."""
     logger = logging.getLogger(ROOT)
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
-    handler.setLevel(logging.ERROR if quiet else logging.NOTSET)
     logger.addHandler(handler)
     # Prefect's handler of the root logger would write every line twice.
     logger.propagate = False
     logger.setLevel(logging.INFO)
     try:
-        with showing_bars(not quiet):
-            yield
+        yield
     finally:
         logger.removeHandler(handler)
         level, logger.propagate = before

@@ -188,15 +188,6 @@ def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iter
             )
 
 
-def customers_of(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> list[str]:
-    """Return the customer of each row of orders; ``columns`` are names of columns before those of the city.
-
-    Raises McvrpError if there is no such column.
-    """
-    table = _called(table, addresses, columns)
-    return table.ids(_customer_column(table)).tolist()
-
-
 def _called(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> Tabular:
     return table.calling({**addresses.columns, **columns}, columns.keys() - _OF_ROUTES)
 

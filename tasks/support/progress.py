@@ -12,17 +12,16 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 LINE_SECONDS = 10.0  # between two log lines
 _CONSOLE_SECONDS = 0.2  # between two updates of the bar
 _WINDOW_SECONDS = 60.0  # of the rate, or more until it contains enough counts
@@ -81,26 +80,14 @@ Listener = Callable[[ProgressReport], None]
 _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=())
 
 
-_bars: ContextVar[bool] = ContextVar("bars", default=True)
-
-
 @contextmanager
-def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
-    token = variable.set(value)
+def listening(listener: Listener) -> Iterator[None]:
+    """Pass the reports made in this context to ``listener``, at most a few per second."""
+    token = _listeners.set((*_listeners.get(), listener))
     try:
         yield
     finally:
-        variable.reset(token)
-
-
-def showing_bars(shown: bool) -> AbstractContextManager[None]:
-    """Show bars on a terminal in this context, or none."""
-    return _within(_bars, shown)
-
-
-def listening(listener: Listener) -> AbstractContextManager[None]:
-    """Pass the reports made in this context to ``listener``, at most a few per second."""
-    return _within(_listeners, (*_listeners.get(), listener))
+        _listeners.reset(token)
 
 
 @dataclass
@@ -128,7 +115,7 @@ class Progress:
         self._reported = time.monotonic()
         self._initial = self.done
         self.begin()
-        if _bars.get() and sys.stderr.isatty():
+        if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn
 

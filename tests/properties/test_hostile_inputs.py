@@ -92,7 +92,7 @@ def test_the_command_says_it_in_a_line(
 ) -> None:
     """Whatever a message has in it, the terminal gets one line that it can show, of 300 characters."""
     fail = Mock(side_effect=McvrpError(f"of \x1b[2J {LONG}\n{LONG}: the remedy"))
-    monkeypatch.setattr("mcvrp.flows.cli.app.execute", fail)
+    monkeypatch.setattr("mcvrp.flows.cli.plan.plan_run", fail)
     with patch.dict(os.environ):  # the command sets variables for its children
         assert cli.run(["plan"]) == 2
     line = capsys.readouterr().err.removeprefix("mcvrp: ").rstrip("\n")

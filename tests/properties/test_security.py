@@ -116,8 +116,8 @@ def test_a_field_takes_names_only(field: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *("inspect ../x", "verify ../x", "models ../x", "promote ../x 1", "rollback ../x"),
-        *("city extend ../x a.csv", "city import a.csv --name ../x", "solve a.csv --city ../x"),
+        *("inspect ../x", "verify ../x", "models show ../x", "promote ../x 1", "rollback ../x"),
+        *("city extend ../x a.csv --name y", "city import a.csv --name ../x", "solve a.csv --city ../x"),
         *("nightly --set nightly.model=../x", "nightly --set nightly.old=../x"),
         *("am --set attention.model=../x", "run --set label.dataset=../x"),
     ],
@@ -292,7 +292,7 @@ def test_errors_are_reported_without_secrets(
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", f"admin:{CANARY}-too")
 
     error = RuntimeError(f"postgresql://prefect:hunter2@db/prefect does not like {CANARY} nor {CANARY}-too")
-    monkeypatch.setattr("mcvrp.flows.cli.app.execute", Mock(side_effect=error))
+    monkeypatch.setattr("mcvrp.flows.cli.plan.plan_run", Mock(side_effect=error))
     assert cli.run(["plan", *(["--verbose"] if verbose else [])]) == 2
     printed = capsys.readouterr()
     text = printed.out + printed.err + "".join(path.read_text() for path in tmp_path.glob("logs/*"))

@@ -222,9 +222,9 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
 OPTIONS = {  # arguments of the command
     ("inspect", "d", "--draw", "x", "1"): "--draw",
     ("ui", "--port", DIGITS): "--port",
-    ("solve", "o.csv", "--keep", ""): "--keep: the value is empty",
-    ("solve", "o.csv", "--model", ""): "--model: the value is empty",
-    ("city", "import", "a.csv", "--history", " "): "--history: the value is empty",
-    ("solve", ""): "orders: the value is empty",
+    ("solve", "o.csv", "--keep", ""): "--keep': the value is empty",
+    ("solve", "o.csv", "--model", ""): "--model': the value is empty",
+    ("city", "import", "a.csv", "--history", " "): "--history': the value is empty",
+    ("solve", ""): "ORDERS': the value is empty",
     ("plan", f"--{LONG}"): "No such option",
 }

@@ -98,5 +98,5 @@ def test_ranks_train(place: Workplace, launcher: str) -> None:
 
 
 def test_the_command_lists_models(place: Workplace) -> None:
-    done = run(place, str(Path(sys.executable).with_name("mcvrp")), "models")
+    done = run(place, str(Path(sys.executable).with_name("mcvrp")), "models", "list")
     assert "run mcvrp train" in done.stderr

@@ -35,7 +35,7 @@ for line in sys.stdin.read().splitlines():
 _BASE = """\
 inspect
 inspect small@champion
-models
+models list
 models export small folder
 solve monday.csv --capacity 9 --samples 2 --city small --model small --time-limit 120
 solve monday.csv --capacity 9 --samples 2 --model ./folder --by pyvrp --time-limit 120 --overwrite

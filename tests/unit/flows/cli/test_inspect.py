@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.cli.inspect import draw, fetch, inspect
+from mcvrp.flows.cli.inspect import draw, inspect
 from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
@@ -80,24 +80,6 @@ def test_files_and_folders_are_described(carded: Store) -> None:
         inspect(carded, "nowhere")
 
 
-def test_a_file_is_fetched(carded: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """To a file or into a folder; a folder of the store, a draw without a place and a typo are one line."""
-    nodes = layout.label_city("d")
-    for out in (tmp_path / "nodes.parquet", tmp_path):
-        command = ["inspect", nodes, "--store", carded.uri, "--out", str(out)]
-        assert cli.run(command) == 0
-        written = out / "city.parquet" if out.is_dir() else out
-        assert str(written) in capsys.readouterr().out
-        assert written.read_bytes() == carded.get(nodes)
-    told = r"is not a file|not a valid"
-    for wrong in ("labels/d", "labels/d/citty.parquet", "../d", "d", ""):
-        with pytest.raises(McvrpError, match=told):
-            fetch(carded, wrong, tmp_path / "wrong.png")
-    with pytest.raises(McvrpError, match=r"cannot write .*: give another --out"):
-        fetch(carded, nodes, tmp_path / "no" / "folder.png")
-    assert not (tmp_path / "wrong.png").exists()
-
-
 @pytest.fixture
 def full(tmp_path: Path) -> Store:
     store = Store.open(tmp_path / "store")
@@ -159,43 +141,6 @@ def test_nights_are_in_their_order(full: Store) -> None:
 def test_a_missing_artifact_is_named(full: Store, path: str, message: str) -> None:
     with pytest.raises(McvrpError, match=message):
         inspect(full, path)
-
-
-@pytest.mark.parametrize(
-    ("data", "columns", "first"),
-    [
-        (b"customer\nC1\nC2\n", ["customer"], {"customer": "C1"}),
-        ("Kunde;Straße\n7;Ö 1\n8;\n".encode("cp1252"), ["Kunde", "Straße"], {"Kunde": "7", "Straße": "Ö 1"}),
-        ("id\tplace\nC1\tŁódź\nC2\t\n".encode("utf-16"), ["id", "place"], {"id": "C1", "place": "Łódź"}),
-    ],
-)
-def test_a_table_is_described_as_it_is_ingested(
-    tmp_path: Path, data: bytes, columns: list[str], first: dict[str, str]
-) -> None:
-    """In any encoding and with any separator."""
-    store = Store.open(tmp_path)
-    store.put("incoming/x.csv", data)
-    outcome = inspect(store, "incoming/x.csv")
-    assert outcome.text.startswith("2 rows\n")
-    assert outcome.document["rows"] == 2
-    assert outcome.document["first"][0] == first
-    assert list(outcome.document["first"][0]) == columns
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", r"^x\.csv is empty: add a header and rows$"),
-        (b"customer,demand\n", r"^x\.csv has no rows, only a header \(customer and demand\)"),
-        (b"a\0b", r"^x\.csv is a binary file: save the table as CSV in UTF-8$"),
-    ],
-)
-def test_a_table_that_cannot_be_read_is_not_to_be_removed(tmp_path: Path, data: bytes, message: str) -> None:
-    """It is a user's own file."""
-    store = Store.open(tmp_path)
-    store.put("incoming/x.csv", data)
-    with pytest.raises(McvrpError, match=message):
-        inspect(store, "incoming/x.csv")
 
 
 @pytest.mark.parametrize("extension", ["json", "parquet"])

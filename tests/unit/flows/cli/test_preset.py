@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import resource
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,7 +16,7 @@ from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.flows.config.stages import Stage
 from mcvrp.flows.server import ui
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.cities import Addresses, load_city, save_city
+from mcvrp.storage.cities import load_city, save_city
 from mcvrp.storage.driven import write_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import LabelSummary
@@ -58,20 +57,7 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store) -> None:
         assert next(both) == next(both)
 
 
-def test_sizes_are_the_customers_per_day(place: Store) -> None:
-    """Those of a history, otherwise of the driven days; a customer with two orders on a day is one.
-
-    Columns have the city's names.
-    """
-    rows = [(f"2026-03-0{day}", f"C{k}") for day in range(1, 5) for k in range(24 + day)]
-    lines = ["date,customer", *(f"{date},{name}" for date, name in [*rows, rows[0]])]
-    Path("orders.csv").write_text("\n".join(lines) + "\n")
-    assert sizes(made("--city", "lyon", "--history", "orders.csv", name="a")) == (25, 28)
-    lines[0] = "Jour,Code client"
-    Path("orders.csv").write_text("\n".join(lines) + "\n")
-    names = Addresses(tuple(map(str, range(101))), columns={"id": "Code client", "date": "Jour"})
-    save_city(place, "named", load_city(place, "lyon"), names)
-    assert sizes(made("--city", "named", "--history", "orders.csv", name="b")) == (25, 28)
+def test_sizes_are_the_customers_per_day_that_were_driven(place: Store) -> None:
     city = load_city(place, "lyon")
     for day, n in enumerate((22, 26)):
         nodes = np.arange(1, n + 1)
@@ -79,29 +65,6 @@ def test_sizes_are_the_customers_per_day(place: Store) -> None:
         routes = Solution.of([[node] for node in nodes.tolist()])
         write_day(place, "lyon", city, datetime.date(2026, 3, 1 + day), (instance, routes), "0" * 64)
     assert sizes(made()) == (22, 26)
-
-
-@pytest.mark.parametrize("form", ["2026-03-{:02}", "2026-3-{:02}T08:{:02}:00Z", "{:02}/03/2026 08:{:02}"])
-def test_a_day_is_a_date_whatever_the_time(place: Store, form: str) -> None:
-    """Rows without a date or a customer are no orders."""
-    rows = [f"{form.format(day, k)},C{k}" for day in (12, 13, 14) for k in range(22)]
-    Path("orders.csv").write_text("\n".join(["date,customer", *rows, f"{form.format(13, 7)},", ",C7"]))
-    assert sizes(made("--history", "orders.csv")) == (22, 22)
-
-
-def test_dates_of_a_history_are_in_the_order_of_the_city(
-    place: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [f"{day:02}/03/2026,C{k}" for day in (1, 2) for k in range(22)]
-    Path("orders.csv").write_text("\n".join(["date,customer", *rows]))
-    assert cli.run(["preset", "new", "lyon", "--history", "orders.csv"]) == 2
-    err = capsys.readouterr().err
-    assert "date '01/03/2026' in row 2 may have day or month first: set" in err
-    assert "or --dates of the city" in err
-    names = Addresses(tuple(map(str, range(101))), dates="day-first")
-    save_city(place, "named", load_city(place, "lyon"), names)
-    made("--city", "named", "--history", "orders.csv")
-    assert "customers per day: 22 to 22" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (5, 400)])
@@ -134,17 +97,6 @@ def test_labels_of_a_city_with_directions_are_those_of_pyvrp(place: Store) -> No
     assert sizes(spec) == (3, 9)
 
 
-def test_a_full_disk_leaves_no_part_of_the_file(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        assert cli.run(["preset", "new", "lyon"]) == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "lyon.toml cannot be written (File too large)" in capsys.readouterr().err
-    made()
-
-
 @pytest.mark.parametrize(("preset", "landmarks"), [("laptop", 8), ("evening", 8), ("paper", 0)])
 def test_landmarks_are_for_a_pointer_network_of_a_city_with_a_cost_matrix(
     place: Store, preset: str, landmarks: int
@@ -162,12 +114,9 @@ def test_landmarks_are_for_a_pointer_network_of_a_city_with_a_cost_matrix(
         ("a/b --city lyon", "not a valid name for a preset"),
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
         ("lyon --sizes 0 3", "--sizes 0 3 is not a range"),
-        ("lyon --history none.csv", "there is no file none.csv"),
-        ("lyon --history bare.csv", "bare.csv needs the columns date and customer: add"),
-        ("lyon --history odd.csv", "odd.csv: row 3: date '2026-02-30' is not a date like 2026-01-31"),
         ("lyon --set label.cuont=1", "label.cuont"),
         ("lyon --preset laptp", "laptop"),
-        ("kept --city lyon", "kept.toml cannot be written (File exists)"),
+        ("kept --city lyon", "kept.toml exists: remove it"),
         ("hamlet", "no capacity rule for 15 customers"),
     ],
 )
@@ -175,8 +124,6 @@ def test_what_cannot_be_made_is_refused(
     place: Store, arguments: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is written, and an existing file is kept."""
-    Path("bare.csv").write_text("customer\nC1\n")
-    Path("odd.csv").write_text("date,customer\n2026-02-28,C1\n2026-02-30,C1\n")
     Path("kept.toml").write_text("kept")
     save_city(place, "hamlet", City.uniform(15, seed=1))
     assert cli.run(["preset", "new", *arguments.split()]) == 2

@@ -78,33 +78,12 @@ def test_the_last_preset_decides_nothing_in_another_city(
     assert "satisfy --fleet 3" in " ".join(day["notes"])
     save_city(place, "twin", City.uniform(40, seed=9))
     refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
-    assert refusal.endswith(
-        "monday.csv: several cities have all its customers, 'small', 'twin': name one by --city"
-    )
+    assert refusal.endswith("has several cities, small and twin: name one by --city")
     day, err = solved(capsys, "--city", "twin")
     assert (day["city"], day["model"]) == ("twin", None)
     assert "preset" not in err
     assert day["notes"] == ["searched without a model: the store has no model of city 'twin'"]
     assert solved(capsys, "--preset", "small.toml", "--by", "pyvrp")[0]["city"] == "small"
-
-
-def test_of_several_cities_the_one_with_all_customers_is_meant(
-    place: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Columns have its names; customers that none or only another one has are named with the cities."""
-    put_model(place, "lyon", named(place, "lyon", "C", {"id": "Code client"}))
-    named(place, "paris", "PA")
-    Path("monday.csv").write_text(DAY.replace("customer", "Code client").replace("\n", "\nC").rstrip("C"))
-    day, err = solved(capsys)
-    assert (day["city"], day["model"]) == ("lyon", "lyon")
-    assert err.splitlines()[0] == "city: lyon, the only one that has all customers; --city selects another"
-    Path("monday.csv").write_text("Code client,demand\nC1,2\nC99,3\n")
-    refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
-    assert "monday.csv: no city has all its customers (lyon lacks 1, such as 'C99')" in refusal
-    assert refusal.endswith("correct them, or name its city by --city")
-    Path("monday.csv").write_text("Kunde,demand\nC1,2\n")
-    refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
-    assert "monday.csv has no column customer" in refusal
 
 
 def test_a_model_of_another_city_is_refused_if_it_is_named(
