@@ -53,7 +53,8 @@ def readable_name(method: MethodRun) -> str:
     if match := re.fullmatch(r"(FM-MCVRP|AM) \((GS|NS|BS|VS)\)(.*)", label):
         network, code, rest = match.groups()
         name = "model" if network == _MODEL else "attention model"
-        return f"{name}, {_DECODING[code].format(s=samples)}{rest}"
+        how = _DECODING[code].format(s=samples).replace("best of 1 samples", "one sample")
+        return f"{name}, {how}{rest}"
     return label if samples == 1 else f"{label}, best of {samples:,}"
 
 

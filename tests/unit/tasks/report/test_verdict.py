@@ -80,6 +80,7 @@ def test_few_instances_and_a_single_size_are_warned_of() -> None:
 
 def test_names_have_no_codes() -> None:
     assert readable_name(("FM-MCVRP (GS)", 1)) == "model, greedy"
+    assert readable_name(("FM-MCVRP (NS)", 1)) == "model, one sample"
     assert readable_name(("AM (VS)", 4)) == "attention model, best of 4 samples"
     assert readable_name(("FM-MCVRP (NS) + HGS (equal time)", 16)).startswith(
         "model, best of 16 samples + HGS"
