@@ -85,3 +85,10 @@ def test_names_have_no_codes() -> None:
     assert readable_name(("FM-MCVRP (NS) + HGS (equal time)", 16)).startswith(
         "model, best of 16 samples + HGS"
     )
+
+
+def test_the_widest_beam_speaks_for_the_model_whatever_its_gap() -> None:
+    lucky = rows_of("FM-MCVRP (NS)", 20, [cost * 0.9 for cost in BASE], 100, seconds=1.0)
+    narrow = rows_of("FM-MCVRP (BS)", 20, [cost * 0.8 for cost in BASE], 4, seconds=0.001)
+    first = next(verdict(results([cost * 1.25 for cost in BASE], lucky, narrow), {}))
+    assert "(model, beam of 16) cost 25.00 ± 0.00 % more than HGS" in first
