@@ -26,6 +26,7 @@ from mcvrp.tasks.report.cells import (
 from mcvrp.tasks.report.metrics import Line
 from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.tables import Table, beginnings
+from mcvrp.tasks.report.verdict import CODES
 from mcvrp.tasks.support.t_test import Statistics
 
 _TEXTS = ("Method", "Run on")  # columns of text
@@ -66,6 +67,8 @@ class Page:
     configuration: str
     links: Sequence[tuple[str, str]] = ()  # relative address and name of a file of the run
     address: str = ""
+    verdict: Sequence[str] = ()  # what the model is worth, beside the first figure
+    warnings: Sequence[str] = ()
 
 
 def to_csv(table: Table) -> str:
@@ -136,7 +139,9 @@ def to_html(table: Table) -> str:
         for line, start in zip(table.lines, beginnings(table), strict=True)
     ]
     sizes = [(n, list(group)) for n, group in groupby(rows, key=lambda row: row[0].n)]
-    return render(_PACKAGE, "table.html.j2", table=table, headings=headings(table)[1:], sizes=sizes)
+    return render(
+        _PACKAGE, "table.html.j2", table=table, headings=headings(table)[1:], sizes=sizes, codes=CODES
+    )
 
 
 def to_latex(table: Table) -> str:

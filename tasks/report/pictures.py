@@ -27,6 +27,7 @@ from mcvrp.tasks.report.paper import (
     is_papers_setting,
     published_distances,
 )
+from mcvrp.tasks.report.verdict import gaps_and_times
 from mcvrp.tasks.support.pictures import (
     BLUE,
     DPI,
@@ -53,6 +54,10 @@ def pictures(
 ) -> Iterator[ReportFigure]:
     """Yield the figures that the results have data for; ``losses`` are metrics of the training phases."""
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
+    overview = gaps_and_times(results.frame)
+    if overview:
+        caption = "Mean gap against mean time per instance, over all sizes; bars are standard errors."
+        yield _picture("gap-time", overview, caption)
     if best:
         yield from _distances(city, results, best, n)
     yield from _gaps(results.frame)

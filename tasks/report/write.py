@@ -31,6 +31,7 @@ from mcvrp.tasks.report.paper import (
 )
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import Table, benchmark_table
+from mcvrp.tasks.report.verdict import verdict, warnings
 
 OVERVIEW = "table"  # name of the table of all methods; the others are in a folder of their own
 
@@ -41,11 +42,12 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     trained_up_to = (card.largest if card else None) or PAPER_TRAINED_UP_TO
     is_papers = is_papers_setting(city, spec.rules_in(city))
     history = read_history(store, card)
+    labelled_by = history.labelled_by(spec.sizes)
     overview = benchmark_table(frame, results.accuracy, city.unit)
     of_the_paper = paper_tables(
         frame,
         trained_up_to=trained_up_to,
-        labelled_by=history.labelled_by(spec.sizes),
+        labelled_by=labelled_by,
         is_papers_setting=is_papers,
         unit=city.unit,
     )
@@ -63,6 +65,8 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
         figures=list(pictures(city, results, trained_up_to, history.losses)),
         configuration=history.configuration(spec),
         address=store.url(folder),
+        verdict=list(verdict(frame, labelled_by)),
+        warnings=list(warnings(frame)),
     )
     files = dict(_files(page))
     links = [(quote(name), name) for name in ("results.parquet", "summary.json", *files)]

@@ -1,0 +1,180 @@
+"""What a model is worth, in sentences and one picture: gaps against time, by the methods' readable names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from mcvrp.model.problem import gap
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, paired
+from mcvrp.tasks.report.paper import EQUAL_TIME
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
+from mcvrp.tasks.support.text import format_seconds
+
+_MODEL = "FM-MCVRP"
+_DECODING = {
+    "GS": "greedy",
+    "NS": "best of {s:,} samples",
+    "BS": "beam of {s:,}",
+    "VS": "best of {s:,} samples",
+}
+CODES = (
+    "GS: greedy decoding; NS: nucleus sampling; BS: beam search; VS: sampling without a nucleus; "
+    "s: answers, of which the best counts"
+)
+_FEW = 100  # instances, below which a mean's error is rarely small
+_ERRORS = 2  # standard errors, below which a difference is none
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean gap to the baseline in percent with its standard error, and mean seconds per instance."""
+
+    method: MethodRun
+    gap: float
+    error: float
+    seconds: float
+
+    @property
+    def is_model(self) -> bool:
+        """True if the model alone answers, without a search."""
+        return self.method[0].startswith(_MODEL) and "+" not in self.method[0]
+
+
+def readable_name(method: MethodRun) -> str:
+    """Return a method's name without codes: "model, beam of 16", "HGS, best of 4"."""
+    label, samples = method
+    if match := re.fullmatch(r"(FM-MCVRP|AM) \((GS|NS|BS|VS)\)(.*)", label):
+        network, code, rest = match.groups()
+        name = "model" if network == _MODEL else "attention model"
+        how = _DECODING[code].format(s=samples).replace("best of 1 samples", "one sample")
+        return f"{name}, {how}{rest}"
+    return label if samples == 1 else f"{label}, best of {samples:,}"
+
+
+def scores(results: pd.DataFrame) -> list[Score]:
+    """Return the methods that share an instance with the baseline, the baseline included, quickest first."""
+    base, found = baseline_of(results), []
+    solved = results[results["cost"].notna()]
+    groups: Any = solved.groupby(["method", "samples"], sort=False)  # keys of two columns are untyped
+    for (label, samples), block in groups:
+        method = str(label), int(samples)
+        cost, reference = paired(results, None, method, base)
+        if len(cost):
+            mean, error = mean_and_error(gap(cost, reference))
+            found.append(Score(method, mean, error, float(block["seconds"].mean())))
+    return sorted(found, key=lambda score: score.seconds)
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the mean of ``values`` ``(k,)`` and its standard error, infinite for a single value."""
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.inf
+    return float(values.mean()), float(error)
+
+
+def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[str]:
+    """Yield sentences on the model: against the baseline, in equal time, and against its labels.
+
+    ``labelled_by`` is the configuration of the solver of its labels by size, as `History` has it.
+    """
+    every, base = scores(results), baseline_of(results)
+    # By its name, not by its gap: the lowest of several gaps would be lower than a new measurement's.
+    model = max((score for score in every if score.is_model), key=_effort, default=None)
+    if model is None:
+        return
+    name, reference = readable_name(model.method), readable_name(base)
+    yield (
+        f"Answers of the model alone ({name}) {_compared(model.gap, model.error, reference)}; "
+        f"they take {format_seconds(model.seconds)} per instance."
+    )
+    # Times are means over all sizes, as the gaps are.
+    others = [s for s in every if not s.method[0].startswith(_MODEL) and s.seconds <= model.seconds]
+    if others:
+        rival = min(others, key=lambda score: score.gap)
+        cost, theirs = paired(results, None, model.method, rival.method)
+        if len(cost):
+            text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(rival.method))
+            seconds = format_seconds(rival.seconds)
+            yield f"They {text}, the best of the methods that take no longer ({seconds})."
+    else:
+        yield "No other method of this benchmark answered in that time."
+    yield from _warm_starts(results, every)
+    rows = results.loc[results["method"] == base[0], ["n", "configuration"]].drop_duplicates()
+    same = {(int(n), text) for n, text in rows.itertuples(index=False)} == set(labelled_by.items())
+    if labelled_by and same:
+        yield f"The labels that it learned from are by {reference} with these settings, on other instances."
+
+
+def _effort(score: Score) -> tuple[bool, int]:
+    """Return the order of a model's ways of decoding: the widest beam is the last, else the most samples."""
+    label, samples = score.method
+    return "(BS)" in label, samples
+
+
+def _warm_starts(results: pd.DataFrame, every: list[Score]) -> Iterator[str]:
+    for score in every:
+        match = re.fullmatch(rf"{_MODEL} \(\w+\) \+ (.*)", score.method[0])
+        if not match or not match[1].endswith(EQUAL_TIME):
+            continue
+        cost, alone = paired(results, None, score.method, (match[1], 1))
+        if len(cost):
+            text = _compared(*mean_and_error(gap(cost, alone)), "the same search from scratch")
+            program = match[1].removesuffix(EQUAL_TIME).strip()
+            yield f"In equal time, answers of {program} started from the model's {text}."
+
+
+def _compared(mean: float, error: float, other: str) -> str:
+    if not np.isfinite(error):
+        return f"differ by {mean:+.2f} % from {other} on a single instance"
+    figure = f"{abs(mean):.2f} ± {error:.2f} %"
+    if abs(mean) <= _ERRORS * error:
+        return f"do not differ from {other} beyond the error ({mean:+.2f} ± {error:.2f} %)"
+    return f"cost {figure} {'more' if mean > 0 else 'less'} than {other}"
+
+
+def warnings(results: pd.DataFrame) -> Iterator[str]:
+    """Yield why the figures may not hold elsewhere: few instances, a single size."""
+    counts: Any = results.groupby("n")["index"].nunique()
+    few = {int(n): int(count) for n, count in counts.items() if count < _FEW}
+    if few:
+        sizes = ", ".join(f"{count} of {n} customers" for n, count in few.items())
+        yield f"Fewer than {_FEW} instances carry a figure ({sizes}): small differences are chance."
+    if len(counts) == 1:
+        yield f"All instances have {counts.index[0]} customers: other sizes may differ."
+
+
+def gaps_and_times(results: pd.DataFrame) -> Figure | None:
+    """Return mean gaps against mean times of all methods with standard errors; None without a method."""
+    base = baseline_of(results)
+    every = [score for score in scores(results) if score.seconds > 0]
+    if len(every) < 2:
+        return None
+    figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(every), 7)), dpi=DPI, layout="constrained")
+    axis = figure.add_subplot()
+    style(axis)
+    axis.axhline(0, color=GREY, linewidth=1)
+    marks = "osD^vP*X"
+    for k, score in enumerate(every):
+        ours, is_base = score.method[0].startswith(_MODEL), score.method == base
+        axis.errorbar(
+            score.seconds,
+            score.gap,
+            yerr=score.error if np.isfinite(score.error) else None,
+            fmt=marks[k % len(marks)],
+            color=GREY if is_base else ORANGE if ours else BLUE,
+            markerfacecolor="white" if k >= len(marks) else None,
+            markersize=9,
+            label=readable_name(score.method),
+        )
+    axis.set_xscale("log")
+    axis.set_xlabel("Time per instance (s)")
+    axis.set_ylabel(f"Gap to {readable_name(base)} (%)")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
+    return figure

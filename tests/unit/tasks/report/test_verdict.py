@@ -1,0 +1,94 @@
+"""What a model is worth in words: the figures of the results, no difference within the error, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pytest
+
+from mcvrp.tasks.report.verdict import gaps_and_times, readable_name, scores, verdict, warnings
+from tests.support.results import rows_of
+
+BASE = [100.0 + k for k in range(120)]
+
+
+def results(model: Sequence[float | None], *others: pd.DataFrame, n: int = 20) -> pd.DataFrame:
+    base, ours = rows_of("HGS", n, BASE, seconds=5.0), rows_of("FM-MCVRP (BS)", n, model, 16, "no", 0.009)
+    return pd.concat([base, ours, *others], ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("factors", "said"),
+    [
+        ((1.01, 1.03), "cost 2.00 ± 0.09 % more than HGS"),
+        ((0.97, 0.99), "cost 2.00 ± 0.09 % less than HGS"),
+        ((0.99, 1.01), "do not differ from HGS beyond the error"),
+    ],
+)
+def test_the_first_sentence_has_gap_error_and_time(factors: tuple[float, float], said: str) -> None:
+    first = next(verdict(results([cost * factors[k % 2] for k, cost in enumerate(BASE)]), {}))
+    assert said in first
+    assert "model, beam of 16" in first
+    assert "9.00 ms" in first
+
+
+def test_the_rival_takes_no_longer_than_the_model() -> None:
+    """A search that takes more time is none; the better of two quick ones is."""
+    worse, better, slow = (
+        rows_of(name, 20, [cost * factor for cost in BASE], seconds=seconds)
+        for name, factor, seconds in (("A", 1.5, 0.001), ("B", 1.25, 0.002), ("C", 0.5, 1.0))
+    )
+    model = [cost * 1.0 for cost in BASE]
+    text = " ".join(verdict(results(model, worse, better, slow), {}))
+    assert "cost 20.00 ± 0.00 % less than B, the best of the methods that take no longer (2.00 ms)" in text
+    assert "No other method" in " ".join(verdict(results(model, slow), {}))
+
+
+def test_warm_starts_are_compared_with_the_same_search() -> None:
+    alone = rows_of("HGS (equal time)", 20, [cost * 1.25 for cost in BASE], seconds=1.0)
+    warm = rows_of("FM-MCVRP (NS) + HGS (equal time)", 20, BASE, 16, seconds=1.0)
+    text = " ".join(verdict(results([cost * 1.5 for cost in BASE], alone, warm), {}))
+    assert "started from the model's cost 20.00 ± 0.00 % less than the same search from scratch" in text
+
+
+def test_labels_are_named_only_if_the_baseline_made_them() -> None:
+    frame = results(list(BASE))
+    same, other = ({20: text} for text in ("HGS as it comes", "HGS otherwise"))
+    assert "labels" in " ".join(verdict(frame, same))
+    assert "labels" not in " ".join(verdict(frame, other))
+
+
+def test_without_a_model_there_is_no_verdict() -> None:
+    assert list(verdict(rows_of("HGS", 20, BASE), {})) == []
+    assert gaps_and_times(rows_of("HGS", 20, BASE)) is None
+
+
+def test_instances_without_an_answer_do_not_count() -> None:
+    ours = scores(results([None, *(cost * 1.5 for cost in BASE[1:])]))[0]
+    assert ours.gap == pytest.approx(50)
+    assert ours.error == pytest.approx(0, abs=1e-9)
+
+
+def test_few_instances_and_a_single_size_are_warned_of() -> None:
+    many = results(list(BASE))
+    assert len(list(warnings(many))) == 1
+    assert list(warnings(pd.concat([many, results(list(BASE), n=50)]))) == []
+    few = pd.concat([many, rows_of("HGS", 50, BASE[:99])])
+    assert [text for text in warnings(few) if "99 of 50 customers" in text]
+
+
+def test_names_have_no_codes() -> None:
+    assert readable_name(("FM-MCVRP (GS)", 1)) == "model, greedy"
+    assert readable_name(("FM-MCVRP (NS)", 1)) == "model, one sample"
+    assert readable_name(("AM (VS)", 4)) == "attention model, best of 4 samples"
+    assert readable_name(("FM-MCVRP (NS) + HGS (equal time)", 16)).startswith(
+        "model, best of 16 samples + HGS"
+    )
+
+
+def test_the_widest_beam_speaks_for_the_model_whatever_its_gap() -> None:
+    lucky = rows_of("FM-MCVRP (NS)", 20, [cost * 0.9 for cost in BASE], 100, seconds=1.0)
+    narrow = rows_of("FM-MCVRP (BS)", 20, [cost * 0.8 for cost in BASE], 4, seconds=0.001)
+    first = next(verdict(results([cost * 1.25 for cost in BASE], lucky, narrow), {}))
+    assert "(model, beam of 16) cost 25.00 ± 0.00 % more than HGS" in first
