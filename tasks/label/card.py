@@ -70,7 +70,7 @@ def card_text(
         rows=rows,
         absent=sum(size.absent for size in statistics),
         sizes=sorted({size.n for size in (*statistics[:1], *statistics[-1:])}),
-        size_table=size_table(statistics) if statistics else "",
+        size_tables=size_tables(statistics) if statistics else "",
         hours=sum(size.rows * size.runtime.mean for size in statistics) / 3600,
         columns=table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
     )
@@ -105,19 +105,22 @@ def _size_category(rows: int) -> str:
     return f"{bounds[k]}<n<{bounds[k + 1]}" if k >= 0 else "n<1K"
 
 
-def size_table(statistics: Sequence[SizeStatistics]) -> str:
-    """Return a Markdown table by size, of a selection if there are many, with totals."""
+def size_tables(statistics: Sequence[SizeStatistics]) -> str:
+    """Return two Markdown tables by size, of a selection if there are many: labels with totals, solutions."""
+    # A single table of all columns would be wider than a page of Prefect, which truncates it.
     shown = selection(statistics, _SELECTED) if len(statistics) > _MOST_ROWS else list(statistics)
     rows = [
         [
             f"{size.n}",
             f"{size.rows:,}",
             f"{size.absent:,}",
-            f"{size.cost.mean:,.3f} ± {size.cost.std:,.3f}",
-            f"{size.routes.mean:.2f}",
             f"{size.runtime.mean:.3g} s",
             f"{size.bytes / 1e6:,.1f}",
         ]
+        for size in shown
+    ]
+    solutions = [
+        [f"{size.n}", f"{size.cost.mean:,.3f} ± {size.cost.std:,.3f}", f"{size.routes.mean:.2f}"]
         for size in shown
     ]
     name = f"all {len(statistics)} sizes" if len(shown) < len(statistics) else "all"
@@ -125,9 +128,9 @@ def size_table(statistics: Sequence[SizeStatistics]) -> str:
         sum(getattr(size, column) for size in statistics) for column in ("rows", "absent", "bytes")
     )
     seconds = duration(sum(size.rows * size.runtime.mean for size in statistics))
-    rows.append([name, f"{labels:,}", f"{absent:,}", "", "", seconds, f"{size_bytes / 1e6:,.1f}"])
-    header = ["Customers", "Labels", "Unsolved", "Distance", "Routes", "Solver time", "MB"]
-    return table(header, rows, right=True)
+    rows.append([name, f"{labels:,}", f"{absent:,}", f"{seconds} in all", f"{size_bytes / 1e6:,.1f}"])
+    counted = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
+    return f"{counted}\n\n{table(['Customers', 'Distance', 'Routes'], solutions, right=True)}"
 
 
 def selection(statistics: Sequence[SizeStatistics], most: int) -> list[SizeStatistics]:

@@ -19,7 +19,7 @@ from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.statistics import Moments, SizeStatistics
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame
-from mcvrp.tasks.label.card import size_table
+from mcvrp.tasks.label.card import size_tables
 from mcvrp.tasks.report.formats import to_narrow_markdown
 from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.train.phases import PhaseSummary
@@ -142,7 +142,6 @@ def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace
     page.locator("#artifacts").click()
     page.locator(f"a[href*='{artifact['id']}']").first.click()
     shows(page, "90 solved instances", str(workplace.store / "labels" / "smoke"))
-    page.wait_for_function(_PICTURES)
     assert cut_off(page) == []
 
 
@@ -160,7 +159,7 @@ def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, store: Store) -
     ]
     write_results(store, "b", rows)
     compared = to_narrow_markdown(benchmark_table(results_frame(read_results(store, "b"))))
-    text = "\n\n".join(["# Large runs", size_table(sizes), phase_table(phases), compared])
+    text = "\n\n".join(["# Large runs", size_tables(sizes), phase_table(phases), compared])
     ui.api("/artifacts/", {"key": "large", "type": "markdown", "data": text})
     read(page, ui, "# Large runs", "II-C", "FM-MCVRP (NS) + PyVRP (equal time, s = 1000)")
     expect(page.locator("table")).to_have_count(5)

@@ -16,7 +16,7 @@ from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.labels.statistics import Moments, SizeStatistics, size_statistics
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.card import selection, size_table
+from mcvrp.tasks.label.card import selection, size_tables
 from tests.support.datasets import CITY, everything, label_path, label_spec, make_dataset, write_card_of
 
 
@@ -96,10 +96,10 @@ def some_statistics(count: int) -> list[SizeStatistics]:
 
 @pytest.mark.parametrize("count", [1, 40, 41, 400])
 def test_any_number_of_sizes_is_listed(count: int) -> None:
-    """Many have a selection, the table stays readable, and the totals are those of all."""
-    lines = size_table(some_statistics(count)).splitlines()
-    assert len(lines) == 2 + (count if count <= 40 else 20) + 1
-    assert f" {50 * count:,} " in lines[-1]
+    """Many have a selection, the tables stay readable, and the totals are those of all."""
+    labels, solutions = (part.splitlines() for part in size_tables(some_statistics(count)).split("\n\n"))
+    assert len(labels) - 1 == len(solutions) == 2 + (count if count <= 40 else 20)
+    assert f" {50 * count:,} " in labels[-1]
 
 
 def test_a_selection_has_both_ends() -> None:
