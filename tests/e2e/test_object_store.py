@@ -63,7 +63,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     trouble.start()
     try:
         for command in (("run", "--set", methods), ("verify",), ("gc", "--delete"), ("inspect", "models")):
-            for _ in range(20):  # to begin with, the server has to answer at once
+            for _ in range(60):  # to begin with, the server has to answer at once
                 done = place.mcvrp(*command, *preset, silent.uri, **changes)
                 if not done.stderr.startswith("mcvrp: cannot"):
                     break

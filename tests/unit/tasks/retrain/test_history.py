@@ -17,6 +17,7 @@ from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import IntakeReceipt, checksum, write_day, write_receipt
 from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.models.models import model_card
+from mcvrp.storage.store import lease
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.retrain import trial
@@ -102,6 +103,7 @@ def test_the_thousandth_night_reads_as_much_as_the_tenth(
     """At most 1.2 times the requests and the bytes of files, a page of a listing being one request."""
     decided += [False] * 4
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
+    monkeypatch.setattr(lease, "TTL_SECONDS", 3600.0)  # it is renewed by the clock, not by the night
     tenth = reading_of_night(tmp_path / "10", 10, monkeypatch)
     thousandth = reading_of_night(tmp_path / "1000", 1000, monkeypatch)
     print(f"\nnight 10: {tenth}\nnight 1000: {thousandth}")

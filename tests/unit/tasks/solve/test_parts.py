@@ -113,7 +113,7 @@ def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
     """In the numbers of the whole city; routes in numbers too small for parts are searched as a whole."""
     for day, least in ((instance(LARGE, 450), 2), (instance(LARGE, 450, capacity=2000), 1)):
         prices = []
-        for found in member(day, cores=cores, label=DECOMPOSITION).found(time.monotonic() + 3.0):
+        for found in member(day, cores=cores, label=DECOMPOSITION).found(time.monotonic() + 8.0):
             assert infeasibility(day, found.solution) is None
             assert (found.by, found.device) == (DECOMPOSITION, f"{cores} CPU core{'s' * (cores > 1)}")
             prices.append(cost(LARGE, found.solution))
