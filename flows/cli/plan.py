@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from math import log2
 
 from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.output import plain, size_text, table
+from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
-from mcvrp.flows.config import settings
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.city.make import plan_city
@@ -48,8 +46,8 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     """Return the cost of a run of the preset as a table; ``..._price`` is of an hour, with None of 0."""
     (preset, spec), city = preset_of(common), None
     require_consistent(spec)
-    if spec.city.source == "imported":  # addresses of a file need no store
-        city = plan_city(Store.at(settings.store_uri(common.store)), spec.city).city
+    if spec.city.source == "imported":
+        city = plan_city(asking(common), spec.city).city
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
     total, prices = Cost("in all", 0, *sums), [cost.price(core_price or 0.0, gpu_price) for cost in costs]

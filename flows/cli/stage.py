@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.output import aligned, markdown_text, only_city, plain, writing
-from mcvrp.flows.config import settings
+from mcvrp.flows.cli.output import aligned, asking, markdown_text, only_city, plain, writing
 from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.preset import Preset
 from mcvrp.flows.config.spec import PipelineSpec
@@ -15,9 +14,9 @@ from mcvrp.storage.cities import stored_city
 from mcvrp.storage.store.store import Store
 
 
-def preset_of(common: Common) -> tuple[Preset, PipelineSpec]:
-    """Return the preset, by default the last one used on the store, and its spec."""
-    preset = Preset.chosen(common.preset, Store.at(settings.store_uri(common.store)))
+def preset_of(common: Common, store: Store | None = None) -> tuple[Preset, PipelineSpec]:
+    """Return the preset, by default the last one used on the store, which may be open, and its spec."""
+    preset = Preset.chosen(common.preset, None if common.preset else store or asking(common))
     return preset, preset.spec(common.overrides)
 
 
@@ -30,7 +29,7 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     store, cities = writing(common), {}
     if stage.name == "nightly" and not common.preset:
         only_city(store, "--preset")  # of the files in incoming/, which the last preset need not be
-    preset, spec = preset_of(common)
+    preset, spec = preset_of(common, store)
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists

@@ -16,7 +16,7 @@ def verify_labels(common: Common, dataset: str | None, *, delete: bool = False) 
     """Verify every label of a dataset; the exit code is 1 if one is wrong or missing."""
     store, workers = (writing if delete else reading)(common), None
     if dataset is None or common.overrides:
-        spec = preset_of(common)[1].label
+        spec = preset_of(common, store)[1].label
         dataset, workers = dataset or spec.dataset, spec.workers
     began = time.monotonic()
     name = dataset.removeprefix("labels/").strip("/")

@@ -19,6 +19,7 @@ from mcvrp.flows.cli.app import Outcome
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.stages import Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.store import s3
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.solve.spec import SolveSpec
 
@@ -137,6 +138,36 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
     assert err.count("\n") == 1
     assert all(part in err for part in said), err
     assert stored(tmp_path) == [tmp_path / "file"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "plan",
+        "plan --preset smoke --set city.source=imported",
+        "city create",
+        "label",
+        "verify",
+        "gc",
+        "gc --delete",
+        "rollback",
+        "benchmark .",
+        "driven remove 2026-02-27",
+        "inspect",
+        "solve day.csv",
+    ],
+)
+def test_a_bucket_that_does_not_answer_is_not_waited_for(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody connects with the patience of a work that has begun."""
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", **keys}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(s3, "WORKING", None)
+    assert cli.run([*command.split(), "--store", "s3://bucket/prefix"]) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no connection at http://127.0.0.1:9" in line
 
 
 @pytest.mark.parametrize(
