@@ -20,6 +20,7 @@ from mcvrp.storage.cities import stored_city
 from mcvrp.storage.driven import customers_per_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import middle
+from mcvrp.tasks.solvers.registry import SOLVERS
 
 _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
@@ -82,7 +83,9 @@ def _adapt(data: dict[str, Any], spec: PipelineSpec, name: str, sizes: Range, ci
         benchmark["instances"] = counts[: len(benchmark["sizes"])]
     if city.matrix is not None and spec.train.network.pointer:
         train["network"].setdefault("landmarks", _LANDMARKS)
-    if not city.symmetric:  # HGS knows no directions
+    try:
+        SOLVERS["hgs"].require_costs(city)
+    except McvrpError:
         label |= {"solver": "pyvrp", "iterations": _ITERATIONS}
         for option in ("budget", "tuned"):
             label.pop(option, None)

@@ -165,10 +165,9 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
 
 def card_markdown(store: Store, dataset: str) -> str:
     """Return the README of ``dataset`` without its title; "" if it has none."""
-    path = layout.card(dataset)
-    if not store.exists(path):
+    if (card := store.find(layout.card(dataset))) is None:
         return ""
-    _, _, text = without_metadata(store.get(path).decode(errors="replace")).partition("\n")
+    _, _, text = without_metadata(card.decode(errors="replace")).partition("\n")
     return text.strip()
 
 

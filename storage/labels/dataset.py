@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from textwrap import shorten
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
@@ -127,10 +126,10 @@ class Dataset:
             stop = file.stop
         if rows < required:
             if n not in self.files:
-                sizes = ", ".join(map(str, self.sizes()))
-                there = f"labels of n={n}: it has {shorten(sizes, _MOST_CHARACTERS)}" if sizes else "labels"
+                sizes = list(map(str, self.sizes()))
+                known = f" of n={n}: it has {enumerated(sizes, ', ', _MOST_CHARACTERS)}" if sizes else ""
                 raise McvrpError(
-                    f"dataset {self.name!r} in {self.store.url()} has no {there}: run mcvrp label"
+                    f"dataset {self.name!r} in {self.store.url()} has no labels{known}: run mcvrp label"
                 )
             raise McvrpError(
                 f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "

@@ -26,7 +26,7 @@ from mcvrp.tasks.report.cells import (
 from mcvrp.tasks.report.metrics import Line
 from mcvrp.tasks.report.paper import PairedTest
 from mcvrp.tasks.report.tables import Table, beginnings
-from mcvrp.tasks.report.verdict import CODES
+from mcvrp.tasks.report.verdict import CODES, PICTURE
 from mcvrp.tasks.support.t_test import Statistics
 
 _TEXTS = ("Method", "Run on")  # columns of text
@@ -67,7 +67,7 @@ class Page:
     configuration: str
     links: Sequence[tuple[str, str]] = ()  # relative address and name of a file of the run
     address: str = ""
-    verdict: Sequence[str] = ()  # what the model is worth, beside the first figure
+    verdict: Sequence[str] = ()  # what the model is worth, beside the figure `PICTURE`
     warnings: Sequence[str] = ()
 
 
@@ -229,7 +229,10 @@ def significance_html(tests: Sequence[PairedTest]) -> str:
 def render_page(page: Page) -> str:
     """Return ``page`` as one self-contained HTML document; empty sections are left out."""
     tables, tests = [to_html(table) for table in page.tables], significance_html(page.tests)
-    return render(_PACKAGE, "report.html.j2", page=page, tables=tables, tests=tests)
+    beside = [figure for figure in page.figures if page.verdict and figure.name == PICTURE]
+    figures = [figure for figure in page.figures if figure not in beside]
+    parts = {"tables": tables, "tests": tests, "beside": beside, "figures": figures}
+    return render(_PACKAGE, "report.html.j2", page=page, **parts)
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}

@@ -27,7 +27,7 @@ from mcvrp.tasks.report.paper import (
     is_papers_setting,
     published_distances,
 )
-from mcvrp.tasks.report.verdict import gaps_and_times
+from mcvrp.tasks.report.verdict import PICTURE, gaps_and_times
 from mcvrp.tasks.support.pictures import (
     BLUE,
     DPI,
@@ -57,7 +57,7 @@ def pictures(
     overview = gaps_and_times(results.frame)
     if overview:
         caption = "Mean gap against mean time per instance, over all sizes; bars are standard errors."
-        yield _picture("gap-time", overview, caption)
+        yield _picture(PICTURE, overview, caption)
     if best:
         yield from _distances(city, results, best, n)
     yield from _gaps(results.frame)

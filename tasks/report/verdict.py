@@ -29,6 +29,7 @@ CODES = (
     "GS: greedy decoding; NS: nucleus sampling; BS: beam search; VS: sampling without a nucleus; "
     "s: answers, of which the best counts"
 )
+PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
 _ERRORS = 2  # standard errors, below which a difference is none
 
