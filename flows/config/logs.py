@@ -76,6 +76,16 @@ def terminal() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def mute(error: Exception) -> None:
+    """Keep Prefect's engine from logging the traceback of ``error``, which the state of its run reports."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and record.exc_info[1] is error)
+
+    for name in ("prefect.flow_runs", "prefect.engine"):
+        logging.getLogger(name).addFilter(other)
+
+
 def log_to_prefect() -> None:
     """Send our lines at level INFO to the logs of a Prefect run, without secrets.
 

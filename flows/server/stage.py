@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.logs import lines, log_to_prefect, one_line, redact
+from mcvrp.flows.config.logs import lines, log_to_prefect, mute, one_line, redact
 from mcvrp.flows.config.parameters import of_form, parameters_of, parsed
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import refusal_of
@@ -100,10 +100,11 @@ def stage(
                 result = cast(Callable[..., R], body)(**values)
                 lacks = _log_result(name, result, values)
                 return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
-            except McvrpError as error:  # returned instead of raised: Prefect would log a traceback
-                return cast(R, Failed(message="\n".join(lines(error)), data=error))
-            except Exception as error:
-                return cast(R, Failed(message=_unexpected(error), data=error))
+            except Exception as error:  # returned instead of raised: Prefect would log a traceback
+                mute(error)
+                known = isinstance(error, McvrpError)
+                message = "\n".join(lines(error)) if known else _unexpected(error)
+                return cast(R, Failed(message=message, data=error))
 
         flow = StageFlow(
             reported,

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from mcvrp.flows.server.ui import deployed
 from mcvrp.tasks.support.processes import free_port
 from tests.support.command import Workplace
@@ -78,6 +80,21 @@ class Ui:
             return state if state["state_type"] in final else None
 
         return until(f"the end of run {run}", seconds, look)
+
+    def logs(self, run: str) -> list[str]:
+        """Return the messages of an ended run, its process too: the last ones are sent after its state."""
+        mark = ("PREFECT__FLOW_RUN_ID", run)
+
+        def gone() -> bool:
+            try:
+                children = psutil.Process(self.process.pid).children(recursive=True)
+                return not any(mark in child.environ().items() for child in children)
+            except psutil.Error:  # one has ended meanwhile
+                return False
+
+        until(f"the end of the process of run {run}", 60, gone)
+        of_run = {"logs": {"flow_run_id": {"any_": [run]}}}
+        return [line["message"] for line in self.api("/logs/filter", of_run)]
 
     def reaches(self, run: str, state: str, seconds: float = 120.0) -> None:
         until(f"{state} of {run}", seconds, lambda: self.run(run)["state_name"] == state)
