@@ -26,6 +26,12 @@ def reading(common: Common) -> Store:
     return Store.open(settings.store_uri(common.store), writable=False)
 
 
+def asking(common: Common) -> Store:
+    """Return the store of ``common`` to look into: a bucket has to respond, a folder need not exist."""
+    store = Store.at(settings.store_uri(common.store))
+    return reading(common) if "://" in store.uri else store
+
+
 def writing(common: Common) -> Store:
     """Return the store of ``common``, which has to respond now, but is waited for later."""
     return Store.open(settings.store_uri(common.store))

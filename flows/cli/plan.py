@@ -7,7 +7,7 @@ from math import log2
 from pathlib import PurePath
 
 from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.output import plain, reading, size_text, table
+from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import spec_of
 from mcvrp.flows.config.preset import DEFAULT
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
@@ -49,7 +49,7 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     spec, city, name = spec_of(common), None, PurePath(common.preset or DEFAULT).name
     require_consistent(spec)
     if spec.city.source == "imported":
-        city = plan_city(reading(common), spec.city).city
+        city = plan_city(asking(common), spec.city).city
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
     total, prices = Cost("in all", 0, *sums), [cost.price(core_price or 0.0, gpu_price) for cost in costs]

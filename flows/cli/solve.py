@@ -17,10 +17,10 @@ from mcvrp.tasks.solve.spec import SolveSpec
 def solve_and_write(common: Common, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     vrp, folder, columns = is_vrp(day.orders), exported(day.model), named_columns(day.columns)
+    if not common.preset and any(text.startswith("city.name") for text in common.overrides):
+        raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     city = day.city
     if not (folder or city or vrp or common.preset):  # a .vrp and an exported model have their city
-        if any(text.partition("=")[0].strip() == "city.name" for text in common.overrides):
-            raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
         city = only_city(reading(common), "--city")
     preset = load_preset(common.preset or DEFAULT, common.overrides)
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
