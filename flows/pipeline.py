@@ -17,7 +17,6 @@ from mcvrp.flows.server.artifacts import album, links, show_figures, showing_ste
 from mcvrp.flows.server.stage import DAY, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
-from mcvrp.storage.cities import stored_city
 from mcvrp.storage.store.store import Store
 
 
@@ -31,11 +30,9 @@ def pipeline(
     if not is_checked():
         check_pipeline(opened, spec)
     subject = f"pipeline {spec.city.name}"
-    with checked_before() as cities, showing_steps(subject, 4 + spec.compares_attention) as begin:
+    with checked_before(), showing_steps(subject, 4 + spec.compares_attention) as begin:
         begin("city")
         made = city(spec.city, store)
-        # read once for all stages that follow
-        cities[opened.uri, made.name] = stored_city(opened, made.name)
         begin("labels")
         labelled = label(made.name, spec.label, store)
         begin("training")

@@ -47,7 +47,6 @@ class Path(Generic[*Values]):
         return self.template.format_map(named)
 
 
-last_preset = Path[()]("preset.json")  # the last one used on the store: default of commands
 LEASE = ".lease"  # name of the folders of all leases
 
 # Cities

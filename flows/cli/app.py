@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import partial
 from importlib.metadata import version
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import typer
 from typer import Argument, Option
@@ -29,8 +29,8 @@ def group(name: str, text: str) -> typer.Typer:
     return made
 
 
-def opt(metavar: str | None, text: str) -> Any:
-    return Option(metavar=metavar, help=text, callback=_given)
+def opt(metavar: str | None, text: str, variable: str | None = None) -> Any:
+    return Option(metavar=metavar, help=text, callback=_given, envvar=variable, show_envvar=False)
 
 
 def arg(metavar: str, text: str) -> Any:
@@ -45,6 +45,13 @@ def _given(value: Any) -> Any:
 
 def flag(name: str, text: str) -> Any:
     return Option(name, help=text)
+
+
+Text: TypeAlias = str | None
+Number: TypeAlias = int | None
+Range: TypeAlias = tuple[int, int] | None
+Columns = Annotated[list[str], opt("FIELD=NAME", 'name of a column, such as id="Code client"')]
+Unrounded = Annotated[bool, flag("--unrounded", "do not round the EUC_2D costs of a .vrp")]
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Common:
     """Options of all commands."""
 
     preset: Annotated[
-        str | None, opt("NAME|FILE.toml", "preset (default: the last one used on the store)")
+        str | None, opt("NAME|FILE.toml", "preset (default: $MCVRP_PRESET, or laptop)", "MCVRP_PRESET")
     ] = None
     store: Annotated[str | None, opt("URI", "folder or s3://… (default: $MCVRP_STORE, or ./store)")] = None
     overrides: Annotated[

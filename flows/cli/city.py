@@ -4,44 +4,87 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.commands import NewAddresses
-from mcvrp.flows.cli.output import aligned, named_columns, plain, writing
-from mcvrp.flows.cli.stage import preset_of
-from mcvrp.flows.config.parameters import checked
-from mcvrp.flows.figures import CitySummary, city_figures
+from mcvrp.flows.cli.app import (
+    Columns,
+    Common,
+    Number,
+    Outcome,
+    Range,
+    Text,
+    Unrounded,
+    arg,
+    command,
+    flag,
+    group,
+    opt,
+)
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.make import make_city
-from mcvrp.tasks.city.spec import CitySpec
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.city.spec import CitySpec
+
+_city = group("city", "create, import or extend a city")
 
 
-def create_city(common: Common) -> Outcome:
-    """Create the city of the preset."""
-    preset, spec = preset_of(common)
-    store = writing(common)
-    preset.record(store)
-    return _made(store, spec.city)
+@dataclass(frozen=True, kw_only=True)
+class NewAddresses:
+    """Addresses and their costs, for `mcvrp city import` and `extend`."""
+
+    file: Annotated[str, arg("FILE", "addresses; store:PATH for a file in the store")]
+    matrix: Annotated[Text, opt("FILE", "travel costs: .npy, or a table with from, to, cost")] = None
+    spare: Annotated[Number, opt("K", "output classes reserved for future addresses")] = None
+    columns: Columns = field(default_factory=list)
+    dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
 
 
-def import_city(common: Common, new: NewAddresses, name: str | None, **fields: Any) -> Outcome:
-    """Create a city from a file of addresses; ``fields`` are of its `AddressFile`."""
+@command(_city, STAGES["city"].text)
+def create(common: Common) -> Outcome:
+    from mcvrp.flows.cli.stage import spec_of
+
+    return _made(common, spec_of(common).city)
+
+
+@command(_city, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import")
+def import_(
+    common: Common,
+    new: NewAddresses,
+    name: Annotated[Text, opt(None, "name of the city (default: the file's)")] = None,
+    depot: Annotated[Text, opt("ID", "id of the depot (default: the row with depot = 1)")] = None,
+    unit: Annotated[Text, opt(None, "unit of a cost of 1 (default: m); for lat, lon: m, km or mi")] = None,
+    demand: Annotated[Range, opt("LO HI", "range of demands (default: the paper's)")] = None,
+    capacity: Annotated[Range, opt("LO HI", "range of capacities (default: the paper's)")] = None,
+    history: Annotated[Text, opt("FILE", "past orders, from which the ranges are derived")] = None,
+    unrounded: Unrounded = False,
+    far: Annotated[bool, flag("--far", "accept addresses that are far outside of the others")] = False,
+) -> Outcome:
     stem = PurePath(new.file.split(":")[-1]).stem
     own = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "city"
-    store = writing(common)
-    return _made(store, _spec(common, name or own, new, fields))
+    fields = {"depot": depot, "unit": unit, "demand": demand, "capacity": capacity, "history": history}
+    flags = {"unrounded": unrounded or None, "far": far or None}
+    return _made(common, _spec(common, name or own, new, fields | flags))
 
 
-def extend_city(common: Common, city: str, new: NewAddresses, name: str) -> Outcome:
-    """Create the city ``name`` from another one and a file of addresses."""
-    return _made(writing(common), _spec(common, name, new, {"extends": layout.checked_name("city", city)}))
+@command(_city, "add addresses to a city; its labels and models stay valid")
+def extend(
+    common: Common,
+    city: Annotated[str, arg("CITY", "name of the city")],
+    new: NewAddresses,
+    name: Annotated[str, opt(None, "name of the new city")],
+) -> Outcome:
+    return _made(common, _spec(common, name, new, {"extends": layout.checked_name("city", city)}))
 
 
 def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) -> CitySpec:
+    from mcvrp.flows.cli.output import named_columns
+    from mcvrp.flows.config.parameters import checked
+    from mcvrp.tasks.city.spec import CitySpec
+
     if common.overrides:
         raise McvrpError("mcvrp city import and extend use no preset: use their options instead of --set")
     given = {**vars(new), "columns": named_columns(new.columns) or None, **fields}
@@ -49,8 +92,12 @@ def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) 
     return checked(CitySpec, {"name": name, "source": "imported", "addresses": addresses})
 
 
-def _made(store: Store, spec: CitySpec) -> Outcome:
-    began = time.monotonic()
+def _made(common: Common, spec: CitySpec) -> Outcome:
+    from mcvrp.flows.cli.output import aligned, plain, writing
+    from mcvrp.flows.figures import CitySummary, city_figures
+    from mcvrp.tasks.city.make import make_city
+
+    store, began = writing(common), time.monotonic()
     summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
     folder = store.url(layout.city_dir(spec.name))
     return Outcome(plain(summary), aligned({**city_figures(summary), "folder": folder}))

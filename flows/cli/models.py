@@ -1,52 +1,54 @@
-"""`mcvrp gc`, `models`, `promote` and `rollback`."""
+"""`mcvrp models`, `promote` and `rollback`."""
 
 from __future__ import annotations
 
-from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.output import plain, reading, size_text, table, writing
-from mcvrp.flows.cli.stage import preset_of
+from typing import TYPE_CHECKING, Annotated
+
+from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, group, opt
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.exported import export_folder, import_folder
-from mcvrp.storage.models.models import model_card, named_version, open_folder, versions
-from mcvrp.storage.models.registry import ALIASES, move_champion, pointer, roll_back
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.gc.cleaning import clean
+
+if TYPE_CHECKING:
+    from mcvrp.storage.store.store import Store
 
 _METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of the champion to show
 _CHAMPION = "champion"
+_Model = Annotated[str, arg("MODEL", "name of the model")]
+_Folder = Annotated[str, arg("FOLDER", "folder of the exported model")]
+_Why = Annotated[Text, opt("TEXT", "reason, kept in the model's history")]
+_models = group("models", "list, show, export or import models")
 
 
-def clean_store(common: Common, *, delete: bool) -> Outcome:
-    """List the unused artifacts, one line each, or remove them."""
-    policy = preset_of(common)[1].gc
-    store = writing(common) if delete else reading(common)
-    candidates = clean(store, policy, delete=delete)
-    files, size = sum(each.files for each in candidates), sum(each.bytes for each in candidates)
-    document = {"deleted": delete, "candidates": plain(candidates), "files": files, "bytes": size}
-    if not candidates:
-        return Outcome(document, "nothing was removed" if delete else "nothing to remove")
-    rows = [(size_text(each.bytes), each.path, each.why) for each in candidates]
-    listed = table(("size", "path", "reason"), rows, (0,))
-    left = "removed" if delete else "are unused: nothing has been removed, run mcvrp gc --delete"
-    text = "\n\n".join((listed, f"{files:,} files, {size_text(size)} {left}"))
-    return Outcome(document, text)
+@command(_models, "list all models with their versions", "list")
+def list_(common: Common) -> Outcome:
+    from mcvrp.flows.cli.output import reading
+    from mcvrp.storage.models.models import versions
 
-
-def list_models(common: Common, name: str | None = None) -> Outcome:
-    """Describe the versions of a model, or of all."""
     store = reading(common)
-    names = [each for each in (store.folders("models") if name is None else [name]) if versions(store, each)]
-    if not names:
-        what = "no models" if name is None else f"no model {name!r}"
-        raise McvrpError(f"there is {what} in {store.url()}: run mcvrp train")
-    models = {each: model_versions(store, each) for each in names}
+    models = {each: model_versions(store, each) for each in store.folders("models") if versions(store, each)}
+    if not models:
+        raise McvrpError(f"there are no models in {store.url()}: run mcvrp train")
     text = "\n\n".join(f"{each}\n{model.text}" for each, model in models.items())
     return Outcome({each: model.document for each, model in models.items()}, text)
 
 
+@command(_models, "show the versions of a model")
+def show(common: Common, model: _Model) -> Outcome:
+    from mcvrp.flows.cli.output import reading
+    from mcvrp.storage.models.models import versions
+
+    store = reading(common)
+    if not versions(store, model):
+        raise McvrpError(f"there is no model {model!r} in {store.url()}: run mcvrp train")
+    return model_versions(store, model)
+
+
 def model_versions(store: Store, name: str) -> Outcome:
     """Describe the versions of the model ``name``: aliases, metrics, and the champion's history."""
+    from mcvrp.flows.cli.output import plain, table
+    from mcvrp.storage.models.models import model_card, versions
+    from mcvrp.storage.models.registry import ALIASES, pointer
+
     cards = [model_card(store, name, version) for version in versions(store, name)]
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
@@ -69,8 +71,18 @@ def model_versions(store: Store, name: str) -> Outcome:
     return Outcome(document, "\n".join([table(titles, rows, (0, 4, 5)), *history]))
 
 
-def export_model(common: Common, model: str, folder: str, city: str | None) -> Outcome:
-    """Write NAME[@VERSION] to a folder."""
+@command(_models, "write a version and its city to a self-contained folder")
+def export(
+    common: Common,
+    model: Annotated[str, arg("MODEL[@VERSION]", "version to export (default: the champion)")],
+    folder: _Folder,
+    city: Annotated[Text, opt("NAME", "its city, if several have the same places")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.output import reading
+    from mcvrp.storage.exported import export_folder
+    from mcvrp.storage.models.models import named_version
+    from mcvrp.storage.store.store import Store
+
     name, _, version = model.partition("@")
     store = reading(common)
     card, output = named_version(store, name, version or _CHAMPION), Store.open(folder)
@@ -80,8 +92,17 @@ def export_model(common: Common, model: str, folder: str, city: str | None) -> O
     return Outcome({"model": name, "version": card.version, "folder": output.url(), "files": files}, text)
 
 
-def publish_folder(common: Common, folder: str, name: str | None) -> Outcome:
-    """Publish the model in a folder as the next version of its name, or of another one."""
+@command(_models, "publish an exported model as the next version", "import")
+def import_model(
+    common: Common,
+    folder: _Folder,
+    name: Annotated[Text, opt(None, "name of the imported model (default: its original name)")] = None,
+) -> Outcome:
+    from mcvrp.flows.cli.output import writing
+    from mcvrp.storage.exported import import_folder
+    from mcvrp.storage.models.models import open_folder
+    from mcvrp.storage.models.registry import ALIASES, pointer
+
     store = writing(common)
     card = import_folder(open_folder(folder), store, name)
     alias = next((a for a in ALIASES if pointer(store, card.name, a).version == card.version), None)
@@ -89,8 +110,23 @@ def publish_folder(common: Common, folder: str, name: str | None) -> Outcome:
     return Outcome({"model": card.name, "version": card.version, "alias": alias}, text)
 
 
+@command(app, "make a version the champion of its model")
+def promote(
+    common: Common,
+    model: _Model,
+    version: Annotated[str, arg("VERSION", "version number, or challenger")],
+    why: _Why = None,
+) -> Outcome:
+    from mcvrp.flows.cli.output import writing
+
+    return promote_version(writing(common), model, version, why)
+
+
 def promote_version(store: Store, name: str, wanted: str, why: str | None) -> Outcome:
     """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion."""
+    from mcvrp.storage.models.models import named_version
+    from mcvrp.storage.models.registry import move_champion, pointer
+
     champion, version = pointer(store, name, _CHAMPION), named_version(store, name, wanted).version
     if version == champion.version:
         raise McvrpError(f"version {version} is already the champion of model {name!r}: give another version")
@@ -98,9 +134,17 @@ def promote_version(store: Store, name: str, wanted: str, why: str | None) -> Ou
     return _moved(name, champion.version, version)
 
 
-def roll_back_champion(common: Common, model: str | None, why: str | None) -> Outcome:
-    """Restore the previous champion of a model, by default the preset's."""
-    name = model or preset_of(common)[1].train.model
+@command(app, "restore the previous champion")
+def rollback(
+    common: Common,
+    model: Annotated[Text, arg("[MODEL]", "name (default: the preset's)")] = None,
+    why: _Why = None,
+) -> Outcome:
+    from mcvrp.flows.cli.output import writing
+    from mcvrp.flows.cli.stage import spec_of
+    from mcvrp.storage.models.registry import roll_back
+
+    name = model or spec_of(common).train.model
     return _moved(name, *roll_back(writing(common), name, why or ""))
 
 

@@ -29,7 +29,7 @@ def reading(common: Common) -> Store:
 def asking(common: Common) -> Store:
     """Return the store of ``common`` to look into: a bucket has to respond, a folder need not exist."""
     store = Store.at(settings.store_uri(common.store))
-    return Store.open(store.uri, writable=False) if "://" in store.uri else store
+    return reading(common) if "://" in store.uri else store
 
 
 def writing(common: Common) -> Store:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
-from mcvrp.flows.cli.output import aligned, named_columns, only_city, plain
-from mcvrp.flows.config import settings
-from mcvrp.flows.config.preset import Preset
-from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.cli.output import aligned, named_columns, only_city, plain, reading
+from mcvrp.flows.config.preset import DEFAULT, load_preset
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import exported, solve
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.solve.outputs import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
@@ -20,11 +17,12 @@ from mcvrp.tasks.solve.spec import SolveSpec
 def solve_and_write(common: Common, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     vrp, folder, columns = is_vrp(day.orders), exported(day.model), named_columns(day.columns)
-    store, city = None, day.city
-    if not folder and (city or not vrp):  # a .vrp and an exported model have their city
-        store = Store.open(settings.store_uri(common.store), writable=False)
-        city = city or (None if common.preset else only_city(store, "--city"))
-    preset = _preset(common, city, store)
+    if not common.preset and any(text.startswith("city.name") for text in common.overrides):
+        raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
+    city = day.city
+    if not (folder or city or vrp or common.preset):  # a .vrp and an exported model have their city
+        city = only_city(reading(common), "--city")
+    preset = load_preset(common.preset or DEFAULT, common.overrides)
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
     options = {name: value for name, value in given.items() if value is not None and value is not False}
     if vrp and day.model is None:
@@ -53,12 +51,3 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     text = [aligned(solve_figures(summary)), *printed, f"routes, map and README.md: {routed.folder}"]
     document = plain(summary) | {"notes": notes, "files": routed.files}
     return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)
-
-
-def _preset(common: Common, city: str | None, store: Store | None) -> PipelineSpec:
-    """Return the preset, by default the last one used on ``store`` if it is of ``city``."""
-    named = any(text.partition("=")[0].strip() == "city.name" for text in common.overrides)
-    if named and not common.preset:
-        raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
-    chosen = Preset.chosen(common.preset, store if city else None, city)
-    return chosen.spec(common.overrides)

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.output import aligned, asking, markdown_text, only_city, plain, writing
+from mcvrp.flows.cli.output import aligned, markdown_text, only_city, plain, writing
 from mcvrp.flows.config.inputs import checked_before
-from mcvrp.flows.config.preset import Preset
+from mcvrp.flows.config.preset import DEFAULT, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
-from mcvrp.storage.store.store import Store
 
 
-def preset_of(common: Common, store: Store | None = None) -> tuple[Preset, PipelineSpec]:
-    """Return the preset, by default the last one used on the store, which may be open, and its spec."""
-    preset = Preset.chosen(common.preset, None if common.preset else store or asking(common))
-    return preset, preset.spec(common.overrides)
+def spec_of(common: Common) -> PipelineSpec:
+    """Return the spec of the preset, by default the demo's, with the overrides."""
+    return load_preset(common.preset or DEFAULT, common.overrides)
 
 
 def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None = None) -> Outcome:
     """Check the parameters of ``stage``, run its flow, with a Prefect server if ``recorded``.
 
-    The store keeps the preset, from which the parameters are, as the default of later commands. ``phase`` is
-    of the stage train.
+    ``phase`` is of the stage train.
     """
-    store, cities = writing(common), {}
+    store, spec = writing(common), spec_of(common)
     if stage.name == "nightly" and not common.preset:
-        only_city(store, "--preset")  # of the files in incoming/, which the last preset need not be
-    preset, spec = preset_of(common, store)
+        only_city(store, "--preset")  # of the files in incoming/, which the demo need not be
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists
@@ -38,12 +34,10 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
         stage.load_check()(store, *parameters.values())
     elif stage.check:
         name, *specs = parameters.values()
-        cities[store.uri, name] = stored_city(store, name)
-        stage.load_check()(store, cities[store.uri, name], *specs)
-    preset.record(store)
+        stage.load_check()(store, stored_city(store, name), *specs)
     from mcvrp.flows.server.server import prefect_server
 
-    with prefect_server(wanted=recorded), checked_before(cities):
+    with prefect_server(wanted=recorded), checked_before():
         result = stage.load_flow()(**parameters, store=store.uri)
     figures = stage.figures_in(store, result, parameters)
     parts = markdown_text(stage.summary("tables", result)), aligned(figures)
@@ -56,7 +50,7 @@ def benchmark_files(common: Common, folder: str) -> Outcome:
     """Run the benchmark on the CVRPLIB instances of ``folder``."""
     from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
 
-    spec, store = preset_of(common)[1].benchmark, writing(common)
+    spec, store = spec_of(common).benchmark, writing(common)
     result = run_cvrplib(store, folder, spec)
     rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
     document = {"run": result.run, "answers": rows, "notes": result.notes}

@@ -95,15 +95,8 @@ def check_pipeline(store: Store, spec: PipelineSpec) -> None:
 
 def require_pipeline(command: str) -> None:
     """Raise McvrpError if the extra `pipeline`, which ``command`` ("mcvrp run") needs, is not installed."""
-    if missing := [name for name in _PIPELINE if not _is_installed(name)]:
+    if missing := [name for name in _PIPELINE if find_spec(name) is None]:
         raise McvrpError(
             f"{command} needs the extra 'pipeline', but {missing[0]} is not installed: run "
             "pip install '.[pipeline]' in the source folder of mcvrp"
         )
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ImportError:
-        return False

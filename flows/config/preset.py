@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
-from mcvrp.storage import layout
-from mcvrp.storage.documents import as_document
 from mcvrp.storage.store.local import require_file
 from mcvrp.storage.store.parsing import parse_toml
-from mcvrp.storage.store.store import Store
-
-logger = logging.getLogger(__name__)
 
 DEFAULT = "laptop"
 FOLDER = Path(__file__).parents[1] / "presets"
@@ -46,31 +40,6 @@ class Preset:
             raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {reason(error)}") from None
         except ValueError as error:
             raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
-
-    @classmethod
-    def chosen(cls, name: str | None, store: Store | None, city: str | None = None) -> Preset:
-        """Return the preset ``name``; None: the last one used on ``store``, otherwise the demo's.
-
-        With ``city`` the last one counts only if it is of that city.
-        """
-        last = cls.last_used(store) if name is None and store else None
-        if last is None or city not in (None, last.spec().city.name):
-            return cls.read(name or DEFAULT)
-        logger.info("preset: %s, the last one used on this store; --preset selects another", last.name)
-        return last
-
-    @classmethod
-    def last_used(cls, store: Store) -> Preset | None:
-        """Return the preset of `record`, None without one; McvrpError if the document is invalid."""
-        path = layout.last_preset()
-        if (document := store.find(path)) is None:
-            return None
-        hint = "remove it, or select a preset (--preset)"
-        return as_document(document, cls, store.url(path), named="preset", hint=hint)
-
-    def record(self, store: Store) -> None:
-        """Make this preset the default of commands on ``store``; of several writers the last one decides."""
-        store.put_json(layout.last_preset(), asdict(self))
 
     def document(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """Return the sections of the file, with ``overrides`` of single fields: "train.phases.0.lr=1e-3".

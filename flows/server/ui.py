@@ -27,16 +27,14 @@ from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_API_A
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel
 
-from mcvrp.flows.config.preset import DEFAULT, Preset, load_preset
+from mcvrp.flows.config.preset import DEFAULT, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
-from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.cities import city_names
+from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 from mcvrp.tasks.support.progress import interrupted_text
-from mcvrp.tasks.support.text import listed
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +52,10 @@ SILENT = timedelta(seconds=90)
 def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, port: int) -> None:
     """Serve until Ctrl-C or SIGTERM; McvrpError if the server does not answer or refuses a deployment.
 
-    Forms have the values of ``preset`` with ``overrides``; ``store`` is the store that runs use by default.
+    Forms have the values of ``preset`` with ``overrides``; without both they keep those that they have, at
+    first the demo's. ``store`` is the store that runs use by default.
     """
-    spec = _chosen(preset, overrides, store)
+    spec = load_preset(preset or DEFAULT, overrides) if preset or overrides else None
     os.environ["MCVRP_STORE"] = store.uri  # of the runs, which inherit the environment
     adopt_orphans(False)  # what runs leave would stay as zombies for as long as the UI
     with _server(port) as page:
@@ -148,20 +147,6 @@ def first_values(name: str, preset: PipelineSpec) -> dict[str, Any]:
         field: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for field, value in STAGES[name].asks(preset).items()
     }
-
-
-def _chosen(preset: str | None, overrides: Sequence[str], store: Store) -> PipelineSpec | None:
-    """Return the spec of ``preset``, or of the last one of ``store``, None if that is unfit.
-
-    It is unfit if the store has several cities, since it may be of another one than the scheduled nights are.
-    """
-    if preset or len(cities := city_names(store)) < 2:
-        return Preset.chosen(preset, store).spec(overrides)
-    several = f"the store has several cities, {listed(cities)}: name a preset"
-    if overrides:
-        raise McvrpError(several)
-    logger.warning("%s; the deployments keep their parameters, at first those of %s", several, DEFAULT)
-    return None
 
 
 def end_silent_runs(within: timedelta = SILENT) -> None:

@@ -67,7 +67,7 @@ def test_a_service_has_a_health_check(name: str) -> None:
 
 def test_no_secret_is_written_down() -> None:
     used = set(re.findall(r"\$\{(\w+)", TEXT))
-    assert used == {*SECRETS, "MCVRP_HOST", *ARGUMENTS}
+    assert used == {*SECRETS, "MCVRP_HOST", "MCVRP_PRESET", *ARGUMENTS}
     for name in SECRETS:
         assert f"${{{name}:-" not in TEXT
         assert f"${{{name}:?" in TEXT
@@ -188,10 +188,11 @@ def test_commands_exist(name: str) -> None:
         assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp", "python", "sh"}
 
 
-def test_deployments_have_the_last_preset_of_the_store() -> None:
-    """A schedule starts them with its parameters, also after a restart."""
+def test_deployments_have_the_preset_of_the_environment() -> None:
+    """Without one, they keep their parameters after a restart."""
     assert SERVICES["serve"]["command"] == ["mcvrp", "ui"]
     assert environment("serve")["MCVRP_STORE"].startswith("s3://")
+    assert environment("serve")["MCVRP_PRESET"] == "${MCVRP_PRESET:-}"
 
 
 @every_service

@@ -82,6 +82,6 @@ def test_no_command_is_forgotten() -> None:
 def test_what_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(preflight, "_is_installed", lambda name: name != "deepspeed")
+    monkeypatch.setattr(preflight, "find_spec", lambda name: None if name == "deepspeed" else name)
     assert run(["train"]) == 2
     assert "mcvrp train needs the extra 'pipeline', but deepspeed is not" in capsys.readouterr().err

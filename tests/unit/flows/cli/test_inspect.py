@@ -211,7 +211,7 @@ def test_a_verification_is_a_line_per_fault_and_a_summary(
     monkeypatch.setenv("MCVRP_STORE", carded.uri)
     good = VerificationReport("d", rows=9, files=2)
     reports = [good]
-    monkeypatch.setattr("mcvrp.flows.cli.verify.verify_dataset", lambda *_, **__: reports[-1])
+    monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, **__: reports[-1])
     assert cli.run(["verify", "d"]) == 0
     assert re.fullmatch(r"9 labels in 2 files verified in .*s \([\d,]+/s\)\n", capsys.readouterr().out)
     faults = (FileFault("a.parquet", "is wrong"), FileFault("b.parquet", "is cut"))

@@ -143,7 +143,6 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
 @pytest.mark.parametrize(
     "command",
     [
-        "plan",
         "plan --preset smoke --set city.source=imported",
         "city create",
         "label",

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.config.preset import Preset, load_preset
+from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
-from mcvrp.flows.config.stages import Stage
 from mcvrp.flows.server import ui
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import load_city, save_city
 from mcvrp.storage.driven import write_day
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.stage import LabelSummary
 
 
 @pytest.fixture
@@ -131,33 +129,18 @@ def test_what_cannot_be_made_is_refused(
     assert [path.read_text() for path in Path().glob("*.toml")] == ["kept"]
 
 
-def test_a_command_that_writes_records_its_preset(
+def test_the_environment_names_the_preset_of_commands(
     place: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before its flow, which may be killed, and after its checks; later commands say which one they use."""
+    """--preset overrides it; without both it is laptop."""
     made()
-    seen: list[Preset | None] = []
-
-    def run(*_: object, **__: object) -> LabelSummary:
-        seen.append(Preset.last_used(place))
-        return LabelSummary("d", 3, 3, 1.0, 1.0, 1)
-
-    monkeypatch.setattr("mcvrp.flows.server.server.prefect_server", lambda **_: nullcontext())
-    monkeypatch.setattr(Stage, "load_flow", lambda stage: run)
-    assert cli.run(["label", "--preset", "smoke"]) == 2  # there is no city smoke
-    assert Preset.last_used(place) is None
-    assert cli.run(["label", "--preset", "lyon.toml", "--set", "label.count=5"]) == 0
-    assert seen == [Preset.read("lyon.toml")]
-    capsys.readouterr()
-    assert cli.run(["plan"]) == 0
-    out, err = capsys.readouterr()
-    assert err == "preset: lyon.toml, the last one used on this store; --preset selects another\n"
-    assert out.splitlines()[-1].startswith("lyon.toml: ")
-    assert cli.run(["plan", "--preset", "smoke"]) == 0
-    assert capsys.readouterr().err == ""
-    place.put("preset.json", b"{")
-    assert cli.run(["plan"]) == 2
-    assert "remove it, or select a preset (--preset)" in capsys.readouterr().err
+    chosen = []
+    for variable, option in (("", ()), ("lyon.toml", ()), ("lyon.toml", ("--preset", "smoke"))):
+        monkeypatch.setenv("MCVRP_PRESET", variable)
+        capsys.readouterr()
+        assert cli.run(["plan", *option]) == 0
+        chosen.append(capsys.readouterr().out.splitlines()[-1].partition(":")[0])
+    assert chosen == ["laptop", "lyon.toml", "smoke"]
 
 
 @pytest.fixture
@@ -172,24 +155,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return cities
 
 
-def test_the_ui_serves_the_last_preset_of_the_store(place: Store, served: list[str | None]) -> None:
-    """Without one, laptop's; a chosen one overrides it."""
+def test_the_ui_serves_the_named_preset(place: Store, served: list[str | None]) -> None:
+    """Without one, deployments keep their parameters: a schedule would move to another city."""
     made()
     assert cli.run(["ui"]) == 0
-    Preset.read("lyon.toml").record(place)
-    assert cli.run(["ui"]) == 0
-    assert cli.run(["ui", "--preset", "smoke"]) == 0
-    assert served == ["laptop", "lyon", "smoke"]
-
-
-def test_of_several_cities_the_last_preset_is_not_that_of_the_deployments(
-    place: Store, served: list[str | None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A benchmark of another city would move the scheduled nights there at the next restart."""
-    save_city(place, "paris", City.uniform(100, seed=2))
-    Preset.read("smoke").record(place)
-    assert cli.run(["ui"]) == 0
-    assert "the store has several cities, lyon and paris: name a preset" in capsys.readouterr().err
-    assert cli.run(["ui", "--preset", "smoke"]) == 0
-    assert cli.run(["ui", "--set", "label.count=5"]) == 2
-    assert served == [None, "smoke"]
+    assert cli.run(["ui", "--preset", "lyon.toml"]) == 0
+    assert cli.run(["ui", "--set", "label.count=5"]) == 0
+    assert served == [None, "lyon", "laptop"]

@@ -55,35 +55,25 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_a_store_with_one_city_needs_no_name(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever preset was used last: its model is used if it is one of the city, otherwise the city's."""
-    for preset in (None, "smoke"):
-        if preset:
-            Preset.read(preset).record(place)
-        day, err = solved(capsys)
-        assert (day["city"], day["model"], day["failures"]) == ("small", "small", [])
-        assert "preset" not in err
+    day, _ = solved(capsys)
+    assert (day["city"], day["model"], day["failures"]) == ("small", "small", [])
     assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--samples", "0"]) == 0
     assert capsys.readouterr().out.startswith("city      small\n")
 
 
-def test_the_last_preset_decides_nothing_in_another_city(
-    place: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Neither the city of the same ids, nor the model, nor the limits."""
+def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """By --city or by a preset, whose options are those of the day."""
     own = Preset.read("smoke").toml.replace('"smoke"', '"small"') + "[solve]\nfleet = 3\n"
     Path("small.toml").write_text(own)
-    Preset.read("small.toml").record(place)
-    day, err = solved(capsys, "--by", "pyvrp")
-    assert "preset: small.toml, the last one used" in err
-    assert "satisfy --fleet 3" in " ".join(day["notes"])
     save_city(place, "twin", City.uniform(40, seed=9))
     refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
     assert refusal.endswith("has several cities, small and twin: name one by --city")
-    day, err = solved(capsys, "--city", "twin")
+    day, _ = solved(capsys, "--city", "twin")
     assert (day["city"], day["model"]) == ("twin", None)
-    assert "preset" not in err
     assert day["notes"] == ["searched without a model: the store has no model of city 'twin'"]
-    assert solved(capsys, "--preset", "small.toml", "--by", "pyvrp")[0]["city"] == "small"
+    day, _ = solved(capsys, "--preset", "small.toml", "--by", "pyvrp")
+    assert day["city"] == "small"
+    assert "satisfy --fleet 3" in " ".join(day["notes"])
 
 
 def test_a_model_of_another_city_is_refused_if_it_is_named(

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli import main as cli, stage
-from mcvrp.flows.config.preset import Preset
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.store import Store
 from tests.support.solving import CITY
 
 
-def test_the_last_preset_does_not_choose_the_city_of_a_night(
+def test_the_default_preset_does_not_choose_the_city_of_a_night(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With several cities its preset has to be named."""
@@ -29,8 +28,7 @@ def test_the_last_preset_does_not_choose_the_city_of_a_night(
     monkeypatch.setattr(stage, "stored_city", read)
     store = Store.open("store")
     save_city(store, "smoke", CITY)
-    Preset.read("smoke").record(store)
-    assert cli.run(["nightly"]) == 2
+    assert cli.run(["nightly", "--preset", "smoke"]) == 2
     assert "the night begins" in capsys.readouterr().err
     save_city(store, "lyon", CITY)
     capsys.readouterr()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +11,6 @@ from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.preset import FOLDER, Preset, load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 
 
@@ -71,57 +69,6 @@ def test_an_empty_value_unsets_a_field() -> None:
 def test_an_error_that_asks_for_unsetting_names_the_way(overrides: list[str], remedy: str) -> None:
     assert f"(--set {remedy})" in error("smoke", *overrides)
     load_preset("smoke", [*overrides, remedy])
-
-
-@pytest.fixture(params=["local", "s3"])
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store" if request.param == "local" else request.getfixturevalue("s3_uri"))
-
-
-def test_the_last_preset_of_a_store_is_the_default(
-    shared: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With its text, as the file may have gone or changed, and without --set; the choice is said."""
-    caplog.set_level("INFO", "mcvrp")
-    assert Preset.chosen(None, shared) == Preset.read("laptop")
-    assert "last one" not in caplog.text
-    own = tmp_path / "lyon.toml"
-    own.write_text((FOLDER / "smoke.toml").read_text().replace('"smoke', '"lyon'))
-    Preset.read(str(own)).record(shared)
-    own.unlink()
-    assert Preset.chosen(None, shared).spec().train.model == "lyon"
-    assert "preset: lyon.toml, the last one used on this store" in caplog.text
-    assert Preset.chosen("smoke", shared).name == "smoke"
-    Preset.read("gpu").record(shared)
-    assert Preset.chosen(None, shared) == Preset.read("gpu")
-
-
-def test_of_two_writers_one_decides(shared: Store) -> None:
-    """A reader never meets a mixture or a part."""
-    presets = [Preset.read(name) for name in ("smoke", "paper")]
-
-    def write(preset: Preset) -> list[Preset | None]:
-        seen = []
-        for _ in range(20):
-            preset.record(shared)
-            seen.append(Preset.last_used(shared))
-        return seen
-
-    with ThreadPoolExecutor() as threads:
-        for seen in threads.map(write, presets):
-            assert all(preset in presets for preset in seen)
-
-
-@pytest.mark.parametrize(
-    "document", [b"{", b"{}", b'{"name": "a", "toml": "b ="}', b'{"name": 1, "toml": ""}']
-)
-def test_a_corrupt_last_preset_is_named(document: bytes, store: Store) -> None:
-    store.put(layout.last_preset(), document)
-    with pytest.raises(McvrpError, match=r"preset.json .*: remove it, or select a preset \(--preset\)"):
-        Preset.chosen(None, store)
-    assert Preset.chosen("smoke", store).name == "smoke"
-    Preset.read("smoke").record(store)
-    assert Preset.last_used(store) == Preset.read("smoke")
 
 
 @pytest.mark.parametrize("name", preset_names())

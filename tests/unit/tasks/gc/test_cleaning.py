@@ -118,7 +118,7 @@ def test_what_users_named_is_kept(store: Store) -> None:
     for path in (
         *("cities/c/city.json", "labels/d/data/n=020/rows-00000000-00000006.parquet"),
         *("driven/c/quarantine/x.csv", "solutions/monday/routes.csv", "attention/a/n=020/model.json"),
-        *("incoming/march.csv", "preset.json", "benchmarks/b/results.csv"),
+        *("incoming/march.csv", "own.json", "benchmarks/b/results.csv"),
     ):
         write(store, path, b"{}", 1000)
     before = everything(store)
@@ -167,10 +167,10 @@ def test_labels_lose_scraps_only(store: Store) -> None:
     make_dataset(store, label_spec(largest=20, count=10))
     scrap = "labels/d/data/n=020/rows#1"
     write(store, scrap, b"half", 100)
-    write(store, "preset.json#1", b"half", 100)
+    write(store, "own.json#1", b"half", 100)
     before = everything(store)
-    assert sorted(cleaned(store)) == sorted([scrap, "preset.json#1"])
-    assert everything(store) == {p: d for p, d in before.items() if p not in (scrap, "preset.json#1")}
+    assert sorted(cleaned(store)) == sorted([scrap, "own.json#1"])
+    assert everything(store) == {p: d for p, d in before.items() if p not in (scrap, "own.json#1")}
 
 
 NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", "last", "failed", "removed"))}
