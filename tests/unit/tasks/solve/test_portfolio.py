@@ -215,7 +215,7 @@ def test_the_time_ends_decoding(store: Store) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from(["auto", "model", "hgs", "pyvrp"]))
 def test_the_cheapest_routes_are_written_whoever_found_them(store: Store, seed: int, n: int, by: str) -> None:
     rng = np.random.default_rng(seed)
