@@ -81,8 +81,8 @@ def test_ranks_that_are_killed_train_the_uninterrupted_run(
     ("ranks", "parts"),
     [
         (2, ("rank", "driver")),
-        (1, ("rank", "driver", "everything") * 3),
-        (2, ("rank", "driver", "everything") * 3),
+        (1, ("rank", "driver", "everything")),
+        (2, ("rank", "driver", "everything") * 2),
     ],
 )
 def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
