@@ -14,8 +14,6 @@ import deepspeed.ops
 import torch
 import torch.distributed
 
-from mcvrp.tasks.train.resources import require_accelerator
-
 # Timeout of collectives. The other ranks wait while rank 0 saves, which may include
 # outages of the store (`storage.store.s3.WORKING`), and while slower machines copy their labels.
 COLLECTIVE_SECONDS = 1800
@@ -26,9 +24,8 @@ def distributed(cores: int) -> Iterator[torch.device]:
     """Initialize torch.distributed and yield this rank's device; ranks of this machine share ``cores``.
 
     Expects RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
-    environment, as `ranks.launch` and Ray Train set them. McvrpError as `require_accelerator`.
+    environment, as `ranks.launch` and Ray Train set them.
     """
-    require_accelerator()  # of this node of a cluster
     local = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():
         device = torch.device("cuda", local)

@@ -24,7 +24,7 @@ from mcvrp.model.loss import StreamLoss, losses
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.storage.training.checkpoints import Arrays, Moments
-from mcvrp.tasks.train.memory import MicroBatch, advice, is_out_of_memory, largest_that_fits
+from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory, too_large
 from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of
 
 _BUCKET = 50_000_000  # elements at most
@@ -144,8 +144,8 @@ class Engine:
             self._optimizer.register_step_pre_hook(self._clip)
         self._step = Step(network, table, options)
         # Buckets as large as the network: DeepSpeed's default takes 2 GB even for the smallest one.
-        self._bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
-        buckets = dict.fromkeys(("reduce_bucket_size", "allgather_bucket_size"), self._bucket)
+        bucket = min(_BUCKET, sum(p.numel() for p in self._trained.values()))
+        buckets = dict.fromkeys(("reduce_bucket_size", "allgather_bucket_size"), bucket)
         config = {
             "train_micro_batch_size_per_gpu": 1,  # a required field without effect here
             "gradient_accumulation_steps": 1,  # `step` itself marks the last micro-batch
@@ -163,8 +163,8 @@ class Engine:
         """Take one optimizer step on this rank's ``work``; return the sums over its samples.
 
         Micro-batches may have any size. Every rank needs equally many, at least one, of the same kinds:
-        labels, and instances to sample paths for. McvrpError if memory runs out, with the largest
-        ``train.micro_tokens`` that fits; the engine cannot be used afterwards.
+        labels, and instances to sample paths for. McvrpError if memory runs out; the engine cannot be
+        used afterwards.
         """
         for group in self._optimizer.param_groups:
             group["lr"] = lr
@@ -185,12 +185,9 @@ class Engine:
             self._engine.backward(loss)
             return sums
         except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        # The failed attempt's memory is free only here: until then its exception refers to it.
-        for parameter in self._trained.values():
-            parameter.grad = None
-        raise McvrpError(advice(part, largest_that_fits(part, self._attempt)))
+            if is_out_of_memory(error):
+                raise McvrpError(too_large(part)) from error
+            raise
 
     def _loaded(self, part: MicroBatch) -> Batch | Sampled:
         if isinstance(part, Batch):
@@ -198,16 +195,6 @@ class Engine:
         assert self._costs is not None
         with self.options.precision(self._engine.device.type):
             return draw(self.network, self._step.table, self._costs, part)
-
-    def _attempt(self, part: MicroBatch) -> None:
-        """Compute the gradient of ``part`` on this rank alone: the others may be blocked elsewhere."""
-        trained = list(self._trained.values())
-        # What a step holds besides: the accumulated gradient and DeepSpeed's bucket.
-        _held = [torch.zeros_like(parameter) for parameter in trained]
-        if self.options.zero:
-            _held.append(torch.zeros(self._bucket, device=self._engine.device))
-        loss, _ = self._step(self._loaded(part), Totals(), 1)
-        torch.autograd.grad(loss, trained, allow_unused=True)
 
     def gradient_norm(self) -> float:
         """Return the norm of the last step's gradient before clipping."""

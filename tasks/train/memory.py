@@ -1,9 +1,8 @@
-"""Out-of-memory errors: their detection, and the largest micro-batch that would have fitted."""
+"""Out-of-memory errors of micro-batches, and the tokens by which these are limited."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -42,43 +41,14 @@ def policy_tokens(instances: int, largest: int, samples: int) -> int:
     return instances * (largest + 1 + samples * 2 * largest)
 
 
-def largest_that_fits(part: MicroBatch, attempt: Callable[[MicroBatch], object]) -> MicroBatch | None:
-    """Return the largest of half, a quarter, ... of ``part`` for which ``attempt`` has memory, if any."""
-    rows = _rows(part) // 2
-    while rows:
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        fewer = part.first(rows) if isinstance(part, Batch) else part[:rows]
-        try:
-            attempt(fewer)
-            return fewer
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        rows //= 2
-    return None
+def too_large(part: MicroBatch) -> str:
+    """Return the error message for a micro-batch that did not fit into memory."""
+    largest = part.ids.shape[1] - 1 if isinstance(part, Batch) else _largest(part)
+    rows, size = len(part.ids) if isinstance(part, Batch) else len(part), tokens(part)
+    what = f"{rows} {'samples' if isinstance(part, Batch) else 'instances with their paths'}"
+    fewer = f"set train.micro_tokens below {size}" if rows > 1 else "train a smaller network or smaller sizes"
+    return f"out of memory: {what} of up to {largest} customers are {size:,} tokens: {fewer}"
 
 
-def advice(part: MicroBatch, fits: MicroBatch | None) -> str:
-    """Return the error message: the micro-batch that did not fit, and the one that does."""
-    largest, one, paths = _largest(part), "sample", ""
-    remedy = f"train a smaller network, or on sizes below {largest}"
-    if not isinstance(part, Batch):
-        one, paths = "instance", f", {len(part[0].uniforms)} paths each,"
-        remedy = "lower policy.samples of the phase"
-    failed = (
-        f"out of memory: a micro-batch of {_rows(part)} {one}s of up to {largest} customers{paths} "
-        f"has {tokens(part):,} tokens"
-    )
-    if fits is None:
-        return f"{failed}, and not even one {one} fits: {remedy}"
-    return f"{failed}, {tokens(fits):,} fit: train with --set train.micro_tokens={tokens(fits)}"
-
-
-def _rows(part: MicroBatch) -> int:
-    return len(part.ids) if isinstance(part, Batch) else len(part)
-
-
-def _largest(part: MicroBatch) -> int:
-    return part.ids.shape[1] - 1 if isinstance(part, Batch) else max(group.instance.n for group in part)
+def _largest(groups: Sequence[Group]) -> int:
+    return max(group.instance.n for group in groups)

@@ -25,7 +25,7 @@ from mcvrp.tasks.train.card import has_run_card, write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.resources import rank_count, require_cores, require_memory, require_tracker
+from mcvrp.tasks.train.resources import rank_count, require_cores, require_tracker
 from mcvrp.tasks.train.resume import (
     base_card,
     check_origin,
@@ -224,11 +224,11 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
 
 
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
-    """Check what can be checked without labels: sizes, ranks, memory, the base model, existing checkpoints.
+    """Check what can be checked without labels: sizes, ranks, the base model, existing checkpoints.
 
     McvrpError if instances cannot be drawn in the city, the batch cannot be divided among the ranks, their
-    number exceeds the cores or GPUs, paths do not fit into memory, the base does not exist or has another
-    city or network, or a checkpoint has other settings.
+    number exceeds the cores or GPUs, the base does not exist or has another city or network, or a checkpoint
+    has other settings.
     """
     require_sizes(city, spec)
     if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
@@ -238,7 +238,6 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     ranks = rank_count(spec, cores)
     if spec.launcher == "local":
         require_cores(ranks, cores)
-        require_memory(city, spec, ranks)
     for phase in spec.phases:
         checkpoint = latest_checkpoint(store, spec.run, phase.name)
         if checkpoint:

@@ -1,15 +1,13 @@
-"""Out-of-memory errors: detection and advice, with fake allocators."""
+"""Out-of-memory errors: detection and description."""
 
 from __future__ import annotations
-
-from unittest.mock import Mock
 
 import pytest
 import torch
 
 from mcvrp.model.features import Batch
 from mcvrp.model.problem import City
-from mcvrp.tasks.train.memory import MicroBatch, advice, is_out_of_memory, largest_that_fits, tokens
+from mcvrp.tasks.train.memory import is_out_of_memory, tokens, too_large
 from tests.support.batches import sweep_batch
 
 
@@ -18,33 +16,14 @@ def batch() -> Batch:
     return sweep_batch(City.uniform(60, 3), [20] * 13, rotated=True)
 
 
-@pytest.mark.parametrize("room", [12, 6, 4, 1])
-def test_halves_are_tried_until_one_fits(batch: Batch, room: int) -> None:
-    """The result is the first of 6, 3 and 1 of 13 samples for which there is memory."""
-    tried = []
-
-    def attempt(part: MicroBatch) -> None:
-        assert isinstance(part, Batch)
-        tried.append(len(part.ids))
-        if len(part.ids) > room:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    fits = largest_that_fits(batch, attempt)
-    assert isinstance(fits, Batch)
-    assert len(fits.ids) == tried[-1] == next(rows for rows in (6, 3, 1) if rows <= room)
-    assert len(fits.angle) == len(fits.path) == len(fits.ids)  # type: ignore[arg-type]
-    assert f"--set train.micro_tokens={tokens(fits)}" in advice(batch, fits)
+def test_a_micro_batch_that_does_not_fit_is_described(batch: Batch) -> None:
+    """With its tokens, or the size if it is a single sample."""
+    assert f"13 samples of up to 20 customers are {tokens(batch)} tokens" in too_large(batch)
+    assert f"train.micro_tokens below {tokens(batch)}" in too_large(batch)
+    assert "smaller sizes" in too_large(batch.first(1))
 
 
-def test_if_no_sample_fits_the_size_is_named(batch: Batch) -> None:
-    """The message has the number of customers, and no number of tokens to try."""
-    assert largest_that_fits(batch, Mock(side_effect=MemoryError)) is None
-    assert "not even one sample fits: train a smaller network, or on sizes below 20" in advice(batch, None)
-
-
-def test_other_errors_are_not_out_of_memory(batch: Batch) -> None:
-    with pytest.raises(RuntimeError, match="shapes"):
-        largest_that_fits(batch, Mock(side_effect=RuntimeError("shapes do not fit")))
+def test_other_errors_are_not_out_of_memory() -> None:
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
 
 

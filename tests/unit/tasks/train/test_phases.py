@@ -352,27 +352,6 @@ def test_instances_that_cannot_be_drawn_are_refused_before_any_phase_is_trained(
         train_phase(store, spec, "I", forbidden)
 
 
-def test_paths_that_do_not_fit_into_memory_are_refused_before_training(store: Store) -> None:
-    network = small_spec().network.model_copy(update={"dim": 1024, "ff": 4096})
-    tune = TUNE.model_copy(update={"policy": PolicySpec(steps=7, samples=10**5)})
-    spec = small_spec(ranks=1, batch=12, phases=(*small_spec().phases, tune), network=network)
-    with pytest.raises(McvrpError, match=r"policy.samples = 100,000 paths of 22 .* would fit"):
-        stage.check_training(store, CITY, spec)
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_a_rank_has_the_memory_of_its_own_gpu(
-    store: Store, monkeypatch: pytest.MonkeyPatch, ranks: int
-) -> None:
-    """Not a share of all: the others are not used, and the smallest decides."""
-    free = [2**40, 100_000, *[2**40] * 6][2 - ranks :]
-    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: len(free))
-    monkeypatch.setattr("torch.cuda.mem_get_info", lambda gpu: (free[gpu], 0))
-    spec = small_spec(ranks=ranks, batch=12, phases=(*small_spec().phases, TUNE))
-    with pytest.raises(McvrpError, match=r"a rank has 0\.0 GiB: not even two would fit"):
-        stage.check_training(store, CITY, spec)
-
-
 def test_a_batch_is_a_multiple_of_the_ranks(store: Store) -> None:
     with pytest.raises(McvrpError, match="batch = 12 cannot be divided among 5 ranks: use a multiple of 5"):
         train_phase(store, small_spec(ranks=5), "I", forbidden)
