@@ -100,10 +100,6 @@ class Batch:
         """Return the batch in page-locked memory, from which a GPU copies while it computes."""
         return self._each(Tensor.pin_memory)
 
-    def first(self, rows: int) -> Batch:
-        """Return the first ``rows`` samples with the padding of the whole batch."""
-        return self._each(lambda tensor: tensor[:rows])
-
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         changed: dict[str, Any] = {k: change(v) for k, v in values.items() if isinstance(v, Tensor)}

@@ -20,7 +20,7 @@ def test_a_micro_batch_that_does_not_fit_is_described(batch: Batch) -> None:
     """With its tokens, or the size if it is a single sample."""
     assert f"13 samples of up to 20 customers are {tokens(batch)} tokens" in too_large(batch)
     assert f"train.micro_tokens below {tokens(batch)}" in too_large(batch)
-    assert "smaller sizes" in too_large(batch.first(1))
+    assert "smaller sizes" in too_large(sweep_batch(City.uniform(60, 3), [20], rotated=True))
 
 
 def test_other_errors_are_not_out_of_memory() -> None:
