@@ -26,15 +26,12 @@ _NAME = 60  # characters of a file name
 
 
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
-    """Return name and content of a local file, or of one in the store if ``place`` begins with `IN_STORE`.
+    """Return name and content of a file: local, at an ``s3://`` address, or in the store (`IN_STORE`).
 
     McvrpError if it does not exist, has more than ``most`` bytes, or is not a readable file.
     """
-    if place.startswith(IN_STORE):
-        path = place.removeprefix(IN_STORE).strip("/")
-        if ".." in path.split("/"):
-            raise McvrpError(f"{brief(place, _PATH)} leads out of the store: name a file in the store")
-        return stored_bytes(store, path, most)
+    if at := _stored(store, place):
+        return stored_bytes(*at, most)
     shown = brief(place, _PATH)
     try:
         file = Path(place).expanduser()
@@ -46,6 +43,22 @@ def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, b
         ) from error
     except (OSError, ValueError, RuntimeError) as error:  # the last two from an invalid path
         raise McvrpError(f"{shown} cannot be read ({reason(error)}): give a readable file") from error
+
+
+def file_exists(store: Store, place: str) -> bool:
+    """Return whether there is a file at ``place``, as in `file_bytes`."""
+    at = _stored(store, place)
+    return at[0].exists(at[1]) if at else Path(place).expanduser().is_file()
+
+
+def _stored(store: Store, place: str) -> tuple[Store, str] | None:
+    """Return the store of ``place`` and the path in it, None for a local file."""
+    if place.startswith(IN_STORE):
+        return store, place.removeprefix(IN_STORE).strip("/")
+    if "://" in place:
+        folder, _, name = place.rpartition("/")
+        return Store.open(folder, writable=False), name
+    return None
 
 
 def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, bytes]:

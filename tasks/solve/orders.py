@@ -16,7 +16,7 @@ from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import dates
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
-from mcvrp.tasks.files.file_bytes import Faults, file_bytes, stored_bytes
+from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
@@ -72,8 +72,7 @@ class Day:
 def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), a table, or a list
-    of orders.
+    ``orders`` is a file as in `file_bytes`, a table, or a list of orders.
     """
     if not isinstance(orders, str):
         if not len(orders):
@@ -81,9 +80,6 @@ def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> T
         rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
         frame = pd.DataFrame(orders if rows is None else rows).reset_index(drop=True)
         return _renamed(Tabular.of("orders", frame))
-    if "://" in orders:
-        folder, _, name = orders.rpartition("/")
-        return _renamed(read_tabular(*stored_bytes(Store.open(folder, writable=False), name)))
     return _renamed(read_tabular(*file_bytes(store, orders)))
 
 
