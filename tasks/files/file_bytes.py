@@ -5,9 +5,7 @@ Pipes and devices are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +68,10 @@ def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, 
 
 @dataclass
 class Faults:
-    """Errors of the file ``name``: a sentence reports the first ones and counts the others."""
+    """Errors of the file ``name``: a sentence reports those of the first rows and counts the others."""
 
     name: str
     _errors: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 is the whole file
-    _more: int = 0
 
     def add(self, text: str, row: int = 0) -> None:
         """Add an error of a row, or of the file; raise the McvrpError of `check` if there are too many."""
@@ -86,16 +83,10 @@ class Faults:
         """Add an error of a row; its number is prepended to ``text``."""
         self.add(f"row {row}: {text}", int(row))
 
-    def add_all(self, texts: Iterator[str], count: int) -> None:
-        """Add ``count`` errors of the file; only the reported ones are taken from ``texts``."""
-        for text in islice(texts, min(count, MOST_FAULTS)):
-            self.add(text)
-        self._more += max(0, count - MOST_FAULTS)
-
     def check(self, *, at_least: bool = False) -> None:
         """Raise McvrpError if there are errors; ``at_least`` if the file was not read to its end."""
         if self._errors:
             texts = [text for _, text in sorted(self._errors, key=lambda error: error[0])]
             name = brief(self.name, _NAME)
-            errors = enumerated(texts, "; ", LONGEST - len(name) - 2, more=self._more, at_least=at_least)
+            errors = enumerated(texts, "; ", LONGEST - len(name) - 2, at_least=at_least)
             raise McvrpError(f"{name}: {errors}")
