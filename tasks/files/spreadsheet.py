@@ -128,9 +128,7 @@ def _sheet(book: calamine.CalamineWorkbook) -> bytes:
             continue
         if (size := (sheet.end[0] + 1) * sheet.width) > _MOST_CELLS:
             where = f"up to the last one of sheet {shown(sheet.name)}"
-            raise McvrpError(
-                f"has {cells:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it"
-            )
+            raise McvrpError(f"has {size:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it")
         buffer, filled = io.BytesIO(), False
         with io.TextIOWrapper(buffer, "utf-8", newline="", write_through=True) as text:
             text.write(json.dumps([title, visible[place:]]) + "\n")

@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -225,46 +226,40 @@ def _decimal(text: str, separator: str) -> str:
     return "," if comma or (separator == ";" and not point) else "."
 
 
-def _records(name: str, text: str, separator: str) -> list[list[str]]:
-    """Return the stripped cells of each row of CSV, all rows of the width of the widest.
+def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect = PLAIN) -> Tabular:
+    """Return the table in ``text``, CSV; the first row with content is the header.
 
-    McvrpError if it is too large, or a quotation mark is not paired, which would swallow the next rows.
+    McvrpError if it is too large, a cell has no header, or a quotation mark is not paired, which would
+    swallow the next rows.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    records, widest, begins = list[list[str]](), 0, 1
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator, strict=True)
+    titles, rows, records, faults, begins = list[str](), list[int](), list[list[str]](), Faults(name), 1
     try:
-        for cells in reader:
-            records.append([unescaped(cell) if cell[:1] == "'" else cell for cell in map(str.strip, cells)])
-            widest = max(widest, len(cells))
-            if widest > _MOST_COLUMNS or widest * len(records) > _MOST_CELLS:
-                raise _too_large(f"{name}, row {len(records)},")
-            begins = reader.line_num + 1
+        for row, cells in enumerate(reader, start=1):
+            begins = reader.line_num + 1  # of the next row
+            if len(cells) > _MOST_COLUMNS or len(titles) * len(rows) > _MOST_CELLS:
+                raise _too_large(f"{name}, row {row},")
+            cells = [unescaped(cell.strip()) for cell in cells]
+            if not any(cells):
+                continue
+            if not titles:
+                titles = [_title(cell) for cell in cells]
+                continue
+            titled = list(zip_longest(titles, cells, fillvalue=""))
+            if stray := next((cell for title, cell in titled if cell and not title), ""):
+                faults.add(f"row {row} has {shown(stray)} in a column without a header", row)
+            rows.append(row)
+            records.append([cell for title, cell in titled if title])
     except csv.Error as error:
         lines = f"line {begins}" if begins == reader.line_num else f"lines {begins} to {reader.line_num}"
         hint = "put a cell with quotation marks in quotes, and write the marks twice"
         raise McvrpError(f"{name} is not valid CSV in {lines} ({reason(error)}): {hint}") from error
-    for cells in records:
-        cells += [""] * (widest - len(cells))
-    return records
-
-
-def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect = PLAIN) -> Tabular:
-    """Return the table in ``text``, CSV; the first row with content is the header."""
-    cells = pd.DataFrame(_records(name, text, dialect.separator), dtype=str)
-    filled = (cells != "").to_numpy()
-    lines = np.flatnonzero(filled.any(axis=1))
-    if not len(lines):
+    if not titles:
         raise McvrpError(f"{name} is empty: add a header and rows")
-    titles, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
-    titled = titles != ""
-    stray = filled & ~titled
-    faults = Faults(name)
-    for row in rows[stray[rows].any(axis=1)].tolist():
-        cell = cells.iat[row, int(stray[row].argmax())]
-        faults.add(f"row {row + 1} has {shown(cell)} in a column without a header", row + 1)
     faults.check()
-    frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
-    return replace(_table(name, frame, rows + 1, titles[titled].tolist()), notes=notes, dialect=dialect)
+    titles = [title for title in titles if title]
+    frame = pd.DataFrame(records, columns=range(len(titles)), dtype=str)
+    return replace(_table(name, frame, np.array(rows), titles), notes=notes, dialect=dialect)
 
 
 def _parquet(name: str, data: bytes) -> Tabular:
