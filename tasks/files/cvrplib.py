@@ -140,21 +140,19 @@ def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) 
     Its cost decides whether distances are rounded; with ``unrounded``, one with another cost is left out.
     """
     solution, published = parse_sol(name, data, vrp)
-    price = cost(vrp.city, solution)
-    if published is None or abs(published - price) <= _CENT:
-        return replace(vrp, best=BestKnown(solution, price))
+    cities = [(vrp.city, vrp.notes)]
+    if vrp.weights == "EUC_2D" and not unrounded:
+        cities.append((replace(vrp.city, matrix=None), (f"distances are not rounded, as in {name}",)))
+    for city, notes in cities:
+        price = cost(city, solution)
+        if published is None or abs(published - price) <= _CENT:
+            return replace(vrp, city=city, notes=notes, best=BestKnown(solution, price))
     if vrp.weights == "EUC_2D" and unrounded:
         note = f"{name} was left out: Cost {published:,.10g} is not that of unrounded distances"
         return replace(vrp, notes=(*vrp.notes, note))
-    if vrp.weights == "EUC_2D":
-        other = replace(vrp.city, matrix=None)
-        other_price = cost(other, solution)
-        if abs(published - other_price) <= _CENT:
-            notes = (f"distances are not rounded, as in {name}",)
-            return replace(vrp, city=other, notes=notes, best=BestKnown(solution, other_price))
     raise McvrpError(
-        f"{name} has Cost {published:,.10g}, but its routes cost {price:,.10g} in {vrp.name}: give the "
-        "files of one instance"
+        f"{name} has Cost {published:,.10g}, but its routes cost {cost(vrp.city, solution):,.10g} in "
+        f"{vrp.name}: give the files of one instance"
     )
 
 

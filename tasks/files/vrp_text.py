@@ -64,13 +64,13 @@ def vrp_text(name: str, data: bytes) -> VrpText:
     count, capacity = file.whole("DIMENSION", 2), file.whole("CAPACITY", 1)
     depots = [word for _, text in file.rows.get(_DEPOT, ()) for word in text.split()]
     if depots not in (["1"], ["1", "-1"]):
-        raise McvrpError(f"{name} has {shown(' '.join(depots))} in {_DEPOT}: expected 1 (the depot) and -1")
+        raise file.error(f"{shown(' '.join(depots))} in {_DEPOT}", "1, the depot, and -1")
     weights = file.choice("EDGE_WEIGHT_TYPE", _WEIGHTS)
     if weights == "EXPLICIT":
         matrix = file.matrix(count)
         title = next((title for title in (_PLACES, _DISPLAY) if title in file.rows), None)
     elif _MATRIX in file.values:
-        raise file.error(_MATRIX, f"none with EDGE_WEIGHT_TYPE {weights}")
+        raise file.wrong(_MATRIX, f"none with EDGE_WEIGHT_TYPE {weights}")
     else:
         file.choice("EDGE_WEIGHT_FORMAT", ("FUNCTION",), "FUNCTION")
         matrix, title = None, _PLACES
@@ -110,21 +110,18 @@ class _File:
             is_section = keyword.endswith("_SECTION")
             if _KEYWORD.fullmatch(keyword) and (not value if is_section else colon):
                 first = values.setdefault(keyword, Line(line.number, value))
-                if (
-                    first.number != line.number
-                    and keyword != "COMMENT"
-                    and (is_section or first.text != value)
-                ):
+                is_second = first.number != line.number and (is_section or first.text != value)
+                if is_second and keyword != "COMMENT":
                     where = f"lines {first.number} and {line.number}"
                     raise McvrpError(f"{name} has {keyword} twice, in {where}: keep one of them")
                 rows = sections.setdefault(keyword, []) if is_section else None
             elif rows is not None:
                 rows.append(line)
             else:
-                raise McvrpError(
-                    f"{name} is not a valid .vrp file: line {line.number}, {shown(line.text)}, is neither "
-                    "'KEYWORD : VALUE' nor in a section"
+                where = (
+                    f"line {line.number}, {shown(line.text)}, is neither 'KEYWORD : VALUE' nor in a section"
                 )
+                raise McvrpError(f"{name} is not a valid .vrp file: {where}")
         if after := next(lines, None):
             raise McvrpError(f"{name} has line {after.number}, {shown(after.text)}, after EOF: remove it")
         return cls(name, values, sections)
@@ -132,27 +129,29 @@ class _File:
     def refuse_unread(self) -> None:
         for keyword, (number, value) in self.values.items():
             if keyword not in _READ and not (keyword in _LIMITS and whole(value) == 0):
-                where = f"{keyword} in line {number} of {self.name}"
-                raise McvrpError(
-                    f"{where} is not read, so no routes here respect it: remove it to route without"
-                )
+                why = "is not read, so no routes here respect it: remove it to route without"
+                raise McvrpError(f"{keyword} in line {number} of {self.name} {why}")
 
-    def error(self, keyword: str, expected: str) -> McvrpError:
+    def error(self, found: str, expected: str) -> McvrpError:
+        return McvrpError(f"{self.name} has {found}: expected {expected}")
+
+    def wrong(self, keyword: str, expected: str) -> McvrpError:
         """Return the error of a specification."""
         number, value = self.values.get(keyword, Line(0, ""))
-        found = f"{keyword} {shown(value)} in line {number}" if number else f"no {keyword}"
-        return McvrpError(f"{self.name} has {found}: expected {expected}")
+        return self.error(
+            f"{keyword} {shown(value)} in line {number}" if number else f"no {keyword}", expected
+        )
 
     def choice(self, keyword: str, choices: Sequence[str], default: str = "") -> str:
         value = self.values.get(keyword, Line(0, default)).text.upper()
         if value not in choices:
-            raise self.error(keyword, " or ".join(choices))
+            raise self.wrong(keyword, " or ".join(choices))
         return value
 
     def whole(self, keyword: str, least: int) -> int:
         value = whole(self.values.get(keyword, Line(0, "")).text)
         if value is None or not least <= value <= _LARGEST:
-            raise self.error(keyword, f"a whole number from {least} to {_LARGEST:,}")
+            raise self.wrong(keyword, f"a whole number from {least} to {_LARGEST:,}")
         return value
 
     def numbered(self, title: str, count: int, width: int) -> NDArray[np.float64]:
@@ -164,11 +163,9 @@ class _File:
             is_row = whole(number) == k and len(values[-1]) == len(words) == width
             if not is_row or max(map(abs, values[-1])) > LARGEST:
                 expected = f"{k} and {width} numbers up to {LARGEST:g}" if width > 1 else f"{k} and a number"
-                raise McvrpError(
-                    f"{self.name} has {shown(text)} in line {line}, row {k} of {title}: expected {expected}"
-                )
+                raise self.error(f"{shown(text)} in line {line}, row {k} of {title}", expected)
         if len(rows) != count:
-            raise McvrpError(f"{self.name} has {len(rows)} rows in {title}: expected DIMENSION, {count}")
+            raise self.error(f"{len(rows)} rows in {title}", f"DIMENSION, {count}")
         return np.array(values)
 
     def demands(self, count: int, capacity: int) -> NDArray[np.int64]:
@@ -181,8 +178,7 @@ class _File:
             demand = whole(word)
             if demand is None or not low <= demand <= high:
                 expected = f"a whole number from 1 to {most:,}" if demands else "0 for the depot"
-                where = f"for node {node} in line {line}"
-                raise McvrpError(f"{self.name} has the demand {shown(word)} {where}: expected {expected}")
+                raise self.error(f"the demand {shown(word)} for node {node} in line {line}", expected)
             demands.append(demand)
         return np.array(demands[1:])
 
@@ -194,7 +190,7 @@ class _File:
         needed = count**2 if full else count * (count - 1) // 2 + diagonal * count
         if len(numbers) != needed:
             expected = f"{needed:,} for {form} of DIMENSION {count}"
-            raise McvrpError(f"{self.name} has {len(numbers):,} numbers in {_MATRIX}: expected {expected}")
+            raise self.error(f"{len(numbers):,} numbers in {_MATRIX}", expected)
         if full:
             matrix = numbers.reshape(count, count)
         else:
@@ -205,8 +201,7 @@ class _File:
             matrix[lower if is_lower else ~lower] = numbers
             matrix += matrix.T
         if np.diag(matrix).any():
-            node = np.diag(matrix).argmax() + 1
-            raise McvrpError(f"{self.name} has a cost from node {node} to itself: expected 0")
+            raise self.error(f"a cost from node {np.diag(matrix).argmax() + 1} to itself", "0")
         return matrix
 
     def costs(self, line: Line) -> NDArray[np.float64]:
@@ -214,7 +209,5 @@ class _File:
         costs = np.array([float(word) if NUMBER.fullmatch(word) else np.nan for word in words])
         if not (valid := np.isfinite(costs) & (costs >= 0)).all():
             cell = shown(words[valid.argmin()])
-            raise McvrpError(
-                f"{self.name} has {cell} in line {line.number} of {_MATRIX}: expected finite costs from 0"
-            )
+            raise self.error(f"{cell} in line {line.number} of {_MATRIX}", "finite costs from 0")
         return costs
