@@ -55,10 +55,8 @@ class City:
     demand, capacity
         The city's ranges, both ends included; None for the defaults of `model.instances.Rules`.
     address_ids
-        The company's own ids of nodes 0 to m, such as "C10241"; empty: the node numbers.
-    address_names
-        Names of nodes 0 to m, such as "Boulangerie Petit"; empty if unknown. Neither ids nor names are part
-        of `city_id`.
+        The company's own ids of nodes 0 to m, such as "C10241", which are not part of `city_id`; empty: the
+        node numbers.
 
     Notes
     -----
@@ -78,7 +76,6 @@ class City:
     demand: tuple[int, int] | None = None
     capacity: tuple[int, int] | None = None
     address_ids: tuple[str, ...] = ()
-    address_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         xy = frozen(self.xy, np.float64)
@@ -111,12 +108,11 @@ class City:
             )
         if self.matrix is not None:
             object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
-        for name, written in (("address_ids", nfc), ("address_names", str)):
-            texts = tuple(map(written, getattr(self, name)))
-            object.__setattr__(self, name, texts)
-            if texts and len(texts) != len(xy):
-                raise McvrpError(f"a city of {len(xy)} nodes has {len(texts)} {name}: give one per node")
-        if len(set(self.address_ids)) < len(self.address_ids):
+        ids = tuple(map(nfc, self.address_ids))
+        object.__setattr__(self, "address_ids", ids)
+        if ids and len(ids) != len(xy):
+            raise McvrpError(f"a city of {len(xy)} nodes has {len(ids)} address_ids: give one per node")
+        if len(set(ids)) < len(ids):
             raise McvrpError("two addresses of a city have the same id: give each address its own id")
 
     @classmethod
@@ -168,7 +164,6 @@ class City:
             extends=self.extends[:k],
             spare=spare,
             address_ids=self.address_ids[:nodes],
-            address_names=self.address_names[:nodes],
         )
 
     @cached_property
@@ -216,13 +211,6 @@ class City:
         nodes = list(nodes)
         self.require_nodes(np.array(nodes, dtype=np.int64))
         return [self.address_ids[node] if self.address_ids else str(node) for node in nodes]
-
-    def names_of(self, nodes: Iterable[int]) -> list[str]:
-        """Return the name of each of ``nodes``, its id if it has none."""
-        nodes = list(nodes)
-        ids = self.ids_of(nodes)
-        names = [self.address_names[node] for node in nodes] if self.address_names else ids
-        return [name or address for name, address in zip(names, ids, strict=True)]
 
     def require_nodes(self, nodes: NDArray[np.int64]) -> None:
         """Raise McvrpError naming the first of ``nodes`` that is not in the city."""

@@ -81,16 +81,14 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def enumerated(
-    texts: Sequence[str], separator: str, most: int, *, more: int = 0, at_least: bool = False
-) -> str:
+def enumerated(texts: Sequence[str], separator: str, most: int, *, at_least: bool = False) -> str:
     """Return as many of ``texts`` as fit in ``most`` characters, at least one: "a, b and 3 more".
 
-    ``more`` is added to the count, which is a lower bound with ``at_least``.
+    The count is a lower bound with ``at_least``.
     """
     before = ("" if separator == ", " else separator.strip()) + " and " + ("at least " if at_least else "")
     for count in range(min(len(texts), most), 0, -1):
-        left = len(texts) - count + more
+        left = len(texts) - count
         end = f"{before}{left:,} more" if left else ""
         line = separator.join(texts[:count]) + end
         if len(line) <= most:

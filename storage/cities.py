@@ -227,7 +227,6 @@ def stored_city(store: Store, name: str) -> StoredCity:
             demand=card.demand,
             capacity=card.capacity,
             address_ids=ids or (),
-            address_names=_names(table),
         )
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
@@ -255,12 +254,6 @@ def _matrix(store: Store, path: str, nodes: int) -> NDArray[np.float64]:
         raise ValueError(f"its cost matrix has {row} rows for {nodes} nodes")
     matrix.setflags(write=False)
     return matrix
-
-
-def _names(table: pa.Table) -> tuple[str, ...]:
-    """Return the column ``name`` of the file of addresses, in any case, if the city has kept it."""
-    kept = [name for name in table.column_names if name.casefold() == "address.name"]
-    return tuple(text or "" for text in table[kept[0]].to_pylist()) if kept else ()
 
 
 def _columns(table: pa.Table, *names: str) -> NDArray[np.float64]:

@@ -125,8 +125,5 @@ def _per_token(network: NetworkConfig) -> tuple[int, int]:
 
 
 def _paths(spec: PipelineSpec, name: str) -> float:
-    """Return the number of decoded solutions per instance; parts of a solution count as fractions."""
-    method = all_methods()[name]
-    if not method.decoded:
-        return 0
-    return method.paths(spec.benchmark) if method.paths else sum(spec.benchmark.samples_of(name))
+    """Return the number of decoded solutions per instance."""
+    return sum(spec.benchmark.samples_of(name)) if all_methods()[name].decoded else 0

@@ -41,7 +41,6 @@ class Method:
     decoder: Callable[[BenchmarkSpec, FmMcvrpSolver], Solver] | None = None  # None: the sampler itself
     identity: Callable[[BenchmarkSpec, int], Identity | None] | None = None
     settings: Callable[[], str] | None = None  # name and version of another program that it uses
-    paths: Callable[[BenchmarkSpec], int] | None = None  # decoded per instance; None: the samples
     specs: Callable[[BenchmarkSpec], Iterable[BenchmarkSpec]] = lambda spec: (spec,)  # of its blocks
     text: str = ""  # description in docs/benchmark.md
 
@@ -136,12 +135,6 @@ def _random_starts() -> Solver:
     return RandomStarts()
 
 
-def _reconstructed(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
-    from mcvrp.tasks.solvers.reconstruction import Reconstructed
-
-    return Reconstructed(sampler, spec.rounds, spec.part_customers, spec.part_samples)
-
-
 OTHERS = Registry(
     "method",
     {
@@ -160,21 +153,6 @@ OTHERS = Registry(
             alone=_random_starts,
             alone_seconds=lambda n: 3e-4 * (n / 20) ** 1.5,  # about 0.3 ms at n = 20, 10 ms at 200
             text="the same local search of random solutions, as a control for `fm-ls`",
-        ),
-        "fm-rrc": Method(
-            "FM-MCVRP (NS) + re-construction",
-            lambda spec: spec.samples[-1:],
-            "fm",
-            decoder=_reconstructed,
-            identity=lambda spec, rotations: (
-                *_nucleus(spec.decoding, rotations),
-                "re-construction",
-                *(spec.rounds, spec.part_customers, spec.part_samples),
-            ),
-            # the parts of a round cover the instance at most once
-            paths=lambda spec: spec.samples[-1] + spec.rounds * spec.part_samples,
-            text="random parts of the best sample, decoded again and kept if better (`rounds`, "
-            "`part_customers`, `part_samples`)",
         ),
     },
 )

@@ -79,9 +79,6 @@ class BenchmarkSpec(OrdersSpec):
     beam_width: _Samples | Annotated[tuple[_Samples, ...], Field(min_length=1)] = Field(
         16, description="Beam width, or a list of widths: one row of the tables per width"
     )
-    rounds: int = Field(20, ge=1, description="Rounds of re-construction")
-    part_customers: int = Field(20, ge=1, description="Minimum number of customers in a re-constructed part")
-    part_samples: int = Field(16, ge=1, le=MOST_SAMPLES, description="Samples per re-constructed part")
     equal_time: float = Field(
         5.0,
         gt=0,

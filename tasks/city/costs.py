@@ -28,14 +28,9 @@ def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64
     wrong = ~is_cost(costs)
     np.fill_diagonal(wrong, np.diag(costs) != 0)
     expected = {True: "not 0", False: f"not a number from 0 to {MOST_COST:g}"}
-    pairs = np.argwhere(wrong)
-    faults.add_all(
-        (
-            f"the cost from {shown(ids[a])} to {shown(ids[b])} is {costs[a, b]:g}, {expected[bool(a == b)]}"
-            for a, b in pairs
-        ),
-        len(pairs),
-    )
+    for a, b in np.argwhere(wrong):
+        cost = f"{costs[a, b]:g}, {expected[bool(a == b)]}"
+        faults.add(f"the cost from {shown(ids[a])} to {shown(ids[b])} is {cost}")
     faults.check()
     return costs
 
@@ -82,9 +77,7 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     for k in np.setdiff1d(np.arange(len(key)), first):
         faults.at(table.rows[k], f"{shown(ids[start[k]])} to {shown(ids[end[k]])} is a duplicate")
     costs[start, end] = values
-    missing = np.argwhere(np.isnan(costs))
-    faults.add_all(
-        (f"the cost from {shown(ids[a])} to {shown(ids[b])} is missing" for a, b in missing), len(missing)
-    )
+    for a, b in np.argwhere(np.isnan(costs)):
+        faults.add(f"the cost from {shown(ids[a])} to {shown(ids[b])} is missing")
     faults.check()
     return costs

@@ -251,15 +251,11 @@ def _extended_matrix(
             f"city {parent.name!r} has a cost matrix: give one with the new addresses (--matrix FILE)"
         )
     faults, ids = Faults(PurePath(str(spec.matrix)).name), addresses.ids
-    changed = np.argwhere(matrix[: len(city.xy), : len(city.xy)] != city.matrix)
-    faults.add_all(
-        (
+    for a, b in np.argwhere(matrix[: len(city.xy), : len(city.xy)] != city.matrix):
+        faults.add(
             f"the cost from {shown(ids[a])} to {shown(ids[b])} was {city.matrix[a, b]:g}, is "
             f"{matrix[a, b]:g}: the costs of labels would change, import a new city"
-            for a, b in changed
-        ),
-        len(changed),
-    )
+        )
     faults.check()
     return matrix
 

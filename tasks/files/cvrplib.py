@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
@@ -20,7 +19,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import NUMBER
-from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
+from mcvrp.tasks.files.file_bytes import file_bytes, file_exists
 from mcvrp.tasks.files.tabular import Tabular
 from mcvrp.tasks.files.vrp_text import text_lines, vrp_text
 from mcvrp.tasks.support.text import listed
@@ -82,18 +81,11 @@ def read_vrp(store: Store, place: str, *, unrounded: bool = False) -> VrpFile:
     """Return the instance at ``place``, with the .sol file of the same name if there is one.
 
     EUC_2D costs are rounded to the nearest integer, as TSPLIB defines it, unless ``unrounded`` is set or the
-    cost in the .sol file is that without rounding. ``place`` is a local path, one in the store (`IN_STORE`),
-    or a URL. McvrpError if the instance is invalid or has other constraints than capacity, or the solution is
-    of another one.
+    cost in the .sol file is that without rounding. ``place`` is that of `file_bytes`. McvrpError if the
+    instance is invalid or has other constraints than capacity, or the solution is of another one.
     """
-    if "://" in place:
-        folder, _, name = place.rpartition("/")
-        return read_vrp(Store.open(folder, writable=False), IN_STORE + name, unrounded=unrounded)
-    vrp = parse_vrp(*file_bytes(store, place), unrounded=unrounded)
-    sol = place[: -len(INSTANCE)] + SOLUTION
-    in_store = sol.startswith(IN_STORE)
-    exists = store.exists(sol[len(IN_STORE) :]) if in_store else Path(sol).expanduser().is_file()
-    return with_best(vrp, *file_bytes(store, sol), unrounded=unrounded) if exists else vrp
+    vrp, sol = parse_vrp(*file_bytes(store, place), unrounded=unrounded), place[: -len(INSTANCE)] + SOLUTION
+    return with_best(vrp, *file_bytes(store, sol), unrounded=unrounded) if file_exists(store, sol) else vrp
 
 
 def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
@@ -148,21 +140,19 @@ def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) 
     Its cost decides whether distances are rounded; with ``unrounded``, one with another cost is left out.
     """
     solution, published = parse_sol(name, data, vrp)
-    price = cost(vrp.city, solution)
-    if published is None or abs(published - price) <= _CENT:
-        return replace(vrp, best=BestKnown(solution, price))
+    cities = [(vrp.city, vrp.notes)]
+    if vrp.weights == "EUC_2D" and not unrounded:
+        cities.append((replace(vrp.city, matrix=None), (f"distances are not rounded, as in {name}",)))
+    for city, notes in cities:
+        price = cost(city, solution)
+        if published is None or abs(published - price) <= _CENT:
+            return replace(vrp, city=city, notes=notes, best=BestKnown(solution, price))
     if vrp.weights == "EUC_2D" and unrounded:
         note = f"{name} was left out: Cost {published:,.10g} is not that of unrounded distances"
         return replace(vrp, notes=(*vrp.notes, note))
-    if vrp.weights == "EUC_2D":
-        other = replace(vrp.city, matrix=None)
-        other_price = cost(other, solution)
-        if abs(published - other_price) <= _CENT:
-            notes = (f"distances are not rounded, as in {name}",)
-            return replace(vrp, city=other, notes=notes, best=BestKnown(solution, other_price))
     raise McvrpError(
-        f"{name} has Cost {published:,.10g}, but its routes cost {price:,.10g} in {vrp.name}: give the "
-        "files of one instance"
+        f"{name} has Cost {published:,.10g}, but its routes cost {cost(vrp.city, solution):,.10g} in "
+        f"{vrp.name}: give the files of one instance"
     )
 
 

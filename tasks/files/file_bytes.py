@@ -5,9 +5,7 @@ Pipes and devices are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +24,12 @@ _NAME = 60  # characters of a file name
 
 
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
-    """Return name and content of a local file, or of one in the store if ``place`` begins with `IN_STORE`.
+    """Return name and content of a file: local, at an ``s3://`` address, or in the store (`IN_STORE`).
 
     McvrpError if it does not exist, has more than ``most`` bytes, or is not a readable file.
     """
-    if place.startswith(IN_STORE):
-        path = place.removeprefix(IN_STORE).strip("/")
-        if ".." in path.split("/"):
-            raise McvrpError(f"{brief(place, _PATH)} leads out of the store: name a file in the store")
-        return stored_bytes(store, path, most)
+    if at := _stored(store, place):
+        return stored_bytes(*at, most)
     shown = brief(place, _PATH)
     try:
         file = Path(place).expanduser()
@@ -48,6 +43,22 @@ def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, b
         raise McvrpError(f"{shown} cannot be read ({reason(error)}): give a readable file") from error
 
 
+def file_exists(store: Store, place: str) -> bool:
+    """Return whether there is a file at ``place``, as in `file_bytes`."""
+    at = _stored(store, place)
+    return at[0].exists(at[1]) if at else Path(place).expanduser().is_file()
+
+
+def _stored(store: Store, place: str) -> tuple[Store, str] | None:
+    """Return the store of ``place`` and the path in it, None for a local file."""
+    if place.startswith(IN_STORE):
+        return store, place.removeprefix(IN_STORE).strip("/")
+    if "://" in place:
+        folder, _, name = place.rpartition("/")
+        return Store.open(folder, writable=False), name
+    return None
+
+
 def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return name and content of the file at ``path`` of the store; errors as in `file_bytes`."""
     if (size := store.size(path)) > most:
@@ -57,11 +68,10 @@ def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, 
 
 @dataclass
 class Faults:
-    """Errors of the file ``name``: a sentence reports the first ones and counts the others."""
+    """Errors of the file ``name``: a sentence reports those of the first rows and counts the others."""
 
     name: str
     _errors: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 is the whole file
-    _more: int = 0
 
     def add(self, text: str, row: int = 0) -> None:
         """Add an error of a row, or of the file; raise the McvrpError of `check` if there are too many."""
@@ -73,16 +83,10 @@ class Faults:
         """Add an error of a row; its number is prepended to ``text``."""
         self.add(f"row {row}: {text}", int(row))
 
-    def add_all(self, texts: Iterator[str], count: int) -> None:
-        """Add ``count`` errors of the file; only the reported ones are taken from ``texts``."""
-        for text in islice(texts, min(count, MOST_FAULTS)):
-            self.add(text)
-        self._more += max(0, count - MOST_FAULTS)
-
     def check(self, *, at_least: bool = False) -> None:
         """Raise McvrpError if there are errors; ``at_least`` if the file was not read to its end."""
         if self._errors:
             texts = [text for _, text in sorted(self._errors, key=lambda error: error[0])]
             name = brief(self.name, _NAME)
-            errors = enumerated(texts, "; ", LONGEST - len(name) - 2, more=self._more, at_least=at_least)
+            errors = enumerated(texts, "; ", LONGEST - len(name) - 2, at_least=at_least)
             raise McvrpError(f"{name}: {errors}")

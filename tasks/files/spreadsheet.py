@@ -27,12 +27,11 @@ from mcvrp.model.errors import McvrpError, brief, reason, shown
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of .xlsx and .ods, and of .xls
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # stream of a compound file with a password
 _MEMORY = 700 * 2**20  # bytes that the reader may allocate
 _SECONDS = 10  # CPU time
 _MOST_CELLS = 6_300_000  # up to the last one of a sheet: six full columns of Excel
 _REFUSED = 3  # exit code; Python itself uses 1 and 2
-_LOCKED = "has a password: save it without a password"
+_BEYOND = "delete all rows and columns beyond the table"
 _CONTENT = "content.xml"  # of an .ods
 _SPANNED = re.compile(rb'table:number-rows-spanned="(?!1")')
 
@@ -66,26 +65,18 @@ def first_sheet(name: str, data: bytes) -> Sheet:
         hint = "check this machine's memory and temporary folder, and try again"
         raise McvrpError(f"{name} could not be read ({reason(error)}): {hint}") from error
     if done.returncode == _REFUSED:
-        encrypted = data.startswith(_COMPOUND) and _ENCRYPTED in data
-        raise McvrpError(f"{name} {_LOCKED if encrypted else done.stdout.decode()}")
+        raise McvrpError(f"{name} {done.stdout.decode()}")
     if done.returncode:
-        raise McvrpError(f"{name} {_death(done.returncode)}")
+        ended = (
+            f"exit code {done.returncode}" if done.returncode > 0 else signal.Signals(-done.returncode).name
+        )
+        raise McvrpError(
+            f"{name} needs more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time ({ended}), perhaps "
+            f"because of a cell far from the table: {_BEYOND}, or save it as CSV"
+        )
     facts, _, text = done.stdout.decode().partition("\n")
     title, others = json.loads(facts)
     return Sheet(title, tuple(others), text)
-
-
-def _death(code: int) -> str:
-    if code == -signal.SIGXCPU:
-        return f"takes more than {_SECONDS} s of CPU time to read: save it as CSV"
-    if code > 0 or -code in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM):
-        how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
-        return f"could not be read (the reader was stopped, {how}): check this machine's memory, and retry"
-    return (
-        f"needs more than {_MEMORY >> 20} MiB to read ({signal.Signals(-code).name}), probably because of a "
-        "cell far from the table: delete all rows and columns beyond the table (Ctrl+End goes to the last "
-        "cell), or save it as CSV"
-    )
 
 
 def cell_text(cell: object) -> str:
@@ -106,12 +97,11 @@ def main() -> None:
         return
     except MemoryError:
         os.abort()  # as calamine does, so that both are reported alike
-    except calamine.PasswordError:
-        text = _LOCKED
     except McvrpError as error:
         text = str(error)
     except BaseException as error:  # a panic of calamine is not an Exception
-        text = f"is not a valid spreadsheet ({brief(reason(error), 120)}): save it again, or as CSV"
+        why = brief(reason(error), 120)
+        text = f"is not a valid spreadsheet ({why}): save it again without a password, or as CSV"
     sys.stdout.buffer.write(text.encode())
     sys.exit(_REFUSED)
 
@@ -136,7 +126,9 @@ def _sheet(book: calamine.CalamineWorkbook) -> bytes:
         sheet = book.get_sheet_by_name(title)
         if sheet.end is None:
             continue
-        _require_size(sheet, sheet.end[0] + 1)
+        if (size := (sheet.end[0] + 1) * sheet.width) > _MOST_CELLS:
+            where = f"up to the last one of sheet {shown(sheet.name)}"
+            raise McvrpError(f"has {size:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it")
         buffer, filled = io.BytesIO(), False
         with io.TextIOWrapper(buffer, "utf-8", newline="", write_through=True) as text:
             text.write(json.dumps([title, visible[place:]]) + "\n")
@@ -167,16 +159,6 @@ def _refuse_merged(sheet: calamine.CalamineSheet) -> None:
         with zipfile.ZipFile("/dev/stdin") as archive:
             if _CONTENT in archive.namelist() and _SPANNED.search(archive.read(_CONTENT)):
                 raise McvrpError(f"has cells that are merged over several rows: {hint}")
-
-
-def _require_size(sheet: calamine.CalamineSheet, rows: int) -> None:
-    cells = rows * sheet.width
-    if cells > _MOST_CELLS:
-        raise McvrpError(
-            f"has {cells:,} cells up to the last one of sheet {shown(sheet.name)} ({rows:,} rows, "
-            f"{sheet.width:,} columns), more than {_MOST_CELLS:,}: delete all rows and columns beyond the "
-            "table, or split it"
-        )
 
 
 if __name__ == "__main__":

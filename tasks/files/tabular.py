@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -45,17 +46,18 @@ _NAMELESS = re.compile(r"__index_level_\d+__")  # unnamed index in a Parquet fil
 @dataclass(frozen=True, eq=False)
 class Tabular:
     name: str  # of the file, for messages
-    frame: pd.DataFrame  # columns by name in lower case; stripped text, "" if missing
+    frame: pd.DataFrame  # columns by `column_key` of their titles; stripped text, "" if missing
     rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()  # on guesses about the format
-    titles: Mapping[str, str] = field(default_factory=dict)  # of columns, as the file has them
+    titles: Mapping[str, str] = field(default_factory=dict)  # by column, as the file has them
     called: Mapping[str, str] = field(default_factory=dict)  # column of each field with a name of its own
     dialect: Dialect = PLAIN  # of a CSV file, otherwise the default
 
     @classmethod
     def of(cls, name: str, frame: pd.DataFrame) -> Tabular:
-        """Return ``frame``, cells of any type, with rows from 1."""
-        return cls(name, frame.astype(object).map(_cell).astype(str), np.arange(1, len(frame) + 1))
+        """Return ``frame``, cells of any type, with rows from 1; McvrpError as in `read_tabular`."""
+        text = frame.astype(object).map(_cell).astype(str)
+        return _table(name, text, np.arange(1, len(frame) + 1), [_title(column) for column in frame.columns])
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -78,13 +80,13 @@ class Tabular:
         That of ``id`` is of ``customer``, too. McvrpError if there is none for a field of ``needed``, or one
         for two fields.
         """
-        keys = {column_key(column): column for column in self.frame.columns}
-        if missing := [name for name in needed if column_key(columns.get(name, name)) not in keys]:
+        keys = {name: column_key(title) for name, title in columns.items()}
+        if missing := [name for name in needed if keys[name] not in self.frame]:
             raise McvrpError(
                 f"{self.name} has no column {shown(columns[missing[0]])} (columns: "
                 f"{listed(self.frame.columns, most=8)}): name one that it has in --columns {missing[0]}=NAME"
             )
-        own = {name: keys[key] for name, title in columns.items() if (key := column_key(title)) in keys}
+        own = {name: key for name, key in keys.items() if key in self.frame}
         if twice := [column for column in own.values() if list(own.values()).count(column) > 1]:
             raise McvrpError(f"column {shown(twice[0])} cannot be two fields: correct --columns")
         return replace(self, called=own | ({"customer": own["id"]} if "id" in own else {}))
@@ -94,8 +96,12 @@ class Tabular:
         known, texts = set(used), dict[str, tuple[str, ...]]()
         for column in self.frame.columns:
             if column not in known and any(cells := self.text(column).tolist()):
-                texts[self.titles.get(column, column)] = tuple(cells)
+                texts[self.titles[column]] = tuple(cells)
         return texts
+
+    def where(self, chosen: NDArray[np.bool_]) -> Tabular:
+        """Return the ``chosen`` rows, ``(N,)``."""
+        return replace(self, frame=self.frame[chosen].reset_index(drop=True), rows=self.rows[chosen])
 
     def text(self, name: str) -> NDArray[np.object_]:
         """Return a column as text, ``(N,)``."""
@@ -220,98 +226,78 @@ def _decimal(text: str, separator: str) -> str:
     return "," if comma or (separator == ";" and not point) else "."
 
 
-def _records(name: str, text: str, separator: str) -> list[list[str]]:
-    """Return the stripped cells of each row of CSV, all rows of the width of the widest.
+def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect = PLAIN) -> Tabular:
+    """Return the table in ``text``, CSV; the first row with content is the header.
 
-    McvrpError if it is too large, or a quotation mark is not paired, which would swallow the next rows.
+    McvrpError if it is too large, a cell has no header, or a quotation mark is not paired, which would
+    swallow the next rows.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    records, widest, begins = list[list[str]](), 0, 1
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator, strict=True)
+    titles, rows, records, faults, begins = list[str](), list[int](), list[list[str]](), Faults(name), 1
     try:
-        for cells in reader:
-            records.append([unescaped(cell) if cell[:1] == "'" else cell for cell in map(str.strip, cells)])
-            if len(cells) > widest:
-                widest = len(cells)
-                _require_size(f"{name}, row {len(records)},", widest, widest)
-            if widest * len(records) > _MOST_CELLS:
-                _require_size(name, widest, widest * len(records))
-            begins = reader.line_num + 1
+        for row, cells in enumerate(reader, start=1):
+            begins = reader.line_num + 1  # of the next row
+            if len(cells) > _MOST_COLUMNS or len(titles) * len(rows) > _MOST_CELLS:
+                raise _too_large(f"{name}, row {row},")
+            cells = [unescaped(cell.strip()) for cell in cells]
+            if not any(cells):
+                continue
+            if not titles:
+                titles = [_title(cell) for cell in cells]
+                continue
+            titled = list(zip_longest(titles, cells, fillvalue=""))
+            if stray := next((cell for title, cell in titled if cell and not title), ""):
+                faults.add(f"row {row} has {shown(stray)} in a column without a header", row)
+            rows.append(row)
+            records.append([cell for title, cell in titled if title])
     except csv.Error as error:
         lines = f"line {begins}" if begins == reader.line_num else f"lines {begins} to {reader.line_num}"
         hint = "put a cell with quotation marks in quotes, and write the marks twice"
         raise McvrpError(f"{name} is not valid CSV in {lines} ({reason(error)}): {hint}") from error
-    for cells in records:
-        cells += [""] * (widest - len(cells))
-    return records
-
-
-def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect = PLAIN) -> Tabular:
-    """Return the table in ``text``, CSV; the first row with content is the header."""
-    cells = pd.DataFrame(_records(name, text, dialect.separator), dtype=str)
-    filled = (cells != "").to_numpy()
-    lines = np.flatnonzero(filled.any(axis=1))
-    if not len(lines):
+    if not titles:
         raise McvrpError(f"{name} is empty: add a header and rows")
-    titles, rows = np.array([_title(title) for title in cells.iloc[lines[0]]], dtype=object), lines[1:]
-    titled = titles != ""
-    stray = filled & ~titled
-    faults = Faults(name)
-    for row in rows[stray[rows].any(axis=1)].tolist():
-        cell = cells.iat[row, int(stray[row].argmax())]
-        faults.add(f"row {row + 1} has {shown(cell)} in a column without a header", row + 1)
     faults.check()
-    frame = cells.iloc[rows].loc[:, titled].reset_index(drop=True)
-    return replace(_table(name, frame, rows + 1, titles[titled].tolist()), notes=notes, dialect=dialect)
+    titles = [title for title in titles if title]
+    frame = pd.DataFrame(records, columns=range(len(titles)), dtype=str)
+    return replace(_table(name, frame, np.array(rows), titles), notes=notes, dialect=dialect)
 
 
 def _parquet(name: str, data: bytes) -> Tabular:
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-        _require_size(name, *_sizes(file.metadata))
+        file, batches, size = pq.ParquetFile(pa.BufferReader(data)), list[pa.RecordBatch](), 0
+        footer = file.metadata  # a file of a few kB may hold millions of rows
+        groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
+        if footer.num_columns > _MOST_COLUMNS or sum(group.total_byte_size for group in groups) > MOST_BYTES:
+            raise _too_large(name)
+        # the values of lists count, too
+        values = (group.column(k).num_values for group in groups for k in range(footer.num_columns))
+        if max(sum(values), footer.num_rows) > _MOST_CELLS:
+            raise _too_large(name)
         schema = pa.schema([field.with_type(_plain(field.type)) for field in file.schema_arrow])
-        batches, size = list[pa.RecordBatch](), 0
         for batch in file.iter_batches(_BATCH):
             batches.append(batch.cast(schema))  # a repeated text takes its length in each row
             size += batches[-1].nbytes
-            _require_size(name, 0, 0, size)
+            if size > MOST_BYTES:
+                raise _too_large(name)
         frame = pa.Table.from_batches(batches, schema).to_pandas(ignore_metadata=True)  # it may be corrupt
     except UNREADABLE as error:
         why = brief(reason(error), _REASON)
         raise McvrpError(f"{name} is not a valid Parquet file ({why}): copy it again") from error
-    frame = frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]]
-    table = Tabular.of(name, frame)
-    return _table(name, table.frame, table.rows, [_title(column) for column in frame.columns])
-
-
-def _sizes(file: pq.FileMetaData) -> tuple[int, int, int]:
-    """Return columns, cells and bytes, by the footer: a file of a few kB may hold millions of rows."""
-    columns, groups = file.num_columns, [file.row_group(k) for k in range(file.num_row_groups)]
-    if columns > _MOST_COLUMNS:
-        return columns, 0, 0
-    # the values of lists count, too
-    values = sum(group.column(k).num_values for group in groups for k in range(columns))
-    return columns, max(values, file.num_rows), sum(group.total_byte_size for group in groups)
+    return Tabular.of(name, frame.loc[:, [not _NAMELESS.fullmatch(column) for column in frame.columns]])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _require_size(name: str, columns: int, cells: int, bytes_: int = 0) -> None:
-    for what, count, most in (
-        ("columns", columns, _MOST_COLUMNS),
-        ("cells", cells, _MOST_CELLS),
-        ("bytes when unpacked", bytes_, MOST_BYTES),
-    ):
-        if count > most:
-            raise McvrpError(
-                f"{name} has {count:,} {what}, more than {most:,}: remove what is not needed, or split it"
-            )
+def _too_large(name: str) -> McvrpError:
+    limits = f"{_MOST_COLUMNS:,} columns, {_MOST_CELLS:,} cells or {MOST_BYTES:,} bytes when unpacked"
+    return McvrpError(f"{name} has more than {limits}: remove what is not needed, or split it")
 
 
 def _table(name: str, frame: pd.DataFrame, rows: NDArray[np.int64], titles: Sequence[str]) -> Tabular:
     """Return ``frame``, all text, with columns named after their ``titles``."""
-    columns = pd.Index([title.lower() for title in titles])
+    columns = pd.Index([column_key(title) for title in titles])
     if twice := sorted(set(columns[columns.duplicated()])):
         raise McvrpError(f"{name} has two columns named {listed(twice)}: keep one of them")
     if not len(frame):

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.tasks.files.csv_cells import NUMBER, whole
-from mcvrp.tasks.files.file_bytes import LARGEST, Faults
-from mcvrp.tasks.support.text import listed
+from mcvrp.tasks.files.file_bytes import LARGEST
 
 _PLACES, _DISPLAY, _MATRIX = "NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", "EDGE_WEIGHT_SECTION"
 _DEMANDS, _DEPOT = "DEMAND_SECTION", "DEPOT_SECTION"
@@ -45,10 +44,6 @@ class Line(NamedTuple):
     text: str
 
 
-_Keywords = Mapping[str, Line]  # with the value of a specification, "" for a section
-_Rows = Mapping[str, Sequence[Line]]  # by the keyword of their section
-
-
 @dataclass(frozen=True, eq=False)
 class VrpText:
     """Content of a .vrp file, node 1 (the depot) in row 0."""
@@ -62,31 +57,25 @@ class VrpText:
 
 def vrp_text(name: str, data: bytes) -> VrpText:
     """Return the parsed ``data`` of the file ``name``; McvrpError if it is not valid or not a CVRP."""
-    keywords, rows = _parts(name, data)
-    _choice(name, keywords, "TYPE", ("CVRP", "ACVRP"), "CVRP")
-    _refuse_unread(name, keywords)
-    _choice(name, keywords, "NODE_COORD_TYPE", ("TWOD_COORDS", "NO_COORDS"), "TWOD_COORDS")
-    count, capacity = _whole(name, keywords, "DIMENSION"), _whole(name, keywords, "CAPACITY")
-    if count < 2:
-        raise McvrpError(f"{name} has a depot and no customers: add at least one")
-    _check_depot(name, rows)
-    demands = _demands(name, rows, count, capacity)
-    weights = _choice(name, keywords, "EDGE_WEIGHT_TYPE", _WEIGHTS)
+    file = _File.parsed(name, data)
+    file.choice("TYPE", ("CVRP", "ACVRP"), "CVRP")
+    file.refuse_unread()
+    file.choice("NODE_COORD_TYPE", ("TWOD_COORDS", "NO_COORDS"), "TWOD_COORDS")
+    count, capacity = file.whole("DIMENSION", 2), file.whole("CAPACITY", 1)
+    depots = [word for _, text in file.rows.get(_DEPOT, ()) for word in text.split()]
+    if depots not in (["1"], ["1", "-1"]):
+        raise file.error(f"{shown(' '.join(depots))} in {_DEPOT}", "1, the depot, and -1")
+    weights = file.choice("EDGE_WEIGHT_TYPE", _WEIGHTS)
     if weights == "EXPLICIT":
-        matrix = _explicit(name, keywords, rows, count)
-        title = next((title for title in (_PLACES, _DISPLAY) if title in rows), None)
+        matrix = file.matrix(count)
+        title = next((title for title in (_PLACES, _DISPLAY) if title in file.rows), None)
+    elif _MATRIX in file.values:
+        raise file.wrong(_MATRIX, f"none with EDGE_WEIGHT_TYPE {weights}")
     else:
-        if beside := keywords.get(_MATRIX):
-            raise McvrpError(
-                f"{name} has EDGE_WEIGHT_TYPE {weights} and, in line {beside.number}, {_MATRIX}: remove it, "
-                "or give EDGE_WEIGHT_TYPE EXPLICIT"
-            )
-        _choice(name, keywords, "EDGE_WEIGHT_FORMAT", ("FUNCTION",), "FUNCTION")
-        if _PLACES not in rows:
-            raise McvrpError(f"{name} has no {_PLACES}, from which {weights} is computed: add it")
+        file.choice("EDGE_WEIGHT_FORMAT", ("FUNCTION",), "FUNCTION")
         matrix, title = None, _PLACES
-    places = _numbered(name, title, rows[title], count, 2) if title else None
-    return VrpText(weights, places, matrix, demands, capacity)
+    places = file.numbered(title, count, 2) if title else None
+    return VrpText(weights, places, matrix, file.demands(count, capacity), capacity)
 
 
 def text_lines(data: bytes) -> Iterator[Line]:
@@ -100,141 +89,125 @@ def text_lines(data: bytes) -> Iterator[Line]:
             yield Line(number, line)
 
 
-def _parts(name: str, data: bytes) -> tuple[_Keywords, _Rows]:
-    keywords, sections = dict[str, Line](), dict[str, list[Line]]()
-    rows: list[Line] | None = None
-    lines = text_lines(data)
-    for line in lines:
-        keyword, colon, value = (part.strip() for part in line.text.partition(":"))
-        keyword = keyword.upper()
-        if keyword == "EOF" and not value:
-            break
-        is_section = keyword.endswith("_SECTION")
-        if _KEYWORD.fullmatch(keyword) and (not value if is_section else colon):
-            first = keywords.setdefault(keyword, Line(line.number, value))
-            if first.number != line.number and keyword != "COMMENT" and (is_section or first.text != value):
-                raise McvrpError(
-                    f"{name} has {keyword} twice, in lines {first.number} and {line.number}: keep one of them"
+@dataclass(frozen=True)
+class _File:
+    """Parts of the file ``name``, by keyword."""
+
+    name: str
+    values: Mapping[str, Line]  # of specifications; "" for a section
+    rows: Mapping[str, Sequence[Line]]  # of sections
+
+    @classmethod
+    def parsed(cls, name: str, data: bytes) -> _File:
+        values, sections = dict[str, Line](), dict[str, list[Line]]()
+        rows: list[Line] | None = None
+        lines = text_lines(data)
+        for line in lines:
+            keyword, colon, value = (part.strip() for part in line.text.partition(":"))
+            keyword = keyword.upper()
+            if keyword == "EOF" and not value:
+                break
+            is_section = keyword.endswith("_SECTION")
+            if _KEYWORD.fullmatch(keyword) and (not value if is_section else colon):
+                first = values.setdefault(keyword, Line(line.number, value))
+                is_second = first.number != line.number and (is_section or first.text != value)
+                if is_second and keyword != "COMMENT":
+                    where = f"lines {first.number} and {line.number}"
+                    raise McvrpError(f"{name} has {keyword} twice, in {where}: keep one of them")
+                rows = sections.setdefault(keyword, []) if is_section else None
+            elif rows is not None:
+                rows.append(line)
+            else:
+                where = (
+                    f"line {line.number}, {shown(line.text)}, is neither 'KEYWORD : VALUE' nor in a section"
                 )
-            rows = sections.setdefault(keyword, []) if is_section else None
-        elif rows is not None:
-            rows.append(line)
+                raise McvrpError(f"{name} is not a valid .vrp file: {where}")
+        if after := next(lines, None):
+            raise McvrpError(f"{name} has line {after.number}, {shown(after.text)}, after EOF: remove it")
+        return cls(name, values, sections)
+
+    def refuse_unread(self) -> None:
+        for keyword, (number, value) in self.values.items():
+            if keyword not in _READ and not (keyword in _LIMITS and whole(value) == 0):
+                why = "is not read, so no routes here respect it: remove it to route without"
+                raise McvrpError(f"{keyword} in line {number} of {self.name} {why}")
+
+    def error(self, found: str, expected: str) -> McvrpError:
+        return McvrpError(f"{self.name} has {found}: expected {expected}")
+
+    def wrong(self, keyword: str, expected: str) -> McvrpError:
+        """Return the error of a specification."""
+        number, value = self.values.get(keyword, Line(0, ""))
+        return self.error(
+            f"{keyword} {shown(value)} in line {number}" if number else f"no {keyword}", expected
+        )
+
+    def choice(self, keyword: str, choices: Sequence[str], default: str = "") -> str:
+        value = self.values.get(keyword, Line(0, default)).text.upper()
+        if value not in choices:
+            raise self.wrong(keyword, " or ".join(choices))
+        return value
+
+    def whole(self, keyword: str, least: int) -> int:
+        value = whole(self.values.get(keyword, Line(0, "")).text)
+        if value is None or not least <= value <= _LARGEST:
+            raise self.wrong(keyword, f"a whole number from {least} to {_LARGEST:,}")
+        return value
+
+    def numbered(self, title: str, count: int, width: int) -> NDArray[np.float64]:
+        """Return the rows of a section without their numbers 1 to ``count``, float64 ``(count, width)``."""
+        rows, values = self.rows.get(title, ()), list[list[float]]()
+        for k, (line, text) in enumerate(rows, start=1):
+            number, *words = text.split()
+            values.append([float(word) for word in words if NUMBER.fullmatch(word)])
+            is_row = whole(number) == k and len(values[-1]) == len(words) == width
+            if not is_row or max(map(abs, values[-1])) > LARGEST:
+                expected = f"{k} and {width} numbers up to {LARGEST:g}" if width > 1 else f"{k} and a number"
+                raise self.error(f"{shown(text)} in line {line}, row {k} of {title}", expected)
+        if len(rows) != count:
+            raise self.error(f"{len(rows)} rows in {title}", f"DIMENSION, {count}")
+        return np.array(values)
+
+    def demands(self, count: int, capacity: int) -> NDArray[np.int64]:
+        """Return the demands of the customers, ``(count - 1,)``."""
+        self.numbered(_DEMANDS, count, 1)
+        demands, most = list[int](), min(capacity, _MOST_DEMAND)
+        for line, text in self.rows[_DEMANDS]:
+            node, word = text.split()
+            low, high = (1, most) if demands else (0, 0)  # the depot comes first
+            demand = whole(word)
+            if demand is None or not low <= demand <= high:
+                expected = f"a whole number from 1 to {most:,}" if demands else "0 for the depot"
+                raise self.error(f"the demand {shown(word)} for node {node} in line {line}", expected)
+            demands.append(demand)
+        return np.array(demands[1:])
+
+    def matrix(self, count: int) -> NDArray[np.float64]:
+        """Return the explicit costs, ``(count, count)``."""
+        form = self.choice("EDGE_WEIGHT_FORMAT", _FORMATS)
+        numbers = np.concatenate([np.empty(0), *map(self.costs, self.rows.get(_MATRIX, ()))])
+        full, diagonal = form == "FULL_MATRIX", "_DIAG_" in form
+        needed = count**2 if full else count * (count - 1) // 2 + diagonal * count
+        if len(numbers) != needed:
+            expected = f"{needed:,} for {form} of DIMENSION {count}"
+            raise self.error(f"{len(numbers):,} numbers in {_MATRIX}", expected)
+        if full:
+            matrix = numbers.reshape(count, count)
         else:
-            raise McvrpError(
-                f"{name} is not a valid .vrp file (line {line.number}, {shown(line.text)}, is neither "
-                "'KEYWORD : VALUE' nor in a section): export it again"
-            )
-    if after := next(lines, None):
-        raise McvrpError(f"{name} has line {after.number}, {shown(after.text)}, after EOF: remove it")
-    return keywords, sections
+            # the columns of an upper triangle are the rows of a lower one
+            is_lower = form.startswith("LOWER_") == form.endswith("_ROW")
+            lower = np.tri(count, k=0 if is_lower == diagonal else -1, dtype=bool)
+            matrix = np.zeros((count, count))
+            matrix[lower if is_lower else ~lower] = numbers
+            matrix += matrix.T
+        if np.diag(matrix).any():
+            raise self.error(f"a cost from node {np.diag(matrix).argmax() + 1} to itself", "0")
+        return matrix
 
-
-def _refuse_unread(name: str, keywords: _Keywords) -> None:
-    for keyword, (number, value) in keywords.items():
-        if keyword not in _READ and not (keyword in _LIMITS and whole(value) == 0):
-            where = f"{keyword} in line {number} of {name}"
-            raise McvrpError(f"{where} is not read, so no routes here respect it: remove it to route without")
-
-
-def _choice(name: str, keywords: _Keywords, keyword: str, choices: Sequence[str], default: str = "") -> str:
-    number, value = keywords.get(keyword, Line(0, default))
-    if value.upper() not in choices:
-        found = f"{keyword} {shown(value)} in line {number}" if number else f"no {keyword}"
-        raise McvrpError(f"{name} has {found}: give {' or '.join(choices)}")
-    return value.upper()
-
-
-def _whole(name: str, keywords: _Keywords, keyword: str) -> int:
-    if keyword not in keywords:
-        raise McvrpError(f"{name} has no {keyword}: add a line '{keyword} : NUMBER' at its head")
-    number, text = keywords[keyword]
-    value = whole(text)
-    if value is None or not 1 <= value <= _LARGEST:
-        raise McvrpError(
-            f"{name} has {keyword} {shown(text)} in line {number}: give a whole number from 1 to {_LARGEST:,}"
-        )
-    return value
-
-
-def _check_depot(name: str, rows: _Rows) -> None:
-    words = [word for _, text in rows.get(_DEPOT, []) for word in text.split()]
-    if words not in (["1"], ["1", "-1"]):
-        found = f"the depots {listed(words)}" if words else "no depot"
-        raise McvrpError(
-            f"{name} has {found}: end it with {_DEPOT}, 1 and -1, since a city has one depot, its node 1"
-        )
-
-
-def _numbered(name: str, title: str, rows: Sequence[Line], count: int, width: int) -> NDArray[np.float64]:
-    """Return the rows of a section without their numbers 1 to ``count``, float64 ``(count, width)``."""
-    faults, values = Faults(name), np.full((len(rows), width), np.nan)
-    for k, (line, text) in enumerate(rows):
-        number, *words = text.split()
-        row = [float(word) for word in words if NUMBER.fullmatch(word)]
-        where = f"line {line}, row {k + 1} of {title},"
-        if whole(number) != k + 1 or not len(row) == len(words) == width or not np.isfinite(row).all():
-            numbers = "a number" if width == 1 else f"{width} numbers"
-            faults.add(f"{where} is {shown(text)}, not {k + 1} and {numbers}", line)
-        elif title != _DEMANDS and max(map(abs, row)) > LARGEST:
-            place = ", ".join(f"{number:g}" for number in row)
-            faults.add(f"{where} ({place}), is beyond {LARGEST:g}: use a larger unit", line)
-        else:
-            values[k] = row
-    faults.check()
-    if len(rows) != count:
-        raise McvrpError(f"{name} has DIMENSION {count}, but {len(rows)} rows in {title}: make them equal")
-    return values
-
-
-def _demands(name: str, rows: _Rows, count: int, capacity: int) -> NDArray[np.int64]:
-    if _DEMANDS not in rows:
-        raise McvrpError(f"{name} has no {_DEMANDS}: add it with one row per node, 0 for the depot")
-    demands = _numbered(name, _DEMANDS, rows[_DEMANDS], count, 1)[:, 0]
-    faults = Faults(name)
-    if demands[0] != 0:
-        faults.add(f"the depot has the demand {demands[0]:g}, not 0")
-    most = min(capacity, _MOST_DEMAND)
-    for number, text in rows[_DEMANDS][1:]:
-        node, demand = text.split()
-        if not 1 <= (whole(demand) or 0) <= most:
-            fault = f"node {node} has the demand {shown(demand)}, not a whole number from 1 to {most:,}"
-            faults.add(f"line {number}: {fault}", number)
-    faults.check()
-    return demands[1:].astype(np.int64)
-
-
-def _explicit(name: str, keywords: _Keywords, rows: _Rows, count: int) -> NDArray[np.float64]:
-    form = _choice(name, keywords, "EDGE_WEIGHT_FORMAT", _FORMATS)
-    if _MATRIX not in rows:
-        raise McvrpError(f"{name} has EDGE_WEIGHT_TYPE EXPLICIT, but no {_MATRIX}: add it")
-    numbers = np.concatenate([np.empty(0), *(_costs(name, line) for line in rows[_MATRIX])])
-    full, diagonal = form == "FULL_MATRIX", "_DIAG_" in form
-    needed = count**2 if full else count * (count - 1) // 2 + diagonal * count
-    if len(numbers) != needed:
-        raise McvrpError(
-            f"{_MATRIX} of {name} has {len(numbers):,} numbers, {form} of DIMENSION {count} needs "
-            f"{needed:,}: make them equal"
-        )
-    if full:
-        matrix = numbers.reshape(count, count)
-    else:
-        # the columns of an upper triangle are the rows of a lower one
-        is_lower = form.startswith("LOWER_") == form.endswith("_ROW")
-        lower = np.tri(count, k=0 if is_lower == diagonal else -1, dtype=bool)
-        matrix = np.zeros((count, count))
-        matrix[lower if is_lower else ~lower] = numbers
-        matrix += matrix.T
-    if np.diag(matrix).any():
-        raise McvrpError(f"{name} has a cost from node {np.diag(matrix).argmax() + 1} to itself: set it to 0")
-    return matrix
-
-
-def _costs(name: str, line: Line) -> NDArray[np.float64]:
-    words = line.text.split()
-    where = f"{_MATRIX} of {name} has in line {line.number}"
-    if stray := next((word for word in words if not NUMBER.fullmatch(word)), None):
-        raise McvrpError(f"{where} the cell {shown(stray)}, not a number: correct it")
-    costs = np.array(words, dtype=np.float64)
-    if not (np.isfinite(costs) & (costs >= 0)).all():
-        raise McvrpError(f"{where} a negative or infinite cost: give finite costs from 0")
-    return costs
+    def costs(self, line: Line) -> NDArray[np.float64]:
+        words = line.text.split()
+        costs = np.array([float(word) if NUMBER.fullmatch(word) else np.nan for word in words])
+        if not (valid := np.isfinite(costs) & (costs >= 0)).all():
+            cell = shown(words[valid.argmin()])
+            raise self.error(f"{cell} in line {line.number} of {_MATRIX}", "finite costs from 0")
+        return costs

@@ -29,7 +29,7 @@ from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solve.unserved import Unserved, infeasible, most_served, require_possible, unserved_rows
-from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
+from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only
 from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, SolverFailed, longest_route

@@ -24,7 +24,7 @@ from mcvrp.tasks.solve.limits import too_far
 from mcvrp.tasks.solve.orders import MOST, rows_of
 from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solve.start import EarlierStop, fitted_routes, read_routes
-from mcvrp.tasks.solvers.most_served import NO_ROUTES, only
+from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only
 from mcvrp.tasks.solvers.solver import Limits, route_lengths
 
 _KEPT = "kept"

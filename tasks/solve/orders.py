@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from mcvrp.model.errors import McvrpError, brief, shown
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.rules import dates
-from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, whole
-from mcvrp.tasks.files.file_bytes import Faults, file_bytes, stored_bytes
-from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
+from mcvrp.tasks.files.csv_cells import PLAIN, Dialect
+from mcvrp.tasks.files.file_bytes import Faults, file_bytes
+from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
@@ -72,19 +72,14 @@ class Day:
 def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a local file, an ``s3://`` address, a file in the store ("store:PATH"), a table, or a list
-    of orders.
+    ``orders`` is a file as in `file_bytes`, a table, or a list of orders.
     """
     if not isinstance(orders, str):
         if not len(orders):
             raise McvrpError("the list of orders is empty: add orders")
         rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
-        frame = pd.DataFrame(orders if rows is None else rows).reset_index(drop=True)
-        return _renamed(Tabular.of("orders", frame))
-    if "://" in orders:
-        folder, _, name = orders.rpartition("/")
-        return _renamed(read_tabular(*stored_bytes(Store.open(folder, writable=False), name)))
-    return _renamed(read_tabular(*file_bytes(store, orders)))
+        return Tabular.of("orders", pd.DataFrame(orders if rows is None else rows).reset_index(drop=True))
+    return read_tabular(*file_bytes(store, orders))
 
 
 def checked_day(
@@ -168,8 +163,7 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
     if chosen.all():
         return table
     note = f"{chosen.sum():,} of {len(table):,} rows of {table.name} are of {date}, the others were left out"
-    frame, notes = table.frame[chosen].reset_index(drop=True), (*table.notes, note)
-    return replace(table, frame=frame, rows=table.rows[chosen], notes=notes)
+    return replace(table.where(chosen), notes=(*table.notes, note))
 
 
 def days_of(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
@@ -210,14 +204,12 @@ def _demands(
     demands: dict[int, list[int]] = {}
     column = table.column(_DEMAND)
     assert column  # checked by `_customer_column`
-    table.refuse_thousands(column, faults)
-    cells = table.text(column).tolist()
-    for row, customer, cell, node in zip(table.rows.tolist(), customers, cells, nodes, strict=True):
-        texts = [text for text in (_customer_fault(customer, node, city), _demand_fault(cell)) if text]
-        for text in texts:
-            faults.at(row, text)
-        if not texts:
-            demands.setdefault(node, []).append(whole(cell) or 0)
+    numbers = table.whole_numbers(column, 1, MOST, faults).tolist()
+    for row, customer, node, demand in zip(table.rows.tolist(), customers, nodes, numbers, strict=True):
+        if fault := _customer_fault(customer, node, city):
+            faults.at(row, fault)
+        else:
+            demands.setdefault(node, []).append(demand)
     return demands
 
 
@@ -229,17 +221,6 @@ def _customer_fault(customer: str, node: int, city: str) -> str | None:
     return f"{shown(customer)} is the depot" if node == DEPOT else None
 
 
-def _demand_fault(cell: str) -> str | None:
-    demand = whole(cell)
-    if not cell:
-        return "demand is missing"
-    if demand is None:
-        return f"demand {shown(cell)} is not a whole number"
-    if demand < 1:
-        return f"demand {brief(cell, 40)} is not positive"
-    return f"demand {shown(cell)} is more than {MOST:,}: use a larger unit" if demand > MOST else None
-
-
 def require_files_of_routes(columns: Collection[str], start: object, keep: object) -> None:
     """Raise McvrpError if ``columns`` has a field of a file, earlier or decided routes, that is not given."""
     unread = set() if keep else {"kept"} if start else _OF_ROUTES
@@ -248,18 +229,6 @@ def require_files_of_routes(columns: Collection[str], start: object, keep: objec
         raise McvrpError(
             f"columns: {min(unread)} is a column of earlier or decided routes, but {files} given: remove it"
         )
-
-
-def _renamed(table: Tabular) -> Tabular:
-    """Return ``table`` with normalized column names: "Customer-ID" becomes customer_id."""
-    names = [column_key(column) for column in table.frame.columns]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise McvrpError(f"{table.name} has two columns {twice[0]}: keep one of them")
-    titles = {
-        name: table.titles.get(column, column)
-        for name, column in zip(names, table.frame.columns, strict=True)
-    }
-    return replace(table, frame=table.frame.set_axis(names, axis=1), titles=titles)
 
 
 def _customer_column(table: Tabular) -> str:
@@ -303,14 +272,11 @@ def _capacity(table: Tabular, city: City, option: int | None) -> int:
 def _capacity_column(table: Tabular) -> int | None:
     if (column := table.column(_CAPACITY)) is None:
         return None
-    faults, rows = Faults(table.name), dict[int, int]()  # first row by capacity
-    table.refuse_thousands(column, faults)
-    for row, cell in zip(table.rows.tolist(), table.text(column).tolist(), strict=True):
-        number = whole(cell)
-        if cell and not (number and 1 <= number <= MOST_CAPACITY):
-            faults.at(row, f"capacity {shown(cell)} is not a whole number from 1 to {MOST_CAPACITY:,}")
-        elif number:
-            rows.setdefault(number, row)
+    filled, faults, rows = table.where(table.text(column) != ""), Faults(table.name), dict[int, int]()
+    for number, row in zip(
+        filled.whole_numbers(column, 1, MOST_CAPACITY, faults).tolist(), filled.rows.tolist(), strict=True
+    ):
+        rows.setdefault(number, row)
     faults.check()
     if len(rows) > 1:
         (one, first), (other, second) = list(rows.items())[:2]

@@ -12,7 +12,7 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
-from mcvrp.tasks.solvers.most_served import only, serve_most
+from mcvrp.tasks.solvers.pyvrp import only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.support.text import exact_length, length_text, listed
 

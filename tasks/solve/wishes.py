@@ -6,7 +6,7 @@ Other columns are carried into the routes; notes say what of them no route respe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, fa
         text = " to ".join(f"{number:.10g}" for number in dict.fromkeys([min(seconds), max(seconds)]))
         text += " s per order"
         if column:
-            title, unit = table.titles.get(column, column), column_unit(column)[2]
+            title, unit = table.titles[column], column_unit(column)[2]
             text += f"; numbers in the column {title} are {unit}"
     if spec is not None and spec.drop and (column := table.column(_PRIORITY)):
         columns, priority = [*columns, column], dict[int, float]()
@@ -78,8 +78,7 @@ def _numbers(
             if (seconds := seconds_with_unit(cell)) is not None:
                 values[k], bare[k] = seconds, False
     if bare.any():
-        part = replace(table, frame=table.frame[bare].reset_index(drop=True), rows=table.rows[bare])
-        values[bare] = unit * part.numbers(column, faults, expected)
+        values[bare] = unit * table.where(bare).numbers(column, faults, expected)
     return values.tolist()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyvrp
@@ -18,17 +18,29 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
-from mcvrp.tasks.solvers.solver import Answer, Improved
+from mcvrp.tasks.solvers.solver import Answer
+
+if TYPE_CHECKING:
+    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 _ONE_CORE = "1 CPU core"
 _SEARCH = f"the local search of pyvrp {version('pyvrp')}"
 _NEW_ROUTE = 0.1  # probability of a new route although the order fits
 
 
-class Polished(Improved):
+@dataclass(frozen=True, eq=False)
+class Polished:
     """FM-MCVRP with local search on each sample, independently of the others."""
 
-    step: ClassVar[str] = "local search"
+    solver: FmMcvrpSolver
+
+    @property
+    def label(self) -> str:
+        return f"{self.solver.label} + local search"
+
+    @property
+    def version(self) -> str:
+        return self.solver.version
 
     @property
     def device(self) -> str:

@@ -1,10 +1,10 @@
-"""PyVRP: iterated local search on integer costs, symmetric or not."""
+"""PyVRP: iterated local search on integer costs, symmetric or not, for all customers or as many as fit."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import ClassVar
@@ -15,13 +15,16 @@ from pyvrp.exceptions import PenaltyBoundWarning
 from pyvrp.search import NeighbourhoodParams
 from pyvrp.stop import NoImprovement
 
-from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution, cost
+from mcvrp.model.city import no_road
+from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.budgets import settings_text
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.searches import SCALED, LimitedSearch, in_fleet, scaled_costs
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 
+NO_ROUTES = Solution(())
 _PARTS = round(1 / COST_TOLERANCE)  # units of the longest route in which durations are counted
+_FARTHEST = 10_000  # with prizes, distances are at most this, so that prizes and penalties fit into 64 bits
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,7 @@ class PyVRP(LimitedSearch):
             built = savings(city, instance, seed, self.savings)
             starts = [min(built, key=lambda solution: cost(city, solution))]
         first = visits(data, instance, in_fleet(instance, starts[0], self.limits.fleet)) if starts else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PenaltyBoundWarning)  # infeasible results are handled below
-            result = pyvrp.solve(
-                data,
-                stop,
-                seed=seed % 2**32,
-                collect_stats=False,
-                display=False,
-                params=params,
-                initial_solution=first,
-            )
+        result = _searched(data, stop, seed, params, first)
         if not result.is_feasible():
             raise SolverFailed("PyVRP found no feasible routes")
         return solution_of(instance, result.best)
@@ -122,6 +115,79 @@ def solution_of(instance: Instance, solution: pyvrp.Solution) -> Solution:
     return Solution.of(
         [ids[stop.idx] for stop in route.schedule() if stop.is_client()] for route in solution.routes()
     )
+
+
+def serve_most(
+    city: City, instance: Instance, limits: Limits, start: Solution, *, seconds: float, seed: int, least: int
+) -> Solution:
+    """Return routes within ``limits`` of those whom ``start`` serves and as many others as were found.
+
+    ``start`` is within the limits and leaves out customers of ``instance``, perhaps all. The search ends when
+    only ``least`` are left out, or after ``seconds`` of wall-clock time.
+    """
+    until = time.perf_counter() + seconds
+    data = problem_data(city, instance, limits)
+    prize = 2 * _FARTHEST * (instance.n + 1)  # more than any routes cost
+    required = {node for route in start.routes for node in route}
+    clients = [
+        pyvrp.Client(
+            client.location,
+            delivery=client.delivery,
+            service_duration=client.service_duration,
+            required=node in required,
+            prize=0 if node in required else prize,
+        )
+        for node, client in zip(instance.ids.tolist(), data.clients(), strict=True)
+    ]
+    costs = data.distance_matrix(0)
+    given = city.costs(instance.nodes)
+    forbidden = given >= no_road(given)
+    costs = costs // (1 + costs[~forbidden].max() // _FARTHEST)
+    data = data.replace(
+        clients=clients, distance_matrices=[np.where(forbidden, prize * (instance.n + 1), costs)]
+    )
+    # the excess of one unit costs as much as a customer is worth
+    params = pyvrp.SolveParams(penalty=pyvrp.PenaltyParams(max_penalty=2.0 * prize))
+    result = _searched(
+        data,
+        lambda cost: cost < prize * (least + 1) or time.perf_counter() > until,
+        seed,
+        params,
+        visits(data, instance, start) if required else None,
+    )
+    solution = solution_of(instance, result.best)
+    served = only(instance, {node for route in solution.routes for node in route})
+    wrong = served is None or not result.is_feasible() or infeasibility(served, solution)
+    return start if wrong or limits.broken(city, solution) else solution
+
+
+def only(instance: Instance, nodes: Collection[int]) -> Instance | None:
+    """Return the orders of the customers ``nodes`` of ``instance``, None without any."""
+    chosen = [node in nodes for node in instance.ids.tolist()]
+    if not any(chosen):
+        return None
+    return Instance(instance.city_id, instance.ids[chosen], instance.demands[chosen], instance.capacity)
+
+
+def _searched(
+    data: pyvrp.ProblemData,
+    stop: Callable[[int], bool],
+    seed: int,
+    params: pyvrp.SolveParams,
+    first: pyvrp.Solution | None,
+) -> pyvrp.Result:
+    """Return the result of PyVRP, which may be infeasible."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PenaltyBoundWarning)  # callers check feasibility
+        return pyvrp.solve(
+            data,
+            stop,
+            seed=seed % 2**32,
+            collect_stats=False,
+            display=False,
+            params=params,
+            initial_solution=first,
+        )
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from mcvrp.tasks.support.text import unit_text
 
 if TYPE_CHECKING:
     from mcvrp.model.decoding import Decoded
-    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
 
 class SolverMissing(McvrpError):
@@ -124,26 +123,6 @@ def route_lengths(
 def longest_route(city: City, solution: Solution, service: Mapping[int, float] | None = None) -> float:
     """Return the largest of `route_lengths`, in the city's unit."""
     return float(route_lengths(city, solution, service).max(initial=0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class Improved:
-    """Base of solvers that improve the samples of another one."""
-
-    solver: FmMcvrpSolver
-    step: ClassVar[str]  # name of the improvement in tables
-
-    @property
-    def label(self) -> str:
-        return f"{self.solver.label} + {self.step}"
-
-    @property
-    def version(self) -> str:
-        return self.solver.version
-
-    @property
-    def device(self) -> str:
-        return self.solver.device
 
 
 class Search(Solver, Protocol):

@@ -1,10 +1,10 @@
-"""Gains of local search, re-construction and warm starts at equal time (bench_beyond STORE MODEL).
+"""Gains of local search and warm starts at equal time (bench_beyond STORE MODEL).
 
 Gaps to HGS with its budget `converged`, on held-out instances of the model's city. All seconds are processor
 seconds of one core per instance, one instance at a time, without loading the model and making the instances.
 Searches have each total as their limit and settings for it and the size, HGS also its own; the model alone,
-with local search, with beams, and with re-construction run at several numbers of samples, widths or rounds,
-and a row has the best whose mean time is within the total, "–" without one.
+with local search and with beams run at several numbers of samples or widths, and a row has the best whose
+mean time is within the total, "–" without one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import Polished
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.reconstruction import Reconstructed
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
@@ -34,8 +33,6 @@ from tests.benchmarks.common import Gap, arguments, heading, hgs_costs, instance
 
 TOTALS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds
 SAMPLES = (1, 4, 16, 64, 256, 1000)
-ROUNDS = (2, 5, 10, 20, 40)
-FIRST = 16  # samples that re-construction begins with
 STARTS = (4, 16)  # samples that searches start from
 
 
@@ -96,18 +93,15 @@ def until_too_long(runs: Iterator[Run], longest: float) -> list[Run]:
     return kept
 
 
-def compare(bench: Bench, model: FmMcvrpSolver, least: int, totals: Sequence[float]) -> None:
-    """Print the table of one size; a model knows ``least`` customers or more."""
+def compare(bench: Bench, model: FmMcvrpSolver, totals: Sequence[float]) -> None:
+    """Print the table of one size."""
     list(model.starts(bench.city, bench.instances[:1], samples=1, seed=1))  # what PyTorch does once
-    polished, rebuilt = Polished(model), [Reconstructed(model, k, least, FIRST) for k in ROUNDS]
+    polished = Polished(model)
     beams = {width: replace(model, strategy=Beam(width)) for width in SAMPLES}
     settings: dict[str, Iterator[Run]] = {
         model.label: (bench.run(f"{s} samples", model, s) for s in SAMPLES),
         polished.label: (bench.run(f"{s} samples", polished, s) for s in SAMPLES),
         beams[1].label: (bench.run(f"width {s}", beam, s) for s, beam in beams.items()),
-        rebuilt[0].label: (
-            bench.run(f"{k} rounds", each, FIRST) for k, each in zip(ROUNDS, rebuilt, strict=True)
-        ),
     }
     curves = {name: until_too_long(runs, totals[-1]) for name, runs in settings.items()}
     starts = {s: list(model.starts(bench.city, bench.instances, samples=s, seed=1)) for s in STARTS}
@@ -143,7 +137,7 @@ def main() -> None:
         instances = instances_of(city, n, options.instances)
         base = hgs_costs(city, instances)
         print(f"\nn = {n}, {len(instances)} instances, baseline {base.mean():.4f}", flush=True)
-        compare(Bench(city, instances, base), model, card.smallest or 20, options.totals)
+        compare(Bench(city, instances, base), model, options.totals)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ _COUNTS = """
     attention.epochs=1 attention.epoch_instances=1024 attention.evaluation=128
     benchmark.sizes=[20,30] benchmark.instances=[3,2]
     benchmark.samples=[1,10,50] benchmark.heuristic_samples=[1,2]
-    benchmark.part_customers=20 benchmark.rounds=2
 """
 _METHODS = f"benchmark.methods={list(all_methods())}"  # the preset's, and all others
 _KILLED = "II-B"

@@ -154,29 +154,29 @@ PRESETS = {  # content of a file
     "#" * 2 * MILLION: "own.toml cannot be read: it has 2,000,000 bytes, the limit is 1,048,576",
 }
 TABLES: dict[str, tuple[Callable[[], str | bytes], str]] = {  # of orders
-    "40 million rows in a few kB": (lambda: _repeated(40 * MILLION, "C1"), "has 80,000,000 cells, more than"),
-    "50 GB of one text in 1 kB": (
-        lambda: _repeated(100_000, "x" * 500_000),
-        "bytes when unpacked, more than",
+    "40 million rows in a few kB": (
+        lambda: _repeated(40 * MILLION, "C1"),
+        "has more than 1,000 columns, 20,000,000 cells or",
     ),
-    "a list of 24 million": (lambda: _one_list(24 * MILLION), "has 24,000,000 cells"),
+    "50 GB of one text in 1 kB": (lambda: _repeated(100_000, "x" * 500_000), "bytes when unpacked"),
+    "a list of 24 million": (lambda: _one_list(24 * MILLION), "20,000,000 cells"),
     "10,000 columns": (
         lambda: ",".join(f"c{k}" for k in range(10_000)) + "\n1" * 100,
-        "row 1, has 10,000 columns, more than 1,000",
+        "row 1, has more than 1,000 columns",
     ),
     "2,000 columns of Parquet": (
         lambda: parquet(pd.DataFrame({f"c{k}": [1] for k in range(2000)})),
-        "has 2,000 columns",
+        "has more than 1,000 columns",
     ),
     "a row of a million fields": (
         lambda: "customer,demand\nC1,1\n" + "1," * MILLION,
-        "row 3, has 1,000,001 columns",
+        "row 3, has more than 1,000 columns",
     ),
     "a million strangers": (
         lambda: "customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)),
         "row 2: 'x0' is not a customer of city 'town'",
     ),
-    "5,000 digits in a demand": (lambda: f"customer,demand\nC1,{DIGITS}\n", "is not a whole number"),
+    "5,000 digits in a demand": (lambda: f"customer,demand\nC1,{DIGITS}\n", "not a whole number"),
 }
 
 
@@ -217,7 +217,7 @@ SPREADSHEETS: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a date of 1e300 days": (_swapped('<c r="B2"><v>1<', '<c r="B2" s="1"><v>1e300<'), "row 2: demand"),
     "a sheet without a cell": (lambda: xlsx({"Orders": []}), "no visible sheet with content"),
     "hidden sheets only": (lambda: with_state(PLAIN, "Orders", "veryHidden"), "or unhide its sheet"),
-    "a workbook with a password": (lambda: _ENCRYPTED, "has a password"),
+    "a workbook with a password": (lambda: _ENCRYPTED, "save it again without a password"),
 }
 OPTIONS = {  # arguments of the command
     ("inspect", "d", "--draw", "x", "1"): "--draw",

@@ -177,23 +177,30 @@ HISTORIES = (
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("no demand", "customer,amount\nC1,3\n", "no column demand", "amount"),
     case("no customer", "name,demand\nC1,3\n", "no column customer (or id)", "name"),
-    case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand '2.5' is not a whole number"),
-    case("a word", "customer,demand\nC1,2\nC2,x\n", "row 3: demand 'x'"),
-    case("zero", "customer,demand\nC1,0\n", "row 2: demand 0 is not positive"),
+    case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand is '2.5', not a whole number"),
+    case("a word", "customer,demand\nC1,2\nC2,x\n", "row 3: demand is 'x'"),
+    case("zero", "customer,demand\nC1,0\n", "row 2: demand is '0', not a whole number from 1"),
     case("demand missing", "customer,demand\nC1,\n", "row 2: demand is missing"),
     case("customer missing", "customer,demand\n,4\n", "row 2: customer is missing"),
-    case("huge", "customer,demand\nC1,99999999999999999999\n", "row 2", "more than 65,535"),
+    case(
+        "huge", "customer,demand\nC1,99999999999999999999\n", "row 2", "not a whole number from 1 to 65,535"
+    ),
     case("a stranger", "customer,demand\nX9,4\n", "row 2: 'X9' is not a customer of city 'town'"),
     case("the depot", "customer,demand\nDepot,4\n", "row 2: 'Depot' is the depot"),
     case(
-        "four faults", "customer,demand\nX9,2.5\nC1,0\n\nC2,x\n", "'X9'", "2.5", "row 3", "row 5: demand 'x'"
+        "four faults",
+        "customer,demand\nX9,2.5\nC1,0\n\nC2,x\n",
+        "'X9'",
+        "2.5",
+        "row 3",
+        "row 5: demand is 'x'",
     ),
     case("too much", "customer,demand\nC1,21\n", "customer 'C1' has a demand of 21, more than the capacity"),
     case("too much in two", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
     case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "24 more"),
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
-    case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity 'lots'"),
+    case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
     case(
         "vehicles",
         "customer,demand,vehicles\nC1,1,3\n",

@@ -24,13 +24,12 @@ METHODS = {  # samples, cost relative to the best known, seconds of a sample of 
     "FM-MCVRP (NS)": (_ALL, 1.06, 0.0004, GPU),
     "FM-MCVRP (BS)": (_LAST, 1.045, 0.0004, GPU),
     "FM-MCVRP (NS) + local search": (_ALL, 1.03, 0.0009, f"{GPU}, then 1 CPU core"),
-    "FM-MCVRP (NS) + re-construction": (_LAST, 1.01, 0.0009, GPU),
     "HGS (equal time)": (_ONE, 1.005, 5.0, HEURISTIC),
     "PyVRP (equal time)": (_ONE, 1.012, 5.0, HEURISTIC),
     "FM-MCVRP (NS) + HGS (equal time)": (_LAST, 1.004, 0.005, f"{GPU} + 1 CPU core"),
     "FM-MCVRP (NS) + PyVRP (equal time)": (_LAST, 1.009, 0.005, f"{GPU} + 1 CPU core"),
 }
-_OUTCOME_ONLY = ("re-construction", "(equal time)", "(BS)")  # stored with one cost, whatever was drawn
+_OUTCOME_ONLY = ("(equal time)", "(BS)")  # stored with one cost, whatever was drawn
 
 
 FAILURES = {  # smallest size that fails

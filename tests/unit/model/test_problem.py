@@ -111,10 +111,9 @@ def test_ids_of_two_unicode_forms_are_one() -> None:
 
 
 def test_an_older_city_has_the_ids_of_its_nodes() -> None:
-    ids, names = tuple(f"C{k}" for k in range(31)), tuple(f"Baker {k}" for k in range(31))
-    grown = City(CITY.xy, extends=(20,), scale=1.0, address_ids=ids, address_names=names)
-    older = grown.ancestor(0)
-    assert (older.address_ids, older.address_names) == (ids[:21], names[:21])
+    ids = tuple(f"C{k}" for k in range(31))
+    grown = City(CITY.xy, extends=(20,), scale=1.0, address_ids=ids)
+    assert grown.ancestor(0).address_ids == ids[:21]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(0, 5), st.booleans())
@@ -178,22 +177,14 @@ def test_legs_without_a_road_are_those_beyond_all_others(
 
 
 @pytest.mark.parametrize("node", [-1, 31])
-@pytest.mark.parametrize("city", [CITY, TRIPLED, City(CITY.xy, address_names=("x",) * 31)])
+@pytest.mark.parametrize("city", [CITY, TRIPLED, City(CITY.xy, address_ids=tuple(map(str, range(31))))])
 def test_a_route_with_a_node_of_no_address_is_refused(city: City, node: int) -> None:
     """A negative one would be counted from the last customer."""
     route = [1, node]
-    for call in (city.ids_of, city.names_of, lambda route: cost(city, Solution.of([route]))):
+    for call in (city.ids_of, lambda route: cost(city, Solution.of([route]))):
         with pytest.raises(McvrpError, match=f"^{node} is not a node of the city, whose nodes are 0 to 30: "):
             call(route)
-    assert (city.ids_of([]), city.names_of([])) == ([], [])
-
-
-def test_an_address_without_a_name_has_its_id() -> None:
-    names = ("", "Baker", "", *("x",) * 28)
-    assert City(CITY.xy, address_names=names).names_of([1, 2]) == ["Baker", "2"]
-    assert CITY.names_of(np.array([1, 2])) == ["1", "2"]
-    with pytest.raises(McvrpError, match="a city of 31 nodes has 2 address_names: give one per node"):
-        City(CITY.xy, address_names=("a", "b"))
+    assert city.ids_of([]) == []
 
 
 @pytest.mark.parametrize("ids", [("a", "b"), ("a",) * 31, (*map(str, range(31)), "0")])

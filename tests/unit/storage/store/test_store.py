@@ -19,7 +19,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, stored_city
-from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store import store as stores
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
@@ -183,19 +182,6 @@ def test_a_city_reads_back(store: Store, city: City) -> None:
         assert getattr(back, field) == getattr(city, field)
     assert stored_city(store, "c").addresses.ids == tuple("0123456")
     assert store.get_json(layout.city_card("c"))["source"] == "synthetic"
-
-
-def test_names_of_addresses_are_read(store: Store) -> None:
-    """A column of the file of addresses that is titled Name; cells may be empty."""
-    save_city(store, "c", XY)
-    path = layout.city_path("c")
-    table = read_parquet(store, path)
-    names = pa.array(["Dépôt", None, *"cdefg"], pa.string())
-    write_parquet(store, path, table.append_column("address.Name", names))
-    city = load_city(store, "c")
-    assert city.address_names == ("Dépôt", "", *"cdefg")
-    assert city.names_of([0, 1]) == ["Dépôt", "1"]
-    assert city.city_id == XY.city_id
 
 
 def test_addresses_read_back(store: Store) -> None:

@@ -203,7 +203,7 @@ def test_stored_answers_are_read_in_parallel(store: Store, monkeypatch: pytest.M
     assert list(block_of(store, SPEC, "hgs").rows()) == rows
 
 
-NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-rrc", "fm-hgs", "fm-pyvrp"}
+NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-hgs", "fm-pyvrp"}
 SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
 
 
@@ -218,9 +218,6 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"polish_temperature": 1.5}, {"fm-ls"}),
         ({"rotations": 7}, SAMPLED),
         ({"beam_width": 3}, {"fm-bs"}),
-        ({"rounds": 3}, {"fm-rrc"}),
-        ({"part_customers": 9}, {"fm-rrc"}),
-        ({"part_samples": 9}, {"fm-rrc"}),
         ({"equal_time": 1.0}, {"hgs-equal", "hgs-own-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp"}),
         ({"hgs_iterations": 9}, {"hgs"}),
         ({"hgs_fleet": 99}, {"hgs"}),

@@ -35,7 +35,7 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
         **dict.fromkeys(SOLVERS.keys() - {"hgs"}, (1, 3)),
         **dict.fromkeys(("am", "fm-ns", "fm-ls", "random-ls"), (1, 16)),
         **dict.fromkeys(("fm-gs", "hgs-own-equal", *(f"{name}-equal" for name in TIMED)), (1,)),
-        **dict.fromkeys(("fm-rrc", *(f"fm-{name}" for name in TIMED)), (16,)),
+        **{f"fm-{name}": (16,) for name in TIMED},
         "fm-bs": (5,),
     }
     assert BenchmarkSpec(sizes=(20,), **fields).samples_of("hgs") == (1, 3)
@@ -81,9 +81,6 @@ def test_labels_are_unique_and_networks_need_a_model() -> None:
         {"beam_width": ()},
         {"beam_width": (16, 4)},
         {"beam_width": (4, 0)},
-        {"rounds": 0},
-        {"part_customers": 0},
-        {"part_samples": 0},
         {"attention": "a/b"},
         {"run": "a/b"},
         {"unknown": 1},

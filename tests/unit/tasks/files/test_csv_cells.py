@@ -22,7 +22,7 @@ from mcvrp.tasks.driven.rules import check_routes, days_of
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, csv_bytes, whole
 from mcvrp.tasks.files.file_bytes import Faults
-from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.files.tabular import column_key, read_tabular
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solve.day import plan_day, solve_day
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
@@ -53,8 +53,8 @@ def test_no_text_is_a_formula_and_all_come_back(rows: list[tuple[str, str]], tit
     cells = list(csv.reader(io.StringIO(data.decode(), newline="")))
     for saved in (data, xlsx({"A": cells})):
         table = read_tabular("f", saved)
-        assert list(table.frame.columns) == ["id", name, "b"]
-        back = list(zip(table.text(name), table.text("b"), strict=True))
+        assert list(table.titles.values()) == ["id", name, "b"]
+        back = list(zip(table.text(column_key(name)), table.text("b"), strict=True))
         assert [tuple(map(_lines, row)) for row in back] == [tuple(map(_lines, row)) for row in rows]
 
 
@@ -150,9 +150,7 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
     with pytest.raises(McvrpError, match=re.escape(message)):
         fitted(read_tabular("day.csv", f"demand;x\n{text};1\n3;1\n".encode()))
     (tmp_path / "day.csv").write_text(f"customer;demand\nC1;{text}\n")
-    with pytest.raises(
-        McvrpError, match=rf"day\.csv: row 2: demand '{text}' is (not a whole number|more than)"
-    ):
+    with pytest.raises(McvrpError, match=re.escape(message)):
         checked_day(read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path)), TOWN, NAMES, "town", 20)
     cells = ["2026-02-26", "a", "1", "C1", text, "10"]
     columns = ["date", "route", "stop", "customer", "demand", "capacity"]

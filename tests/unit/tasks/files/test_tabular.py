@@ -52,7 +52,7 @@ def test_ids_and_titles_are_compared_in_composed_form() -> None:
     table = read_tabular("f", "Code-Cafe\u0301;note\nThe\u0301-1;Cafe\u0301\n".encode())
     table = table.calling({"id": "code caf\u00e9"})
     column = table.column("id")
-    assert column == "code-caf\u00e9"
+    assert column == "code_caf\u00e9"
     assert table.ids(column).tolist() == ["Th\u00e9-1"]
     assert table.text("note").tolist() == ["Cafe\u0301"]
 
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "an open mark": (b'a,b\n1,"x\n2,y\n', "f.csv is not valid CSV in lines 2 to 3"),
     "two open marks": (b'a,b\n1,"a\nb"\n2,"c\n3,"d\n', "f.csv is not valid CSV in lines 4 to 5"),
     "a mark inside": (b'a,b\n1,"Shop" north\n', "f.csv is not valid CSV in line 2"),
-    "columns": (b"a,b\n1,2" + 999 * b"," + b"\n", "f.csv, row 2, has 1,001 columns, more than 1,000"),
+    "columns": (b"a,b\n1,2" + 999 * b"," + b"\n", "f.csv, row 2, has more than 1,000 columns"),
     "a zero byte": (b"a,b\n1,\0\n", "f.csv is a binary file"),
     "no encoding": (b"a,b\n1,\x81\xff\n", "f.csv is not text (byte 6 is not UTF-8)"),
     "half of Parquet": (parquet(pd.DataFrame({"a": [1]}))[:-20], "f.csv is not a valid Parquet file"),

@@ -27,7 +27,7 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from mcvrp.tasks.solve.unserved import Served, infeasible, most_served, require_possible
 from mcvrp.tasks.solve.wishes import Wishes
-from mcvrp.tasks.solvers.most_served import only
+from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support.optimum import best_cost

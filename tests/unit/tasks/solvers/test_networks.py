@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mcvrp.model.attention_model import rollout
-from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
+from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
@@ -21,7 +21,6 @@ from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.devices import decoding_map
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
 from mcvrp.tasks.solvers.local_search import Polished
-from mcvrp.tasks.solvers.reconstruction import Reconstructed
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
@@ -139,16 +138,11 @@ def test_names_in_tables() -> None:
         (solver, "FM-MCVRP (NS)", ("model m 1", "3 rotations")),
         (ATTENTION, "AM (VS)", ("models demo, one a size, sampled as it is",)),
         (Polished(solver), "FM-MCVRP (NS) + local search", ("local search of pyvrp",)),
-        (
-            Reconstructed(solver, 7, 22, 9),
-            "FM-MCVRP (NS) + re-construction",
-            ("7 rounds", "22 customers"),
-        ),
         (warm, "FM-MCVRP (NS) + HGS (equal time)", ("model m 1, 1 samples", "best 8", "of 2 s", "hybgensea")),
     ):
         assert named.label == label
         assert all(word in named.configuration for word in words)
-    assert {Polished(solver).version, Reconstructed(solver).version} == {"m 1"}
+    assert Polished(solver).version == "m 1"
     assert "CPU core" in ATTENTION.device
 
 
@@ -199,27 +193,17 @@ def test_samples_do_not_depend_on_batches_and_threads(network: FmMcvrp, pools: d
     require_equal(together, solver.decoded(CITY, INSTANCES[::9], 8, 3))
 
 
-def test_other_networks_do_not_depend_on_the_number_of_processes(
-    network: FmMcvrp, pools: dict[int, Pool]
+@pytest.mark.parametrize(("greedy", "samples"), [(False, 24), (True, 1)])
+def test_attention_models_do_not_depend_on_the_number_of_processes(
+    pools: dict[int, Pool], greedy: bool, samples: int
 ) -> None:
-    """Rounds of re-construction decode other instances; of attention models there is one per size."""
+    """There is one model per size."""
     sizes = [STREAM(n, i) for i in range(40) for n in (5, 8, 12)]
-
-    def answers(pool: Pool | None) -> tuple[list[object], list[list[Decoded]]]:
-        solver = Reconstructed(FmMcvrpSolver(network, Nucleus(), 3, pool=pool), rounds=2, part_samples=8)
-        rebuilt = solver.solve(CITY, INSTANCES[:40], samples=8, seed=1)
-        settings = ((False, 24), (True, 1))
-        return [(answer.solution, answer.costs.tolist()) for answer in rebuilt], [
-            AttentionSolver(MODELS, greedy=greedy, pool=pool).decoded(CITY, sizes, samples, 3)
-            for greedy, samples in settings
-        ]
-
-    rebuilt, decoded = answers(None)
+    alone = AttentionSolver(MODELS, greedy=greedy).decoded(CITY, sizes, samples, 3)
     for pool in pools.values():
-        others = answers(pool)
-        assert others[0] == rebuilt
-        for one, other in zip(decoded, others[1], strict=True):
-            require_equal(one, other)
+        require_equal(
+            alone, AttentionSolver(MODELS, greedy=greedy, pool=pool).decoded(CITY, sizes, samples, 3)
+        )
 
 
 @pytest.mark.usefixtures("_two_threads")
