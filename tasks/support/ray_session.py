@@ -133,7 +133,7 @@ def _join(address: str) -> None:
     except Exception as error:  # Ray raises whatever its client library raises
         raise McvrpError(
             f"cannot use RAY_ADDRESS={address} ({brief(reason(error), _REASON_LENGTH)}): make this machine a "
-            f"node of the cluster (ray start --address={address} --num-cpus=0, with the same RAY_AUTH_TOKEN), "
+            f"node of the cluster (ray start --address={address} --num-cpus=0, with its RAY_AUTH_TOKEN), "
             "or use `ray job submit`"
         ) from error
 
