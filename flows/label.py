@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated
 
@@ -14,8 +15,8 @@ from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing
-from mcvrp.tasks.support.ray_session import kept_ray
+from mcvrp.tasks.label.stage import LabelSpec, LabelSummary, label_missing, labels_missing
+from mcvrp.tasks.support.ray_session import ray_session
 
 
 # A hyphen: the font of the timeline in Prefect's UI has no dash.
@@ -44,7 +45,9 @@ def label(
     """Create the missing labels of a dataset and of its held-out set."""
     opened, read = inputs(check_labels, store, city, label)
     dataset, *others = label.datasets
-    with kept_ray():
+    missing = any(labels_missing(opened, read.city, part) for part in label.datasets)
+    # One session for all of them: to start Ray on this machine takes 5 s of a core.
+    with ray_session(label.workers) if missing else nullcontext():
         summary = solve(opened, read.city, dataset)
         for spec in others:
             summary = replace(summary, held_out=solve(opened, read.city, spec))

@@ -37,7 +37,7 @@ def _require_cores(field: str, count: int | None) -> None:
 def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
     """Raise McvrpError if labels cannot be made: another dataset, no cluster, too few cores."""
     from mcvrp.tasks.label.stage import labels_missing
-    from mcvrp.tasks.support.ray_cluster import require_answer
+    from mcvrp.tasks.support.ray_session import require_answer
 
     _require_cores("label.workers", label.workers)
     missing = [labels_missing(store, city.city, part) for part in label.datasets]

@@ -116,7 +116,7 @@ def _solve_on_ray(
     finished = [block for block in blocks if block.method.warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return []
-    with ray_session(spec.workers, shared_bytes=0 if city.matrix is None else city.matrix.nbytes) as workers:
+    with ray_session(spec.workers) as workers:
         context = WorkerContext(store, city, workers)
         lost = solve_heuristics(context, programs)
         for block in finished:

@@ -32,7 +32,7 @@ from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
 from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import Counter, WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_session import CoreCount, ray_session
+from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster
 from mcvrp.tasks.support.ray_window import windowed
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class _Watch:
         self.counter = counter
         self.stored = progress.done
         self._run, self._progress, self._left, self._flying = run, progress, left, (0, 0.0)
-        self._cores, self._asked, self._pending = CoreCount(), 0.0, None
+        self._asked, self._pending = time.monotonic(), None
         progress.left = left
         progress.begin()
 
@@ -166,7 +166,8 @@ class _Watch:
         run, now = self._run, time.monotonic()
         run.lease.check()
         if run.spec.workers is None and now - self._asked > _CORE_SECONDS:
-            self._asked, run.workers = now, self._cores() or run.workers
+            require_cluster()  # which the question below would wait for
+            self._asked, run.workers = now, cluster_cores() or run.workers
         if self.counter is None:
             return run.workers
         if self._pending is None:
@@ -213,8 +214,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
         units, todo = list(missing_units(files, spec, document)), list(merges(files, spec))
         with contextlib.ExitStack() as stack:
             if units or todo:
-                shared = 0 if city.matrix is None else city.matrix.nbytes
-                run.workers = stack.enter_context(ray_session(spec.workers, shared_bytes=shared))
+                run.workers = stack.enter_context(ray_session(spec.workers))
             # Before the first label: a run that resumes has to find out that the dataset is its own.
             _write_spec(store, source, document, labelling=bool(units))
             if units:

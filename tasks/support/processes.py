@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
@@ -27,7 +27,21 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _ERROR_LINE = re.compile(r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*")
 _RANDOM = random.SystemRandom()  # a seeded generator would draw the same ports in two processes
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+# Of single-threaded children. The last: a user's json.py in the working directory would hide Python's.
+CHILD_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the processes that are started in this context; restore all afterwards."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def die_with_parent() -> None:
@@ -136,7 +150,7 @@ class Child:
         with theirs:
             self._process = start_group(
                 [sys.executable, "-m", module, str(theirs.fileno())],
-                env={**os.environ, **_ENVIRONMENT},
+                env={**os.environ, **CHILD_ENVIRONMENT},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # errors are messages
                 pass_fds=[theirs.fileno()],

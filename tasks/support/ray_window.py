@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -12,11 +13,12 @@ import ray
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.ray_session import ENDED, ClusterLost, require_cluster
+from mcvrp.tasks.support.ray_session import require_cluster
 
 T = TypeVar("T")
 WINDOW = 2  # tasks per worker in flight: one running, one waiting
 WAIT_SECONDS = 0.5  # of a single wait for results, so that Ctrl-C is not held up for longer
+_LOOK_SECONDS = 2.0  # between two looks whether Ray is there
 _SILENT_SECONDS = 30.0  # without a result until the store is contacted
 RETRIES = 2  # by Ray, of a worker that died
 
@@ -45,9 +47,11 @@ def windowed(
     context = ray.put(shared)
     waiting = iter(items)
     in_flight: dict[ray.ObjectRef, T] = {}
-    last_result = time.monotonic()
+    last_result, looked = time.monotonic(), -math.inf
     while True:
-        require_cluster()
+        if time.monotonic() - looked > _LOOK_SECONDS:
+            require_cluster()
+            looked = time.monotonic()
         workers = tick() if tick else workers
         for item in islice(waiting, max(0, WINDOW * workers - len(in_flight))):
             in_flight[remote.remote(item, context)] = item
@@ -72,7 +76,8 @@ def _result(reference: ray.ObjectRef, refusals: bool) -> Any:
         if isinstance(error.cause, StoreError) or not refusals:
             raise error.cause from None
         return error.cause
-    except ray.exceptions.LocalRayletDiedError as error:  # says nothing about the item
-        raise ClusterLost(ENDED) from error
+    except ray.exceptions.LocalRayletDiedError:  # says nothing about the item
+        require_cluster()
+        raise
     except ray.exceptions.RayError as error:
         return error

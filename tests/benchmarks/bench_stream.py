@@ -27,8 +27,8 @@ from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.train.batches import SampleStream
 from mcvrp.tasks.train.distributed import distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
-from mcvrp.tasks.train.ranks.launch import group_environment
 from tests.benchmarks.common import arguments
+from tests.support.only_rank import group_environment
 from tests.support.training import write_dataset
 
 SIZES = (20, 50, 100, 200, 400)

@@ -40,7 +40,7 @@ def test_images_and_ray_are_those_of_the_stack_in_containers() -> None:
 
 def test_the_pod_that_serves_runs_a_command_that_exists() -> None:
     worker = VALUES["prefect-worker.yaml"]["worker"]
-    assert worker["command"] == ["tini", "--", "mcvrp"]  # tini reaps processes
+    assert worker["command"] == ["tini", "--", "mcvrp-node", "mcvrp"]  # tini reaps processes
     parse(worker["args"])
 
 

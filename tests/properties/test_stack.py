@@ -185,12 +185,21 @@ def test_commands_exist(name: str) -> None:
         assert os.access(folder / "serve", os.X_OK)
         subprocess.run(["bash", "-n", str(folder / "serve")], check=True)
     else:
-        assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp", "python", "sh"}
+        assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp-node", "python"}
+
+
+def test_what_uses_the_cluster_runs_on_a_node_of_it() -> None:
+    """Which Ray demands of its drivers."""
+    joined = {name for name in SERVICES if "RAY_ADDRESS" in environment(name)}
+    commands = {name: each.get("entrypoint") or each.get("command") for name, each in SERVICES.items()}
+    assert {name for name, command in commands.items() if command and "mcvrp-node" in command} == joined
+    assert "COPY docker/node /usr/local/bin/mcvrp-node" in stages("Dockerfile")["base"]
+    assert os.access(DOCKER / "node", os.X_OK)
 
 
 def test_deployments_have_the_preset_of_the_environment() -> None:
     """Without one, they keep their parameters after a restart."""
-    assert SERVICES["serve"]["command"] == ["mcvrp", "ui"]
+    assert SERVICES["serve"]["command"] == ["mcvrp-node", "mcvrp", "ui"]
     assert environment("serve")["MCVRP_STORE"].startswith("s3://")
     assert environment("serve")["MCVRP_PRESET"] == "${MCVRP_PRESET:-}"
 

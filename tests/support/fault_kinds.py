@@ -155,6 +155,10 @@ def poisoned(folder: Path, n: int, i: int) -> dict[str, str]:
 
 # A cluster
 
+# Runs a command beside a node of its own; the program `ray` is that of this environment.
+ON_NODE = str(Path(__file__).parents[2] / "docker" / "node")
+NODE_PATH = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
 
 @dataclass
 class Cluster:

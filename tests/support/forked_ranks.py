@@ -15,7 +15,7 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import OF_ANY_RANK, RankEvent, RankJob, Refused, Saved, ranks_died
-from mcvrp.tasks.train.ranks.launch import group_environment
+from tests.support.only_rank import group_environment
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["torch._dynamo", "mcvrp.tasks.train.trainer", __name__])

@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from mcvrp.tasks.support.processes import free_port
-from mcvrp.tasks.train.ranks.launch import group_environment
+
+
+def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
+    """Return the variables with which torch.distributed makes a process ``rank`` of ``ranks``."""
+    own, all_ranks = str(rank), str(ranks)
+    group = {"RANK": own, "LOCAL_RANK": own, "WORLD_SIZE": all_ranks, "LOCAL_WORLD_SIZE": all_ranks}
+    return group | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 @pytest.fixture(scope="session")

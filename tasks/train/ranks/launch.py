@@ -1,24 +1,21 @@
-"""Launcher of the ranks of a phase on this machine: starts them and follows them to their end."""
+"""Launcher of the ranks of a phase on this machine: PyTorch's (torchrun's), in this process."""
 
 from __future__ import annotations
 
-import contextlib
+import contextvars
 import logging
 import math
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.shared_array import dumps
 from mcvrp.storage.training.metrics import StepMetrics
-from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
+from mcvrp.tasks.support.processes import environment
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.scratch import scratch_folder
 from mcvrp.tasks.train.job import (
@@ -34,9 +31,14 @@ from mcvrp.tasks.train.job import (
 )
 from mcvrp.tasks.train.resources import require_cores
 
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
 logger = logging.getLogger(__name__)
 
-_NOTICE_SECONDS = 0.5  # until the end of a rank, with which others fail, is noticed on a busy machine
+_STOP_SECONDS = 3  # from SIGTERM to SIGKILL of a rank
+# PyTorch would handle those of Ctrl-C and of cancelled runs, and not restore their handlers: another one.
+_UNUSED_SIGNAL = "SIGUSR2"
 
 
 def run_local(job: RankJob, progress: Progress) -> None:
@@ -47,32 +49,13 @@ def run_local(job: RankJob, progress: Progress) -> None:
     the log, if a rank failed or was killed.
     """
     require_cores(job.ranks, job.cores)
-    with scratch_folder("train") as folder:
-        logs = [Path(folder, f"rank-{rank}.log") for rank in range(job.ranks)]
-        deaths, error = _train(job, progress, Path(folder, "job.pickle"), logs)
-        if error:  # an error for the user, to which the logs add nothing
-            raise error
-        if deaths:
-            # Outside of the folder: the error names the log to the user, so it has to outlive this call.
-            descriptor, log_path = tempfile.mkstemp(
-                prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log"
-            )
-            texts = [log.read_text(errors="replace") for log in logs]
-            with os.fdopen(descriptor, "w") as log_file:
-                log_file.writelines(f"rank {rank}:\n{text}\n" for rank, text in enumerate(texts))
-            rank, code = deaths[0]  # the others failed because of it
-            if code < 0:
-                reason = f"rank {rank} was killed by {signal.Signals(-code).name}"
-            else:
-                reason = last_error(texts[rank]) or f"exit code {code} of rank {rank}"
-            raise ranks_died(job, reason, log_path)
-
-
-def group_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """Return the variables with which torch.distributed makes a process ``rank`` of ``ranks``."""
-    own, all_ranks = str(rank), str(ranks)
-    group = {"RANK": own, "LOCAL_RANK": own, "WORLD_SIZE": all_ranks, "LOCAL_WORLD_SIZE": all_ranks}
-    return group | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    with scratch_folder("train") as name:
+        folder = Path(name)
+        failed, refusal = _train(job, progress, folder)
+        if refusal:  # an error for the user, to which the logs add nothing
+            raise refusal
+        if failed:
+            raise ranks_died(job, _reason(failed), _kept_log(job, folder))
 
 
 def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpError | None:
@@ -103,49 +86,84 @@ def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpErr
 
 
 def _train(
-    job: RankJob, progress: Progress, job_file: Path, logs: Sequence[Path]
-) -> tuple[list[tuple[int, int]], McvrpError | None]:
-    """Run the ranks to their end; return (rank, exit code) of failures, in order, and the refusal."""
+    job: RankJob, progress: Progress, folder: Path
+) -> tuple[ChildFailedError | None, McvrpError | None]:
+    """Run the ranks to their end; return PyTorch's error if one failed, and the refusal if there was one."""
+    from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    for name in ("torch.distributed.elastic", "torchelastic-events-null"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # our error says the same
+    job_file, events = folder / "job.pickle", folder / "events"
     job_file.write_bytes(dumps(job))
-    environment, port, deaths, error = _environment(job), free_port(), [], None
-    reader, writer = os.pipe()
-    with contextlib.ExitStack() as stack:
-        lines = stack.enter_context(os.fdopen(reader))
-        ranks: list[subprocess.Popen[str]] = []
-        # This process closes its end of the pipe, so that the lines end when all ranks have.
-        with os.fdopen(writer, "w") as channel:
-            for rank, log in enumerate(logs):
-                stderr = stack.enter_context(log.open("w"))
-                own = environment | group_environment(rank, job.ranks, port)
-                ranks.append(start_group(_command(job_file), env=own, stdout=channel, stderr=stderr))
-                stack.callback(stop_group, ranks[-1])
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=job.ranks,
+        run_id=job.phase,
+        rdzv_backend="c10d",
+        rdzv_endpoint="127.0.0.1:0",
+        local_addr="127.0.0.1",
+        max_restarts=0,  # they are restarted by the phase, which knows the last checkpoint
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder), redirects=Std.ALL),
+        signals_to_handle=_UNUSED_SIGNAL,
+        shutdown_timeout=_STOP_SECONDS,
+    )
+    os.mkfifo(events)
+    reader = os.open(events, os.O_RDONLY | os.O_NONBLOCK)  # a blocking one would wait for the first rank
+    writer = os.open(events, os.O_WRONLY)  # the events end when it is closed and all ranks have ended
+    os.set_blocking(reader, True)
+    context, failed = contextvars.copy_context(), None  # which has the listeners of the caller's progress
+    with environment(_environment(job)), ThreadPoolExecutor(1) as pool:
+        following = pool.submit(context.run, _follow, job, os.fdopen(reader), progress)
+        try:
+            elastic_launch(config, sys.executable)(*_arguments(job_file, events))
+        except ChildFailedError as error:
+            failed = error
+        finally:
+            os.close(writer)
+    return failed, following.result()
 
-        def watch(rank: int) -> None:
-            if code := ranks[rank].wait():
-                if code > 0 and job.ranks > 1:  # another may have been killed first, and be noticed last
-                    time.sleep(_NOTICE_SECONDS)
-                deaths.append((rank, code))
-                for other in ranks:  # they may be blocked in a collective with it
-                    other.kill()
 
-        # One thread per rank: polling them in turn would not show which one failed first.
-        watchers = [threading.Thread(target=watch, args=(rank,), daemon=True) for rank in range(job.ranks)]
-        for watcher in watchers:
-            watcher.start()
+def _follow(job: RankJob, lines: TextIO, progress: Progress) -> McvrpError | None:
+    """Follow the events to the last one; return the refusal, if there was one.
+
+    If it raises an error, as of a lost lease, the next report of a rank fails, and the rank with it.
+    """
+    refusal = None
+    with lines:
         for line in lines:
-            error = follow_event(job, decode(line), progress) or error
-        for watcher in watchers:
-            watcher.join()
-    return deaths, error
+            refusal = follow_event(job, decode(line), progress) or refusal
+    return refusal
 
 
-def _command(job_file: Path) -> list[str]:
-    return [sys.executable, "-m", "mcvrp.tasks.train.ranks.rank", str(job_file)]
+def _reason(failed: ChildFailedError) -> str:
+    """Return why the first rank failed: the others fail because of it."""
+    rank, failure = failed.get_first_failure()
+    if failure.exitcode < 0:
+        return f"rank {rank} was killed by {failure.signal_name()}"
+    if Path(failure.error_file).exists():
+        message = failure.message["message"] if isinstance(failure.message, dict) else failure.message
+        return str(message).splitlines()[0]
+    return f"exit code {failure.exitcode} of rank {rank}"
+
+
+def _kept_log(job: RankJob, folder: Path) -> str:
+    """Return the path of a file with the logs of all ranks, which outlives ``folder``: an error names it."""
+    descriptor, path = tempfile.mkstemp(prefix=f"mcvrp-{job.spec.run}-{job.phase}-", suffix=".log")
+    with os.fdopen(descriptor, "w") as kept:
+        for log in sorted(folder.rglob("std*.log")):
+            kept.write(f"rank {log.parent.name}, {log.name}:\n{log.read_text(errors='replace')}\n")
+    return path
+
+
+def _arguments(job_file: Path, events: Path) -> list[str]:
+    return ["-m", "mcvrp.tasks.train.ranks.rank", str(job_file), str(events)]
 
 
 def _environment(job: RankJob) -> dict[str, str]:
     return {
-        **os.environ,
         # `-m` puts the working directory first on the path: a user's json.py would hide Python's.
         "PYTHONSAFEPATH": "1",
         # Each rank has its share of the cores, not all. Threads that spin while waiting take the cores from

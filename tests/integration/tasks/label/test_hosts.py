@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.tasks.support.processes import free_port
-from tests.support.fault_kinds import Cluster, lose_shards
+from tests.support.fault_kinds import NODE_PATH, ON_NODE, Cluster, lose_shards
 from tests.support.faults import LabelCommand, Site
 from tests.support.hosts import hosts
 
@@ -44,7 +44,8 @@ def test_hosts_come_and_go(site: Site, scratch: Path) -> None:
         try:
             for name in cluster.places:
                 cluster.start(name)
-            site.nodes, site.changes, site.inside = cluster.nodes, cluster.environment, of_driver.inside
+            site.nodes, site.changes = cluster.nodes, cluster.environment | NODE_PATH
+            site.inside = (*of_driver.inside, ON_NODE)
             driver = at_work(site, rng)
             one.link("down")
             time.sleep(_DOWN_SECONDS)

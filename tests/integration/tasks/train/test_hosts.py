@@ -19,7 +19,7 @@ from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.train.phases import train_phase
-from tests.support.fault_kinds import Cluster
+from tests.support.fault_kinds import NODE_PATH, ON_NODE, Cluster
 from tests.support.faults import start_family
 from tests.support.hosts import Host, hosts
 from tests.support.training import CITY, small_spec, write_dataset
@@ -70,7 +70,10 @@ def test_ranks_on_two_hosts(
             program = [sys.executable, "-m", "tests.support.driven_training"]
             arguments = [store.uri, "/media/cache", spec.model_dump_json()]
             driver, family = start_family(
-                [*of_driver.inside, *program, *arguments], log, **cluster.environment
+                [*of_driver.inside, ON_NODE, *program, *arguments],
+                log,
+                **cluster.environment,
+                **NODE_PATH,
             )
             deadline = time.monotonic() + _SECONDS
             while not latest_checkpoint(store, "hosts", "only"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -24,7 +25,7 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from mcvrp.tasks.support.pool import Pool
-from tests.support.shared import running
+from mcvrp.tasks.support.processes import descendants
 from tests.support.solving import day_plan
 
 LARGE = City.uniform(600, seed=3)
@@ -135,16 +136,16 @@ def test_no_process_is_left_behind() -> None:
     """The portfolio kills the member, whose own children then end."""
     day = instance(LARGE, 450)
     portfolio = Portfolio(LARGE, day, NO_LIMITS, 5.0, time.monotonic())
-    seen: set[int] = set()
+    before, seen = set(descendants(os.getpid())), set[int]()
     take = portfolio.take
 
     def watched(found: Any) -> None:
         take(found)
-        seen.update(process.pid for process in running("mcvrp.tasks.support.pool"))
+        seen.update(set(descendants(os.getpid())) - before)
 
     portfolio.take = watched  # type: ignore[method-assign]
     portfolio.search([member(day, cores=2)], "a day")
-    assert seen
+    assert len(seen) >= 2, "the member and its child"
     for _ in range(100):
         if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in seen):
             return

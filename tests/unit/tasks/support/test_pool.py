@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import logging
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.processes import below
-from tests.support.shared import running
 
 
-def children() -> list[psutil.Process]:
+def children() -> list[Any]:
     """Return the children of pools of this process; other tests may have left other processes."""
-    return running("mcvrp.tasks.support.pool")
+    return multiprocessing.active_children()
 
 
 def pid(context: tuple[object, ...], task: int) -> int:
@@ -96,13 +96,13 @@ def test_little_work_starts_no_process() -> None:
         assert set(pool.map(pid, (), range(30))) == {os.getpid()}
 
 
-def test_the_task_of_a_child_that_dies_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_child_that_is_killed_ends_the_work_in_one_sentence() -> None:
+    """And leaves a pool that works."""
     with Pool(3, worth=0) as pool:
         warm(pool, 3)
-        with caplog.at_level(logging.WARNING):
-            assert pool.map(mortal, (os.getpid(),), range(40)) == list(range(40))
-        assert [r.message for r in caplog.records if "was killed" in r.message]
-        assert pool.processes == 1
+        with pytest.raises(IncompleteError, match=r"a process was killed.* run the command again"):
+            pool.map(mortal, (os.getpid(),), range(40))
+        assert not children()
         assert pool.map(product, (2,), range(5)) == [0, 2, 4, 6, 8]
 
 
@@ -115,33 +115,26 @@ def test_an_error_in_a_child_is_raised_in_the_parent() -> None:
 
 
 SCRIPT = """
-import time
 from mcvrp.tasks.support.pool import Pool
 from tests.unit.tasks.support.test_pool import pid, warm
-print("begun", flush=True)
-pool = Pool(3, worth=0)
-print(len(warm(pool, 3)), flush=True)
-while True:
-    pool.map(pid, (), range(20))
+if __name__ == "__main__":
+    pool = Pool(3, worth=0)
+    print(len(warm(pool, 3)), flush=True)
+    while True:
+        pool.map(pid, (), range(20))
 """
 
 
-def script(tmp_path: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """Start a script without a `__main__` guard; return it and its children, once all have done a task."""
+@pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_children_end_with_their_parent(ended: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout
-    assert process.stdout.readline() == "begun\n"
-    assert process.stdout.readline() == "3\n", "a child has run the script"
-    return process, below(process.pid)
-
-
-@pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGINT])
-def test_children_end_with_a_script_that_has_no_main_guard(ended: signal.Signals, tmp_path: Path) -> None:
-    process, children = script(tmp_path)
-    assert len(children) == 2
+    assert process.stdout.readline() == "3\n"
+    alive = below(process.pid)
+    assert len(alive) >= 2
     process.send_signal(ended)
     process.wait(30)
-    _, alive = psutil.wait_procs(children, timeout=30)
+    _, alive = psutil.wait_procs(alive, timeout=30)
     assert not alive

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -483,8 +482,8 @@ def test_ranks_do_not_restart_from_a_foreign_checkpoint(store: Store) -> None:
 
 
 def run_as_rank(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    """Have `run_local` run Python with ``arguments`` as each rank."""
-    monkeypatch.setattr(LAUNCH + "_command", lambda _: [sys.executable, *arguments])
+    """Have `run_local` run Python with ``arguments`` and the pipe for events as each rank."""
+    monkeypatch.setattr(LAUNCH + "_arguments", lambda _, events: [*arguments, str(events)])
 
 
 @pytest.mark.parametrize("error", [McvrpError("another has taken over"), KeyboardInterrupt()])
@@ -495,7 +494,9 @@ def test_a_stopped_launcher_leaves_no_log(
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    run_as_rank(monkeypatch, "-c", f"print({encode(Warned('hello'))!r})")
+    run_as_rank(
+        monkeypatch, "-c", f"import sys; print({encode(Warned('hello'))!r}, file=open(sys.argv[1], 'w'))"
+    )
     monkeypatch.setattr(LAUNCH + "follow_event", Mock(side_effect=error))
     with pytest.raises(type(error)):
         train_phase(store, small_spec(ranks=1), "I", run_local)
@@ -505,7 +506,10 @@ def test_a_stopped_launcher_leaves_no_log(
 def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the next event of any rank, whatever it is, once the heartbeat has noticed."""
     event = encode(Warned("the store is silent"))
-    waiting = f"import time\nwhile True:\n    print({event!r}, flush=True)\n    time.sleep(0.1)"
+    waiting = (
+        "import sys, time\nevents = open(sys.argv[1], 'w')\n"
+        f"while True:\n    print({event!r}, file=events, flush=True)\n    time.sleep(0.1)"
+    )
     run_as_rank(monkeypatch, "-c", waiting)
 
     def replaced(job: RankJob, progress: Progress) -> None:
@@ -541,8 +545,8 @@ def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
     [
         (["kill()", "time.sleep(999)"], "rank 0 was killed by SIGKILL"),
         (["peer()", "kill()"], "rank 1 was killed by SIGKILL"),
-        (["time.sleep(999)", "raise ValueError('no such row')"], "ValueError: no such row"),
-        (["raise ValueError('no such row')", "peer()"], "ValueError: no such row"),
+        (["time.sleep(999)", "fail()"], "ValueError: no such row"),
+        (["fail()", "peer()"], "ValueError: no such row"),
         (["sys.exit(3)", "time.sleep(999)"], "exit code 3 of rank 0"),
     ],
 )
@@ -557,8 +561,14 @@ import os, pathlib, signal, sys, time
 def kill():
     os.kill(os.getpid(), signal.SIGKILL)
 def peer():
-    time.sleep(0.5)
+    time.sleep(9)
     raise RuntimeError("Connection closed by peer")
+def fail():
+    from torch.distributed.elastic.multiprocessing.errors import record
+    @record
+    def failing():
+        raise ValueError("no such row")
+    failing()
 rank = int(os.environ["RANK"])
 print("this is", rank, "of", os.environ["WORLD_SIZE"], file=sys.stderr, flush=True)
 pathlib.Path({str(tmp_path)!r}, f"{{rank}}.here").touch()
