@@ -67,55 +67,15 @@ SAME ?= same
 same: $(STAMP)
 	$(BIN)/python tests/benchmarks/same.py make $(SAME)
 
-bench-hgs: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_hgs_costs
-
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
 
-# Takes hours; measurements are kept in budgets.jsonl.
-bench-budgets: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_label_budgets budgets.jsonl "flat 5 s" converged thrifty paper "PyVRP 5 s"
-	$(BIN)/python -m tests.benchmarks.bench_label_budgets budgets.jsonl
-
-bench-tuning: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_tuning tuning.jsonl tune
-	$(BIN)/python -m tests.benchmarks.bench_tuning tuning.jsonl reference
-	$(BIN)/python -m tests.benchmarks.bench_tuning tuning.jsonl verdict
-
 bench-driver: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_label_driver
-	$(BIN)/python -m tests.benchmarks.bench_driver_loop
-
-# A cluster of up to 64 sleeping cores; 15 GB of memory.
-bench-scaling: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_label_scaling
-
-bench-stream: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_stream
-
-bench-decoding: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_decoding
-
-# Trains for about 20 minutes.
-bench-attention: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_attention
-
-# Uses the demo's model.
-bench-beyond: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_beyond $(STORE) $(PRESET)
 
 # Takes hours: training sizes and larger ones.
 bench-regimes: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
-
-# Uses copies of the demo's store; half an hour.
-bench-promotions: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_promotions $(STORE) $(STORE)-promotions
-
-# Twelve trainings on the demo's labels, half an hour.
-bench-network: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_network $(STORE)
 
 # Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
 # resumed from peers.jsonl.
@@ -126,10 +86,6 @@ bench-peers: $(STAMP) .venv-peers
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check -r $< || { rm -rf $@; exit 2; }
 	@touch $@
-
-# Growth of Prefect's database; 15 minutes.
-bench-records: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_records
 
 # Models of imperfect routes, half an hour; --all --seeds 2 takes hours.
 bench-imperfect: $(STAMP)
@@ -146,18 +102,6 @@ bench-million: $(STAMP)
 # A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
 bench-store: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_store
-
-# A city of 10,000 with a cost matrix in the new folder X.
-bench-matrix: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_matrix X
-
-# The preset `paper` with small counts in the new folder X; an hour, 20 GB of memory, the programs of bench-store.
-bench-paper: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_paper X
-	$(BIN)/python -m tests.benchmarks.bench_paper X --distant
-
-bench-training: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_training
 
 SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt

@@ -18,8 +18,8 @@ HGS_POPULATION, HGS_GRANULAR = 25, 20  # HGS-CVRP's default population size and 
 _STEP_SECONDS = ((20, 6e-5), (50, 1.6e-4), (100, 5e-4), (200, 1.9e-3), (400, 1.1e-2), (1000, 0.11))
 
 
-# Best settings of HGS by customers and seconds of processor time of one core (make bench-tuning): population,
-# neighbours, offspring, savings solutions. Where HGS-CVRP's own were as good, they stay.
+# Best settings of HGS by customers and seconds of processor time of one core (BENCHMARKS.md, Settings):
+# population, neighbours, offspring, savings solutions. Where HGS-CVRP's own were as good, they stay.
 _TUNED = (
     ((20, 0.01), (8, 10, 40, 1)),
     ((20, 0.1), (25, 20, 40, 1)),

@@ -1,12 +1,9 @@
 """A million labels through a slow object store: python -m tests.benchmarks.bench_million FOLDER [--labels N].
 
 A city of 10,000, sizes 20 to 100, budget `thrifty`: HGS alone on a part of the instances, then `mcvrp label`
-into the S3 server of the tests at 30 ms per request, then `mcvrp verify`, then the first steps of one pass of
-the evening's network over all labels; with --steps of the whole pass, all of it and a benchmark of
-500 instances per size. --trunc N is a pass over N labels per size, --passes N are as many passes, each by a
-network of its own. Everything is in FOLDER, and the same command resumes a run that was stopped (Ctrl-C or
-SIGTERM). samples.csv has a line per minute, label.log and train.log the commands' output; --report prints the
-tables of what was measured.
+into the S3 server of the tests at 30 ms per request, then `mcvrp verify`. Everything is in FOLDER, and the
+same command resumes a run that was stopped (Ctrl-C or SIGTERM). samples.csv has a line per minute, label.log
+the command's output; --report prints the tables of what was measured.
 """
 
 from __future__ import annotations
@@ -27,16 +24,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import psutil
-from numpy.typing import NDArray
 
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.support.machine import hardware, local_cores
 from mcvrp.tasks.support.processes import below, start_group, stop_group
 from tests.benchmarks.bench_labels import bare
-from tests.benchmarks.common import Gap, append_row, arguments, command, heading, memory, read_rows, row
+from tests.benchmarks.common import append_row, arguments, command, heading, read_rows, row
 from tests.support.s3_proxy import KINDS, Conditions, Proxy
 from tests.support.s3_server import S3Server, serving
 
@@ -47,17 +41,6 @@ SAMPLE_SECONDS = 60.0
 _TICK, _PAUSE = 2.0, 10.0  # seconds; a tick that takes longer means that all processes were stopped
 _END_SECONDS = 120.0  # for a stopped `mcvrp label`
 _DONE = re.compile(rf"labels {BUCKET}: ([\d,]+)/")
-_STEP = re.compile(r"train II: ([\d,]+)/([\d,]+) steps .*?([\d,]+) tokens/s")
-_PASS = (
-    "{{name='I',first=100,last=100,trunc=25,trains='encoder',lr=0.002,warmup=10}}",
-    "{{name='II',first=100,last=100,{used}lr=0.002,warmup=50,schedule='knee',tail=0.5}}",
-)
-_BENCHMARK = (
-    "sizes=[20,50,100]",
-    "instances=500",
-    "methods=['hgs','fm-gs','fm-ns','fm-bs']",
-    "samples=[1,100]",
-)
 FIELDS = ("start", "time", "seconds", "labels", "driver_mb", "driver_cpu", "all_cpu", "files")
 
 
@@ -66,9 +49,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--labels", type=int, default=1_000_000)
     parser.add_argument("--bare", type=int, default=100, help="instances per size for HGS alone")
-    parser.add_argument("--steps", type=int, default=300, help="of the pass, after which training is stopped")
-    parser.add_argument("--trunc", type=int, help="labels per size that the pass uses (default: all)")
-    parser.add_argument("--passes", type=int, default=1, help="passes over these labels")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     options.count = -(-options.labels // len(SIZES))
@@ -97,24 +77,11 @@ class Run:
         os.environ["MCVRP_CACHE"] = str(self.folder / "cache")
         self.start = 1 + len(read_rows(self.folder / "starts.jsonl"))
 
-    @property
-    def network(self) -> str:
-        """The name of the run, of its model and of the model's benchmark."""
-        trunc, passes = self.options.trunc, self.options.passes
-        return "evening" + (f"-{trunc}" if trunc else "") + (f"-x{passes}" if passes > 1 else "")
-
     def command(self, name: str) -> list[str]:
         changes = [f"city.name={BUCKET}", "city.customers=10000"]
         if name != "city create":
             changes += f"label.smallest={SIZES[0]}", f"label.largest={SIZES[-1]}", "label.held_out=0"
             changes += f"label.dataset={BUCKET}", f"label.count={self.options.count}"
-        if name in ("train", "benchmark"):
-            used = f"passes={self.options.passes},"
-            used += f"trunc={self.options.trunc}," if self.options.trunc else ""
-            changes += f"train.dataset={BUCKET}", "train.held_out=", "train.log_every=1"
-            changes += f"train.run={self.network}", f"train.model={self.network}"
-            changes += (f"train.phases=[{','.join(_PASS).format(used=used)}]",)
-            changes += f"benchmark.run={self.network}", *(f"benchmark.{each}" for each in _BENCHMARK)
         return command(name, "evening", f"s3://{BUCKET}/store", *changes)
 
     def objects(self) -> dict[str, int]:
@@ -125,7 +92,7 @@ class Run:
 
 
 def measure(run: Run) -> None:
-    """Measure HGS alone, label what is missing, verify it, and train."""
+    """Measure HGS alone, label what is missing, and verify it."""
     load, alone = os.getloadavg()[0], bare_seconds(run.options.bare)
     append_row(run.folder / "starts.jsonl", {"bare": alone, "load": load})
     run.server.client().create_bucket(Bucket=BUCKET)
@@ -141,10 +108,6 @@ def measure(run: Run) -> None:
     result = json.loads(verify.stdout)
     result |= {"data": data, "all": sum(objects.values()), "requests": counts.total()}
     (run.folder / "verified.json").write_text(json.dumps(result))
-    if train(run):
-        subprocess.run(run.command("benchmark"), check=True, stdout=subprocess.DEVNULL)
-        results = f"store/benchmarks/{run.network}/results.parquet"
-        run.server.client().download_file(BUCKET, results, str(run.folder / f"{run.network}.parquet"))
 
 
 @contextmanager
@@ -159,38 +122,6 @@ def started(run: Run, name: str) -> Iterator[subprocess.Popen[str]]:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_SECONDS)
         stop_group(process)
-
-
-def train(run: Run) -> bool:
-    """Take some steps of the pass; write seconds and requests until the first, and rates of the others.
-
-    Returns whether the pass is complete.
-    """
-    log, result = run.folder / "train.log", dict[str, float]()
-    log.unlink(missing_ok=True)
-    began, before = time.monotonic(), run.proxy.counts.total()
-    with started(run, "train") as process:
-        while process.poll() is None and result.get("steps", 0) < run.options.steps:
-            time.sleep(_PAUSE if result else 0.5)  # reading memory takes time from training
-            if not (lines := _STEP.findall(log.read_text())):
-                continue
-            seconds, steps = time.monotonic() - began, [[_number(each) for each in line] for line in lines]
-            if not result:
-                result = {
-                    "first": seconds,
-                    "from": steps[0][0],
-                    "requests": run.proxy.counts.total() - before,
-                }
-            result["seconds"], result["steps"] = seconds - result["first"], steps[-1][0] - result["from"]
-            result["of"], result["tokens"] = steps[-1][1], sum(each[2] for each in steps) / len(steps)
-            used = sum(memory(each.pid) for each in [process, *below(process.pid)]) / 1e9
-            result["memory"] = max(used, result.get("memory", 0.0))
-            (run.folder / f"{run.network}.json").write_text(json.dumps(result))
-        return process.poll() == 0
-
-
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))
 
 
 def bare_seconds(count: int) -> list[float]:
@@ -301,38 +232,6 @@ def report(folder: Path, count: int) -> None:
             *(f"{rows:,}", done["files"], done["good"], f"{seconds / 60:.1f}", f"{rows / seconds:,.0f}"),
             *(done["requests"], f"{done['data'] / rows:.1f}", f"{done['all'] / rows:.1f}"),
         )
-    if passes := sorted(folder.glob("evening*.json")):
-        print()
-        heading(
-            *("network", "steps", "seconds until the first", "requests", "steps/s", "tokens/s", "GB"),
-            "hours of the pass",
-        )
-        for path in passes:
-            done = json.loads(path.read_text())
-            rate = done["steps"] / done["seconds"]
-            row(
-                *(path.stem, f"{done['steps']:,} of {done['of']:,}", f"{done['first']:.0f}"),
-                *(done["requests"], f"{rate:.2f}", f"{done['tokens']:,.0f}", f"{done['memory']:.1f}"),
-                f"{done['of'] / rate / 3600:.1f}",
-            )
-    for path in sorted(folder.glob("evening*.parquet")):
-        gaps(path)
-
-
-def gaps(path: Path) -> None:
-    """Print the gaps to HGS of the benchmark results in ``path``, a row per method."""
-    results = pd.read_parquet(path, columns=["method", "samples", "n", "index", "cost"])
-    results = results.sort_values(["n", "index"])
-    sizes = sorted(set(results["n"].tolist()))
-
-    def costs(rows: pd.DataFrame) -> list[NDArray[np.float64]]:
-        return [rows.loc[rows["n"] == n, "cost"].to_numpy() for n in sizes]
-
-    base = costs(results[results["method"] == "HGS"])
-    print()
-    heading(path.stem, *(f"n = {n}" for n in sizes), texts=1)
-    for name, rows in results[results["method"] != "HGS"].groupby(["method", "samples"]):
-        row(", ".join(map(str, name)), *map(Gap.of, costs(rows), base))
 
 
 if __name__ == "__main__":

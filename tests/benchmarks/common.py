@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, cost
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 
@@ -59,15 +56,6 @@ def append_row(path: Path, row: dict[str, Any]) -> None:
         stream.write(json.dumps(row) + "\n")
 
 
-def timed(city: City, instance: Instance, solve: Callable[[], Solution]) -> dict[str, float]:
-    """Return wall-clock seconds, processor seconds and cost of a feasible solution."""
-    wall, processor = time.perf_counter(), time.process_time()
-    solution = solve()
-    wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    assert infeasibility(instance, solution) is None
-    return {"wall": wall, "cpu": processor, "cost": cost(city, solution)}
-
-
 class Gap(NamedTuple):
     """Mean gap in percent and its standard error."""
 
@@ -93,24 +81,8 @@ def row(*cells: object) -> None:
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
-def memory(pid: int) -> int:
-    """Return the memory in bytes of a process, its share of shared pages (PSS); 0 if it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
 def command(name: str, preset: str, store: object, *changes: str) -> list[str]:
     """Return a command of users, such as "city create", with ``changes`` of its preset."""
     options = [part for change in changes for part in ("--set", change)]
     program = str(Path(sys.executable).with_name("mcvrp"))
     return [program, *name.split(), "--preset", preset, "--store", str(store), *options]
-
-
-def timed_command(name: str, preset: str, store: Path, *changes: str) -> float:
-    """Run a command of users with ``changes`` of its preset; return its wall-clock seconds."""
-    began = time.monotonic()
-    subprocess.run(command(name, preset, store, *changes), check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began

@@ -30,8 +30,7 @@ from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support import malformed, malformed_store
 from tests.support.datasets import everything, label_spec, make_dataset
-from tests.support.hostile import Place
-from tests.support.malformed import NAMES, TODAY, TOWN, Case, as_bytes, sound
+from tests.support.malformed import NAMES, TODAY, TOWN, Case, Place, as_bytes, sound
 from tests.support.malformed_store import BEFORE, DAY, HEADER, StoreCase
 
 Act = Callable[[], object]

@@ -213,24 +213,3 @@ def test_shared_memory_holds_the_object_store(name: str) -> None:
             gigabytes = int(SERVICES[name]["shm_size"].removesuffix("gb"))
             assert int(part.split("=")[1]) < gigabytes * 2**30 * 0.95
     assert ("shm_size" in SERVICES[name]) == (name in RAY)
-
-
-def test_prefect_serves_its_pages_if_its_own_folder_is_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It writes them at each start, into a folder of the user, because its own belongs to root."""
-    import prefect
-    from fastapi.testclient import TestClient
-    from prefect.server.api.server import create_ui_app
-    from prefect.settings import PREFECT_UI_STATIC_DIRECTORY, temporary_settings
-
-    folder = environment("prefect")["PREFECT_UI_STATIC_DIRECTORY"]
-    assert folder.startswith("/home/mcvrp/")
-    read_only = Path("/proc/none")
-    for name in ("__ui_static_subpath__", "__ui_v2_static_subpath__"):
-        monkeypatch.setattr(prefect, name, read_only)
-    answers = []
-    for static in (None, str(tmp_path / "ui")):
-        with temporary_settings({PREFECT_UI_STATIC_DIRECTORY: static}):
-            answers.append(TestClient(create_ui_app(ephemeral=False)).get("/").status_code)
-    assert answers == [404, 200]

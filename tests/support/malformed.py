@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses
+from mcvrp.storage.store.store import Store
 
 Data = str | bytes
 TOWN = City.uniform(12, seed=1)
@@ -53,6 +55,21 @@ def npy(array: Any) -> bytes:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A store, and a folder beside it for what people bring."""
+
+    folder: Path
+
+    @property
+    def store(self) -> Store:
+        return Store.open(self.folder / "store")
+
+    def file(self, data: Data, name: str = "table") -> str:
+        (self.folder / name).write_bytes(as_bytes(data))
+        return str(self.folder / name)
+
+
+@dataclass(frozen=True)
 class Case:
     """One malformed file, the options beside it, and the parts of its error message."""
 
@@ -67,74 +84,45 @@ def case(name: str, data: Data, *parts: str, **options: Any) -> Case:
 
 
 ADDRESSES = (
-    case("nothing in it", "", "own.csv is empty"),
     case("a byte order mark alone", b"\xff\xfe", "own.csv is empty"),
-    case("separators alone", ";;\n;;\n", "own.csv is empty"),
     case("a header alone", HEAD + "\n", "no rows", "id"),
     case("no id", sound((1, "name,lat,lon,depot")), "no column id", "name, lat, lon"),
     case("no lon", sound((1, "id,lat,north,depot")), "no columns lat and lon, or x and y"),
     case("two words for lat", "id,lat,latitude,lon,depot\na,1,1,1,1\n", "lat and latitude mean the same"),
     case("degrees and metres", "id,lat,lon,x,y,depot\na,1,1,1,1,1\n", "both lat, lon and x, y"),
-    case("an id missing", sound((3, ",45.77,4.85,0")), "row 3: id is missing"),
     case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is a duplicate of row 3"),
     case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "not printable"),
     case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "longer than 100"),
-    case("lat missing", sound((3, "a,,4.85,0")), "row 3: lat is missing"),
-    case("lon is a word", sound((3, "a,45.77,east,0")), "row 3: lon is 'east', not a number"),
-    case("lat is infinite", sound((3, "a,inf,4.85,0")), "row 3: lat is 'inf'"),
     case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat 95 is outside of -90 to 90"),
-    case("lon out of range", sound((3, "a,45.77,190,0")), "row 3: lon 190 is outside of -180 to 180"),
     case("lat and lon swapped", sound((3, "a,4.85,45.77,0")), "row 3: (4.85, 45.77)", "look swapped"),
     case("all swapped", "id,lat,lon,depot\nd,118.2,34.1,1\na,118.3,34.0,0\n", "lat and lon look swapped"),
-    case(
-        "no place at all", "id,lat,lon,depot\nd,,,1\na,x,,0\n", "row 2: lat is missing", "row 3: lat is 'x'"
-    ),
     case("a geocoder's zero", sound((3, "a,0,0,0")), "row 3: (0, 0)", "geocoders"),
     case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the center"),
-    case(
-        "a region, no city", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"
-    ),
+    case("a region", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"),
     case("no depot marked", sound((2, "d,45.76,4.84,0")), "no row is the depot", "column depot"),
     case("two depots", sound((3, "a,45.77,4.85,1")), "rows 2 and 3 are depots"),
-    case("a depot perhaps", sound((3, "a,45.77,4.85,maybe")), "row 3: depot is 'maybe'"),
     case("a depot that is not there", sound(), "depot 'z' is not an id", depot="z"),
     case("a depot alone", "id,x,y,depot\nd,1,1,1\n", "a depot and no customers"),
     case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),
     case("commas and points", "id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", "decimal commas", "row 2", "row 3"),
     case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a header"),
-    case(
-        "a quote without end",
-        sound((3, '"a,45.77,4.85,0')),
-        "own.csv is not valid CSV in lines 3 to 5",
-    ),
-    case(
-        "two quotes without ends",
-        sound((3, '"a,45.77,4.85,0'), (5, '"c,45.74,4.83,0')),
-        "own.csv is not valid CSV in lines 3 to 5",
-    ),
+    case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is not valid CSV in lines 3 to 5"),
     case("a zero byte", sound().replace("a", "a\0"), "binary"),
     case("no encoding at all", sound().encode() + b"\x81\xff", "is not text", "UTF-8"),
     case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet", "CSV"),
     case("a cut Parquet file", parquet(PLANE)[:-20], "not a valid Parquet file"),
     case("true and false", parquet(PLANE.assign(x=[True, False, True])), "row 1: x is 'True', not a number"),
-    case(
-        "lists for ids",
-        parquet(PLANE.assign(x=pd.Series([[1], [2], [3]], dtype=object))),
-        "row 1: x is '[1]', not a number",
-    ),
-    case(
-        "missing and infinite", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"
-    ),
+    case("no numbers", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"),
     case("a unit of another age", sound(), "unit 'furlong'", "m, km or mi", unit="furlong"),
     case(
-        "four faults",
-        sound((3, ",x,4.85,0"), (4, "d,45.7,500,2")),
-        *("row 3: id is missing; row 3: lat is 'x'", "row 4: id 'd'", "row 4: lon 500", "row 4: depot"),
+        "five faults",
+        sound((3, ",x,4.85,maybe"), (4, "d,45.7,500,2")),
+        *("row 3: id is missing; row 3: lat is 'x'", "row 3: depot is 'maybe'"),
+        *("row 4: id 'd'", "row 4: lon 500"),
     ),
 )
 
 MORE_ADDRESSES = (  # for a city of SOUND with one class to spare
-    case("none", "id,lat,lon\n", "no rows"),
     case("none that is new", "id,lat,lon\na,45.77,4.85\n", "no address that is new to city 'own'"),
     case("one that moved", "id,lat,lon\na,45.78,4.85\n", "row 2: 'a' has moved by", "keeps its place"),
     case("one too far", "id,lat,lon\ne,45.9,4.85\n", "row 2: 'e' is outside", "limit: 21 %"),
@@ -150,15 +138,10 @@ MATRICES = (  # for TRIANGLE
     case("NaN", npy(np.where(COSTS == 3, np.nan, COSTS)), "'d' to 'b' is nan", "'b' to 'd' is nan"),
     case("pickled", npy(COSTS.astype(object)), "not a numeric array"),
     case("text", npy(COSTS.astype(str)), "not numbers"),
-    case("cut", npy(COSTS)[:40], "not a numeric array"),
-    case("a header that is no header", npy(COSTS).replace(b"{'", b"{{", 1), "not a numeric array"),
     case("a pair missing", parquet(PAIRS[1:]), "the cost from 'a' to 'd' is missing"),
     case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is a duplicate"),
     case(
-        "a pair of an unknown address",
-        parquet(PAIRS.replace("b", "z")),
-        "to 'z' is not an address",
-        "from 'z' is not an",
+        "a strange pair", parquet(PAIRS.replace("b", "z")), "to 'z' is not an address", "from 'z' is not an"
     ),
     case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost"),
     case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
@@ -166,60 +149,25 @@ MATRICES = (  # for TRIANGLE
 
 HISTORIES = (
     case("no demand", "customer,stop\na,1\n", "neither a column demand nor capacity"),
-    case(
-        "no demands",
-        "demand\n0\n2.5\nmany\n70000\n",
-        *("row 2: demand is '0'", "row 3", "row 4", "row 5: demand is '70000'"),
-    ),
+    case("no demands", "demand\n0\n2.5\nmany\n70000\n", "row 2: demand is '0'", "row 3", "row 4", "row 5"),
     case("vehicles too small", "demand,capacity\n50,40\n", "a capacity may be 40, less than a demand of 50"),
 )
 
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("no demand", "customer,amount\nC1,3\n", "no column demand", "amount"),
     case("no customer", "name,demand\nC1,3\n", "no column customer (or id)", "name"),
-    case("half a demand", "customer,demand\nC1,2.5\n", "row 2: demand is '2.5', not a whole number"),
-    case("a word", "customer,demand\nC1,2\nC2,x\n", "row 3: demand is 'x'"),
     case("zero", "customer,demand\nC1,0\n", "row 2: demand is '0', not a whole number from 1"),
-    case("demand missing", "customer,demand\nC1,\n", "row 2: demand is missing"),
-    case("customer missing", "customer,demand\n,4\n", "row 2: customer is missing"),
     case(
         "huge", "customer,demand\nC1,99999999999999999999\n", "row 2", "not a whole number from 1 to 65,535"
     ),
-    case("a stranger", "customer,demand\nX9,4\n", "row 2: 'X9' is not a customer of city 'town'"),
     case("the depot", "customer,demand\nDepot,4\n", "row 2: 'Depot' is the depot"),
-    case(
-        "four faults",
-        "customer,demand\nX9,2.5\nC1,0\n\nC2,x\n",
-        "'X9'",
-        "2.5",
-        "row 3",
-        "row 5: demand is 'x'",
-    ),
-    case("too much", "customer,demand\nC1,21\n", "customer 'C1' has a demand of 21, more than the capacity"),
-    case("too much in two", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
+    case("many", "customer,demand\nX9,2.5\nC1,\n\n,1\nC2,x\n", "'X9'", "2.5", "row 3", "row 5", "row 6"),
+    case("too much", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
     case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "24 more"),
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
-    case(
-        "vehicles",
-        "customer,demand,vehicles\nC1,1,3\n",
-        *("vehicles of day.csv asks for a limit of the fleet", "remove it, and give mcvrp solve --fleet"),
-    ),
-    case(
-        "a longest route",
-        "customer,demand,Max Distance\nC1,1,3\n",
-        *("max_distance of day.csv asks for a longest route", "give mcvrp solve --longest-route"),
-    ),
     case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
-    case(
-        "a deadline", "customer,demand,due\nC1,1,17\n", "due of day.csv asks for a time window", "remove it"
-    ),
-    case(
-        "nothing in a row",
-        parquet(pd.DataFrame({"customer": ["C1", None], "demand": [3, None]})),
-        *("row 2: customer is missing", "demand is"),
-    ),
 )
 
 LIMITS = (  # of a day of the same customers
@@ -232,71 +180,28 @@ LIMITS = (  # of a day of the same customers
     case(
         "a customer too far",
         "customer,demand\nC1,1\nC2,1\n",
-        *(
-            "no routes satisfy --longest-route 0.001",
-            "the round trip to 'C",
-            "not even for one customer: allow",
-        ),
+        *("no routes satisfy --longest-route 0.001", "the round trip to 'C"),
         longest_route=0.001,
     ),
-    case(
-        "two longest routes",
-        "customer,demand\nC1,1\n",
-        "--shift 9 and --longest-route 9",
-        shift=9,
-        longest_route=9,
-    ),
-    case(
-        "service without a shift", "customer,demand\nC1,1\n", "--service 9 counts in a shift only", service=9
-    ),
+    case("two", "customer,demand\nC1,1\n", "--shift 9 and --longest-route 9", shift=9, longest_route=9),
+    case("no shift", "customer,demand\nC1,1\n", "--service 9 counts in a shift only", service=9),
     case("a shift of no seconds", "customer,demand\nC1,1\n", "--shift counts seconds", "'town'", shift=9),
 )
 
 COLUMNS = (  # of the same customers, on a day with a shift and customers to leave out
-    case(
-        "service is a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"
-    ),
-    case(
-        "service is negative", "customer,demand,service\nC1,1,-5\n", "row 2: service -5 is not 0 to 604,800"
-    ),
-    case(
-        "service of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"
-    ),
-    case(
-        "service twice",
-        "customer,demand,service,service time\nC1,1,2,3\n",
-        "service and service_time mean the",
-    ),
-    case(
-        "priority is a word",
-        "customer,demand,priority\nC1,1,\nC2,1,high\n",
-        "row 3: priority is 'high', not a",
-    ),
-    case("priority is infinite", "customer,demand,priority\nC1,1,inf\n", "row 2: priority is 'inf'"),
+    case("a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"),
+    case("of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"),
+    case("twice", "customer,demand,service,service time\nC1,1,2,3\n", "service and service_time mean the"),
+    case("infinite", "customer,demand,priority\nC1,1,inf\n", "row 2: priority is 'inf'"),
     case("no customer with room", "customer,demand\nC1,21\nC2,22\n", "'C1' has a demand of 21", "'C2'"),
 )
 
 KEPT = (  # of eleven orders of 3 and two vehicles of 20
-    case("nothing in it", "", "keep.csv is empty"),
     case("no stops", "route,customer\n1,C1\n", "keep.csv has no column stop"),
-    case(
-        "a mark of its own", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes or no"
-    ),
-    case(
-        "no mark",
-        "route,stop,customer,kept\n1,1,C1,\n",
-        "keep.csv keeps no stop: mark stops in its column kept",
-    ),
-    case(
-        "a gap",
-        "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n",
-        "row 3: stop 2 of route '1' is kept, and not",
-    ),
-    case(
-        "a customer without an order",
-        "route,stop,customer\n1,1,C12\n",
-        "row 2: the kept stop at 'C12' has no",
-    ),
+    case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes or no"),
+    case("no mark", "route,stop,customer,kept\n1,1,C1,\n", "keep.csv keeps no stop"),
+    case("a gap", "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n", "row 3: stop 2 of route '1' is kept"),
+    case("no order", "route,stop,customer\n1,1,C12\n", "row 2: the kept stop at 'C12' has no"),
     case("a stranger", "route,stop,customer\n1,1,X9\n", "row 2: 'X9' is not a customer"),
     case("twice", "route,stop,customer\n1,1,C1\n2,1,C1\n", "row 3: customer 'C1' is already on a route"),
     case(
@@ -304,10 +209,6 @@ KEPT = (  # of eleven orders of 3 and two vehicles of 20
         "route,stop,customer\n" + "".join(f"1,{k},C{k}\n" for k in range(1, 8)),
         "the kept stops of route '1' have a demand of 21, more than 20",
     ),
-    case(
-        "too many routes",
-        "route,stop,customer\n1,1,C1\n2,1,C2\n3,1,C3\n",
-        "keep.csv keeps 3 routes of 2 vehicles, and 8 customers remain: increase --fleet",
-    ),
+    case("too many", "route,stop,customer\n1,1,C1\n2,1,C2\n3,1,C3\n", "keeps 3 routes of 2 vehicles"),
     case("no vehicle left", "route,stop,customer\n1,1,C1\n2,1,C2\n", "keeps 2 routes of 2 vehicles, and 9"),
 )
