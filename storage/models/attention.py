@@ -31,9 +31,24 @@ from mcvrp.storage.versions import ATTENTION
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
 
-_PACKAGE = "mcvrp.storage.models"
 _SHOWN = 12  # epochs in the table of the card, about
 _TRAIN_AGAIN = "delete it, and mcvrp am trains this size from scratch"
+_USE = """
+from mcvrp.model.instances import InstanceStream, Rules
+from mcvrp.storage.models.attention import load_attention_model
+from mcvrp.storage.cities import find_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers.attention import AttentionSolver
+
+store = Store.open("STORE")
+network, card = load_attention_model(store, "{name}", {n})
+city = find_city(store, card.city_id)
+rules = Rules(card.recipe["demand"], card.recipe["capacity"])
+orders = [InstanceStream(city, 1, "test", rules)({n}, 0)]
+solver = AttentionSolver({{{n}: network}}, city_id=card.city_id)
+for answer in solver.solve(city, orders, samples=100, seed=1):
+    print(answer.solution.routes, answer.costs.min())
+"""
 
 
 @dataclass(frozen=True)
@@ -129,8 +144,12 @@ def publish_attention_model(
         store.put(layout.attention_costs(card.name, card.n), costs)
     store.put(f"{card.folder}/README.md", _readme(card, plotted=costs is not None).encode())
     cards = sorted([*attention_models(store, card.name), card], key=lambda each: each.n)
-    overview = markdown.render(
-        _PACKAGE, "attention_overview.md.j2", name=card.name, table=attention_table(cards)
+    overview = markdown.card(
+        f"Attention models {card.name}",
+        {},
+        attention_table(cards),
+        lead="One network per size, trained without labels; each folder `n=SIZE` has its card. Costs are "
+        "means.",
     )
     store.put(layout.attention_overview(card.name), overview.encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
@@ -203,7 +222,34 @@ def attention_table(cards: Iterable[AttentionCard]) -> str:
 def _readme(card: AttentionCard, *, plotted: bool) -> str:
     every = max(1, -(-len(card.epochs) // _SHOWN))
     epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
-    metadata = markdown.card_metadata({"library_name": "mcvrp", "pipeline_tag": markdown.TASK})
-    line = provenance_line(card.provenance, card.folder)
-    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, plotted=plotted, made=line)
-    return metadata + text
+    network, recipe = card.network, card.recipe
+    weights = f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"
+    rows = [
+        [str(e.epoch), f"{e.step:,}", *(f"{cost:.4f}" for cost in (e.sampled, e.greedy, e.baseline))]
+        for e in epochs
+    ]
+    header = ["epoch", "step", "training samples", "greedy", "baseline (greedy)"]
+    use = markdown.code_block("python", _USE.format(name=card.name, n=card.n))
+    return markdown.card(
+        f"Attention model {card.name}, {card.n} customers",
+        {
+            "city": f"`{card.city_id}`",
+            "customers per instance": f"{card.n} (no other size)",
+            "network": f"{network['layers']} encoder layers, d_model {network['dim']}, {network['heads']} "
+            f"heads, ff {network['ff']}",
+            "training": f"REINFORCE, {card.steps:,} steps of {recipe['batch']} instances, samples per "
+            f"instance: {recipe['paths']}",
+            "learning rate": f"{recipe['lr']:g}, times {recipe['lr_decay']:g} per epoch",
+            "time": f"{card.seconds:,.0f} s on {markdown.escaped(card.hardware)}",
+            "weights": f"none: the training diverged at {card.diverged}" if card.diverged else weights,
+        },
+        "Mean costs per epoch; greedy cost of the evaluation instances before training: "
+        f"{card.untrained:.4f}.",
+        markdown.table(header, rows, "rrrrr"),
+        markdown.image("Mean costs by epoch", "costs.png") if plotted else "",
+        "" if card.diverged else markdown.section("Use", use),
+        lead="The attention model of Kool, van Hoof and Welling (2019), a baseline that is trained without "
+        "labels.",
+        made=provenance_line(card.provenance, card.folder),
+        metadata={"library_name": "mcvrp", "pipeline_tag": markdown.TASK},
+    )
