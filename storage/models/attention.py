@@ -31,24 +31,7 @@ from mcvrp.storage.versions import ATTENTION
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
 
-_SHOWN = 12  # epochs in the table of the card, about
 _TRAIN_AGAIN = "delete it, and mcvrp am trains this size from scratch"
-_USE = """
-from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.storage.models.attention import load_attention_model
-from mcvrp.storage.cities import find_city
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.attention import AttentionSolver
-
-store = Store.open("STORE")
-network, card = load_attention_model(store, "{name}", {n})
-city = find_city(store, card.city_id)
-rules = Rules(card.recipe["demand"], card.recipe["capacity"])
-orders = [InstanceStream(city, 1, "test", rules)({n}, 0)]
-solver = AttentionSolver({{{n}: network}}, city_id=card.city_id)
-for answer in solver.solve(city, orders, samples=100, seed=1):
-    print(answer.solution.routes, answer.costs.min())
-"""
 
 
 @dataclass(frozen=True)
@@ -220,16 +203,8 @@ def attention_table(cards: Iterable[AttentionCard]) -> str:
 
 
 def _readme(card: AttentionCard, *, plotted: bool) -> str:
-    every = max(1, -(-len(card.epochs) // _SHOWN))
-    epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
     network, recipe = card.network, card.recipe
     weights = f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"
-    rows = [
-        [str(e.epoch), f"{e.step:,}", *(f"{cost:.4f}" for cost in (e.sampled, e.greedy, e.baseline))]
-        for e in epochs
-    ]
-    header = ["epoch", "step", "training samples", "greedy", "baseline (greedy)"]
-    use = markdown.code_block("python", _USE.format(name=card.name, n=card.n))
     return markdown.card(
         f"Attention model {card.name}, {card.n} customers",
         {
@@ -241,13 +216,11 @@ def _readme(card: AttentionCard, *, plotted: bool) -> str:
             f"instance: {recipe['paths']}",
             "learning rate": f"{recipe['lr']:g}, times {recipe['lr_decay']:g} per epoch",
             "time": f"{card.seconds:,.0f} s on {markdown.escaped(card.hardware)}",
+            "mean greedy cost": f"{card.untrained:.4f} before training"
+            + (f", {card.epochs[-1].greedy:.4f} after its last epoch" if card.epochs else ""),
             "weights": f"none: the training diverged at {card.diverged}" if card.diverged else weights,
         },
-        "Mean costs per epoch; greedy cost of the evaluation instances before training: "
-        f"{card.untrained:.4f}.",
-        markdown.table(header, rows, "rrrrr"),
         markdown.image("Mean costs by epoch", "costs.png") if plotted else "",
-        "" if card.diverged else markdown.section("Use", use),
         lead="The attention model of Kool, van Hoof and Welling (2019), a baseline that is trained without "
         "labels.",
         made=provenance_line(card.provenance, card.folder),

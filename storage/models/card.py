@@ -36,7 +36,11 @@ _USE = """
 import numpy as np
 
 import mcvrp
-{load}
+from mcvrp.storage.cities import find_city
+
+store = mcvrp.Store.open("{place}")
+network, card = mcvrp.load_model({model})
+city = find_city(store, card.city_id)
 orders = mcvrp.Instance(card.city_id, ids=np.arange(1, {after}), demands=np.full({n}, 5), capacity=35)
 decoded = mcvrp.decode(network, city, [orders], strategy=mcvrp.Nucleus(), samples=100)[0]
 print(decoded.best.routes, decoded.costs.min())
@@ -130,13 +134,23 @@ def model_config(card: ModelCard) -> bytes:
     return (json.dumps(config, indent=2) + "\n").encode()
 
 
+def network_text(network: Mapping[str, Any]) -> str:
+    """Return the dimensions of a ``network``, the fields of its config, in words."""
+    return (
+        f"{network['encoder_layers']} encoder + {network['decoder_layers']} decoder layers, d_model "
+        f"{network['dim']}, {network['heads']} heads, ff {network['ff']}"
+        + (", pointer output" if network.get("pointer") else "")
+    )
+
+
 def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> str:
     """Return the card as Markdown; ``plotted``, ``city``: plot and city (of an exported model) beside it."""
     network, metrics, count = card.network, card.metrics, min(20, card.largest or 20)
-    layers = f"{network['encoder_layers']} + {network['decoder_layers']} encoder and decoder layers"
     labels = f"dataset {code(card.dataset)}, fingerprint `{card.fingerprint[:16]}`"
     steps = "" if card.steps is None else f", {card.steps:,} steps in its last phase"
     kept = "" if metrics.get("kept_step") is None else f", weights of its step {metrics['kept_step']:,}"
+    place = "FOLDER" if city else "STORE"
+    model = f'"{place}"' if city else f'store, "{card.name}", {card.version}'
     measured = [
         [text, form.format(metrics[name])]
         for name, (text, form) in _FIGURES.items()
@@ -147,8 +161,7 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
         {
             "city": f"{code(card.city) + ', ' if card.city else ''}`{card.city_id}`, {network['classes']:,} "
             "output classes (nodes, and spare classes for new addresses)",
-            "network": f"{layers}, d_model {network['dim']}, {network['heads']} heads, ff {network['ff']}"
-            + (", pointer output" if network.get("pointer") else ""),
+            "network": network_text(network),
             "labels": labels if card.fingerprint else "none in its last phase",
             "run": f"{code(card.run)}{steps}{kept}",
             "trained with rotation": "yes" if card.rotation_trained else "no: decode without rotation",
@@ -164,10 +177,7 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
         image("Losses and held-out gap of the training", "losses.png") if plotted else "",
         section(
             "Use",
-            code_block(
-                "python",
-                _USE.format(load=_loading(card, city), n=count, after=count + 1),
-            ),
+            code_block("python", _USE.format(place=place, model=model, n=count, after=count + 1)),
             "FOLDER is the folder of this file. `mcvrp solve monday.csv --model FOLDER` routes a day's "
             "orders with the model, and `mcvrp models import FOLDER` imports it into a store."
             if city
@@ -182,15 +192,3 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
         made=provenance_line(card.provenance, "" if city else card.folder),
         metadata={"library_name": "mcvrp", "pipeline_tag": TASK},
     )
-
-
-def _loading(card: ModelCard, city: str) -> str:
-    """Return the lines of Python that load a model and its city, from a folder or from a store."""
-    if city:
-        return f'''network, card = mcvrp.load_model("FOLDER")
-city = mcvrp.load_city(mcvrp.Store.open("FOLDER"), "{city}")'''
-    network = f'''store = mcvrp.Store.open("STORE")
-network, card = mcvrp.load_model(store, "{card.name}", {card.version})'''
-    if card.city:
-        return f'{network}\ncity = mcvrp.load_city(store, "{card.city}")'
-    return f"from mcvrp.storage.cities import find_city\n\n{network}\ncity = find_city(store, card.city_id)"

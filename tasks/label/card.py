@@ -96,18 +96,17 @@ def card_text(
         lead=f"{rows:,} solved instances of the Montreal capacitated vehicle routing problem"
         + (f", {sizes} customers each." if sizes else "."),
         made=provenance_line(provenance_in(manifest), layout.label_dir(dataset)),
-        metadata=_metadata(dataset, rows, split),
+        metadata=_metadata(dataset, split),
     )
 
 
-def _metadata(dataset: str, rows: int, split: str) -> Mapping[str, object]:
+def _metadata(dataset: str, split: str) -> Mapping[str, object]:
     """Return the metadata for the Hugging Face Hub and `datasets.load_dataset`."""
     labels = {"split": split, "path": "data/*/*.parquet"}
     nodes = {"split": "nodes", "path": "city.parquet"}
     return {
         "pretty_name": dataset,
         "task_categories": [TASK],
-        "size_categories": [_size_category(rows)],
         "configs": [
             {"config_name": "default", "data_files": [labels]},
             {"config_name": "city", "data_files": [nodes]},
@@ -118,13 +117,6 @@ def _metadata(dataset: str, rows: int, split: str) -> Mapping[str, object]:
 def split_name(split: str) -> str:
     """Return the name of ``split`` in `datasets.load_dataset`."""
     return _SPLITS.get(split, split or "train")
-
-
-def _size_category(rows: int) -> str:
-    """Return the size category of ``rows`` in the notation of the Hub: "10K<n<100K"."""
-    bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B"]
-    k = min(max(len(str(rows)) - 4, -1), len(bounds) - 2)
-    return f"{bounds[k]}<n<{bounds[k + 1]}" if k >= 0 else "n<1K"
 
 
 def size_tables(statistics: Sequence[SizeStatistics]) -> str:

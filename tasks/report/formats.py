@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ _NARROW = (
     ("N", "Method", "Gap avg. (%)", "Gap 80 % (%)", "Time"),
     ("N", "Method", "Wins (%)", "Obj. avg.", "Obj. 80 %"),
 )
-_WIDTHS = {"": "4.5cm", "Method": "5.2cm", "Run on": "3.2cm"}  # of columns of text, in LaTeX
+_WIDTHS = {"": "4.5cm", "Method": "6cm"}  # of columns of text, in LaTeX
 _LONG = 20  # characters of a heading that has to wrap
 _LAST_LETTER = "\u017f"  # last letter that pdfLaTeX supports without further packages
 _TYPOGRAPHY = {"–": "--", "—": "---", "…": "...", "−": "-", "×": "x", "≥": ">=", "≤": "<=", "\xa0": " "}
@@ -47,7 +47,7 @@ class Page:
     lead: str
     verdict: Sequence[str] = ()  # what the model is worth, beside the figure `PICTURE`
     warnings: Sequence[str] = ()
-    key_figures: Sequence[tuple[str, str, str]] = ()  # value, label and explanation, which may be empty
+    key_figures: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     figures: Sequence[ReportFigure] = ()
     configuration: str = ""
@@ -66,10 +66,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_narrow_markdown(table: Table) -> str:
-    """Return the table of all methods as two of at most five columns: gaps and times, wins and costs.
-
-    The column "Run on" is left out; the notes on the methods name their hardware.
-    """
+    """Return the table of all methods as two of at most five columns: gaps and times, wins and costs."""
     return _markdown(table, *(table.cells[list(names)] for names in _NARROW))
 
 
@@ -87,24 +84,12 @@ def _side(heading: str) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Return the table, and one of its notes, as LaTeX: a ``longtable`` with a rule between sizes."""
-    cells = table.cells.map(_plain)
-    if "N" in cells:  # once per size
-        again = cells["N"].duplicated()
-        cells["N"] = ["" if known else n for n, known in zip(cells["N"], again, strict=True)]
-        rules = [k for k, known in enumerate(again) if k and not known]
-    else:
-        rules = []
-    columns = "".join(map(_column, map(str, cells)))
-    grid = _longtable(cells, columns, _plain(table.caption)).splitlines()
-    first = grid.index(r"\endlastfoot") + 1  # the line of the first row
-    for k in reversed(rules):
-        grid.insert(first + k, r"\midrule")
-    notes = pd.DataFrame({"Notes": [_plain(note) for note in (*table.notes, *table.conditions)]})
+    """Return the table, and one of its notes, as LaTeX of the environment ``longtable``."""
+    notes = pd.DataFrame({"Notes": [*table.notes, *table.conditions]})
     parts = [
         "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs,longtable,array}",
         r"\begingroup\scriptsize\setlength{\tabcolsep}{3pt}",
-        *grid,
+        _longtable(table.cells, "".join(map(_column, map(str, table.cells))), table.caption),
         _longtable(notes, r"p{0.95\linewidth}"),
         r"\endgroup",
     ]
@@ -118,7 +103,8 @@ def _column(heading: str) -> str:
 
 
 def _longtable(cells: pd.DataFrame, columns: str, caption: str | None = None) -> str:
-    styled = cells.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
+    styled = cells.map(_plain).style.hide(axis="index").format(escape="latex")
+    styled = styled.format_index(escape="latex", axis=1)
     return styled.to_latex(environment="longtable", column_format=columns, caption=caption, hrules=True)
 
 

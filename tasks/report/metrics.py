@@ -6,7 +6,6 @@ it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE, gap
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.support.text import format_seconds
 
 MethodRun = tuple[str, int]  # a method's label and its number of samples
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
@@ -26,7 +24,7 @@ _SPREADS = tuple(f"{of}_{part}" for of in ("cost", "gap") for part in ("mean", "
 COLUMNS = (  # of the figures of a method at a size (`figures_of`), and of a table as CSV
     *("n", "method", "samples", "baseline", "instances", "failed", "wins", "compared"),
     *_SPREADS,
-    *("seconds", "run_on", "failure"),
+    *("seconds", "failure"),
 )
 
 
@@ -95,12 +93,11 @@ def figures_of(blocks: Blocks, n: int, method: MethodRun, baseline: MethodRun) -
         return line | {"instances": 0, "failed": 0, "failure": _not_yet(blocks, n, label, samples)}
     solved = block.dropna(subset="cost")
     line |= {"instances": len(block), "failed": len(block) - len(solved)}
-    seconds = float(solved["seconds"].mean()) if len(solved) else None
-    line |= {"seconds": seconds, "run_on": run_on(block, seconds)}
     if len(reasons := block["failure"].dropna()):
         line["failure"] = str(reasons.mode().iloc[0])
     if len(solved):
         line |= _spread("cost", solved["cost"].to_numpy(np.float64))
+        line["seconds"] = float(solved["seconds"].mean())
     if other is None:
         return line
     cost, base = _matched(block, other)
@@ -132,18 +129,3 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
 def _diverged(rows: pd.DataFrame) -> bool:
     failures = rows["failure"].dropna()
     return len(failures) == len(rows) and any(DIVERGED in str(failure) for failure in failures)
-
-
-def run_on(block: pd.DataFrame, seconds: float | None) -> str:
-    """Return the device of an instance of ``block`` (one method, size and number of samples).
-
-    Adds the processor time if several cores worked on an instance for ``seconds``, and the number of
-    instances solved in parallel. If devices differ, because processes joined later, it is the most frequent
-    one.
-    """
-    device, workers = str(block["device"].mode().iloc[0]), int(block["workers"].max())
-    match = re.fullmatch(r"(\d+) CPU cores?", device)
-    cores = int(match[1]) if match else 1  # a GPU, or the number changed on the way
-    if cores > 1 and seconds is not None:
-        device += f" (CPU time {format_seconds(cores * seconds)})"
-    return f"{device}, {workers} at once" if workers > 1 and seconds is not None else device

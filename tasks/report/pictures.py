@@ -1,10 +1,9 @@
-"""Figures of a benchmark's report with their captions: costs of two methods, gaps of all, solutions."""
+"""Figures of a benchmark's report with their captions: gaps of all methods, costs of two, solutions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ from mcvrp.tasks.support.pictures import (
     BLUE,
     DPI,
     FONT,
-    GREY,
     ORANGE,
     in_unit,
     png,
@@ -33,7 +31,6 @@ from mcvrp.tasks.support.pictures import (
 from mcvrp.tasks.support.text import readable_unit
 
 _HEADROOM = 1.25  # height of the axis relative to its highest bar, for the legend
-_BOXES_WIDTH, _LETTER_WIDTH = 6.6, 0.082  # inches: of the boxes, of a character of their labels
 _LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # baseline and other method
 
 
@@ -45,8 +42,6 @@ def pictures(city: City, results: BenchmarkResults, trained_up_to: int) -> Itera
         yield _picture(PICTURE, overview, caption)
     if best:
         yield from _distances(city, results.frame, best, n)
-    yield from _gaps(results.frame)
-    if best:
         larger = [size for size in results.frame["n"].unique().tolist() if size > trained_up_to]
         yield from _examples(city, results, best, n, sorted(larger)[-1:])
 
@@ -76,19 +71,6 @@ def _distances(city: City, results: pd.DataFrame, best: MethodRun, n: int) -> It
         if len(paired(frame, n, base, best)[0]):
             caption = f"Distances: {readable_name(best)}; {readable_name(base)}. Lines are means."
             yield _picture(name, distances(frame, n, base, best, unit), caption)
-
-
-def _gaps(results: pd.DataFrame) -> Iterator[ReportFigure]:
-    solved = results[results["cost"].notna()][["method", "samples"]].drop_duplicates()
-    methods = [(str(m), int(s)) for m, s in solved.itertuples(index=False)]
-    base = baseline_of(results)
-    others = [method for method in methods if method != base and len(paired(results, None, method, base)[0])]
-    if others:
-        caption = (
-            f"Gaps to {readable_name(base)} over all sizes: boxes span the quartiles, whiskers the 10th to "
-            "90th percentile; diamonds are means."
-        )
-        yield _picture("gaps", gap_boxes(results, base, others), caption)
 
 
 def _examples(
@@ -147,42 +129,4 @@ def distances(results: pd.DataFrame, n: int, base: MethodRun, other: MethodRun, 
     axis.set_xlabel(f"Total distance{in_unit(unit)}")
     axis.set_ylabel("Instances")
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
-    return figure
-
-
-def gap_boxes(results: pd.DataFrame, base: MethodRun, others: Sequence[MethodRun]) -> Figure:
-    """Return a box plot of each method's gaps to ``base`` over all sizes.
-
-    Boxes span the quartiles, whiskers the 10th to 90th percentile; diamonds are means.
-    """
-    named = {}
-    for other in others:
-        theirs, reference = paired(results, None, other, base)
-        if len(theirs):
-            named[readable_name(other)] = gap(theirs, reference)
-    width = _BOXES_WIDTH + _LETTER_WIDTH * max(map(len, named), default=0)
-    figure = Figure(figsize=(width, 1.5 + 0.5 * max(len(named), 1)), dpi=DPI, layout="constrained")
-    axis = figure.add_subplot()
-    style(axis)
-    axis.axvline(0, color=GREY, linewidth=1)
-    axis.boxplot(
-        list(named.values()),
-        orientation="horizontal",
-        whis=(10, 90),
-        widths=0.55,
-        showfliers=False,
-        showmeans=True,
-        patch_artist=True,
-        tick_labels=list(named),
-        boxprops={"facecolor": "#CFE5F3", "edgecolor": BLUE},
-        medianprops={"color": BLUE, "linewidth": 2},
-        whiskerprops={"color": BLUE},
-        capprops={"color": BLUE},
-        meanprops={"marker": "D", "markerfacecolor": ORANGE, "markeredgecolor": "white", "markersize": 8},
-    )
-    for row, values in enumerate(named.values(), start=1):
-        aligned: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
-        axis.annotate(f"mean {values.mean():.2f} %", (1.01, row), color=ORANGE, fontsize=FONT - 1, **aligned)
-    axis.set_ylim(len(named) + 0.6, 0.4)  # first method at the top
-    axis.set_xlabel(f"Gap to {readable_name(base)} (%)")
     return figure

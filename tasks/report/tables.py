@@ -23,7 +23,7 @@ OVERVIEW = "table"  # name of the table of all methods
 WINS, NOTHING = "Wins (%)", "–"
 _HEADINGS = (
     *("N", "Method", WINS, "Obj. avg.", "Obj. 80 %"),
-    *("Gap avg. (%)", "Gap 80 % (%)", "Time", "Run on"),
+    *("Gap avg. (%)", "Gap 80 % (%)", "Time"),
 )
 _LARGE = 10_000  # means from here on need no decimals, such as metres
 _TOLERANCE = 0.5  # cores that the operating system and the driver use
@@ -78,7 +78,6 @@ def _cells(line: Mapping[Hashable, Any]) -> tuple[str, ...]:
         *_spread(line, "cost"),
         *gaps,
         format_seconds(line["seconds"]) if pd.notna(line["seconds"]) else NOTHING,
-        line["run_on"] if pd.notna(line["run_on"]) else NOTHING,
     )
 
 
@@ -112,18 +111,16 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
         "cost than the baseline; s: number of samples or runs, of which the best counts."
     )
     yield (
-        "Time: wall-clock time per instance on the hardware named beside it or below. Instances decoded in "
+        "Time: wall-clock time per instance on the hardware named below. Instances decoded in "
         "one batch share its time evenly; for s runs of a heuristic it is the time after s runs."
     )
     for line in numbers.to_dict("records"):
-        where = f"{run_name((line['method'], line['samples']))}, N = {line['n']}"
         if 0 < line["failed"] < line["instances"]:
+            name = run_name((line["method"], line["samples"]))
             yield (
-                f"{where}: no answer on {line['failed']} of {line['instances']} instances "
+                f"{name}, N = {line['n']}: no answer on {line['failed']} of {line['instances']} instances "
                 f"({line['failure']}); its figures exclude them."
             )
-        if 0 < line["instances"] < counts[line["n"]]:
-            yield f"{where}: {line['instances']:,} of {counts[line['n']]:,} instances so far."
     empty = numbers[numbers["cost_mean"].isna()]
     for (method, failure), lines in empty.groupby(["method", "failure"], sort=False):
         sizes = ", ".join(map(str, lines["n"].unique()))

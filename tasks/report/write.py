@@ -18,7 +18,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.report.formats import FORMATS, Page, render_page, to_narrow_markdown
 from mcvrp.tasks.report.history import configuration, files_of, labelled_by
-from mcvrp.tasks.report.metrics import baseline_of, mean_gap, run_name
+from mcvrp.tasks.report.metrics import baseline_of, mean_gap
 from mcvrp.tasks.report.paper import GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper_tables
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import OVERVIEW, Table, benchmark_table
@@ -26,7 +26,7 @@ from mcvrp.tasks.report.verdict import verdict, warnings
 
 _FILES = {  # of the card
     "report.html": "everything on one page, with settings and links to the files of the model",
-    "table.md, .csv, .tex": "the table of all methods, with the hardware of each row; CSV has full precision",
+    "table.md, .csv, .tex": "the table of all methods; CSV has full precision",
     "tables/": "the paper's four tables and its tests of significance, in the same formats",
     "figures/": "the figures above as PNG and SVG",
     "summary.json": "key figures in machine-readable form",
@@ -48,7 +48,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
         lead=_lead(summary),
         verdict=list(verdict(frame, labelled_by(store, card, spec.sizes))),
         warnings=list(warnings(frame)),
-        key_figures=list(_key_figures(summary)),
+        key_figures=summary.key_figures,
         tables=[overview, *paper_tables(frame, trained_up_to, city.unit)],
         figures=list(pictures(city, results, trained_up_to)),
         configuration=configuration(store, card, spec),
@@ -91,27 +91,8 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
 
 
 def _lead(summary: BenchmarkSummary) -> str:
-    methods = "Heuristics"
-    if summary.model:
-        methods = f"Model {summary.model}, version {summary.model_version}, and heuristics"
     now = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
-    return f"{methods} on held-out instances. {summary.hardware}; {now}; {summary.provenance}."
-
-
-def _key_figures(summary: BenchmarkSummary) -> Iterator[tuple[str, str, str]]:
-    if summary.gs_mean_gap is not None:
-        note = "mean over all held-out instances, greedy decoding"
-        yield f"{summary.gs_mean_gap:.2f} %", f"Greedy: gap to {summary.baseline}", note
-    if summary.ns_mean_gap is not None:
-        note = f"mean of the best of {summary.ns_samples} nucleus samples, p\u00a0=\u00a0{summary.p:g}"
-        yield f"{summary.ns_mean_gap:.2f} %", f"Best of {summary.ns_samples}: gap to {summary.baseline}", note
-    if summary.encoder_accuracy is not None:
-        note = "on the problem tokens of the held-out instances"
-        yield f"{100 * summary.encoder_accuracy:.2f} %", "Encoder accuracy", note
-    sizes = list(summary.instances)
-    span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    total = sum(summary.instances.values())
-    yield f"{total:,}", "Held-out instances", f"of {span} customers, not in training"
+    return f"All methods on the same held-out instances. {summary.hardware}; {now}; {summary.provenance}."
 
 
 def _card(summary: BenchmarkSummary, page: Page) -> str:
@@ -121,7 +102,7 @@ def _card(summary: BenchmarkSummary, page: Page) -> str:
     ]
     return markdown.card(
         f"Benchmark `{summary.run}`",
-        {label: f"{value}, {note}" for value, label, note in page.key_figures},
+        {name: markdown.escaped(value) for name, value in summary.key_figures.items()},
         markdown.section("Tables", summary.markdown),
         markdown.section("Figures", *pictures),
         lead=page.lead,
@@ -148,33 +129,48 @@ class BenchmarkSummary:
     ns_mean_gap: float | None
     ns_samples: int
     p: float
-    mean_costs: Mapping[str, Mapping[int, float]]  # over solved instances, by method and size
     failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
     hardware: str
     markdown: str  # table of all methods, as two narrow ones
     baseline: str = "HGS"  # or PyVRP, if HGS has no answers
     provenance: Provenance | None = None
 
+    @property
+    def key_figures(self) -> dict[str, str]:
+        """Key figures as text, by name: the same on the page, on the card and in Prefect."""
+        sizes = " to ".join(map(str, sorted({min(self.instances), max(self.instances)})))
+        total = sum(self.instances.values())
+        figures = {"held-out instances": f"{total:,} of {sizes} customers, not in training"}
+        if self.model is not None:
+            figures["model"] = f"{self.model}, version {self.model_version}"
+        if self.encoder_accuracy is not None:
+            figures["encoder accuracy"] = f"{100 * self.encoder_accuracy:.2f} % of the problem tokens"
+        if self.gs_mean_gap is not None:
+            figures[f"mean gap to {self.baseline}, greedy"] = f"{self.gs_mean_gap:.2f} %"
+        if self.ns_mean_gap is not None:
+            best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
+            figures[f"mean gap to {self.baseline}, {best}"] = f"{self.ns_mean_gap:.2f} %"
+        for method, (count, reason) in self.failures.items():
+            figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
+        return figures
+
 
 def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:
     """Return the key figures of ``results``; ``table`` is the one of all methods (`benchmark_table`)."""
     spec, card, frame = results.spec, results.card, results.frame
-    samples, means = spec.samples[-1], dict[str, dict[int, float]]()
-    sizes: list[int] = table.numbers["n"].unique().tolist()
-    for line in table.numbers.dropna(subset="cost_mean").to_dict("records"):
-        means.setdefault(run_name((line["method"], line["samples"])), {})[line["n"]] = line["cost_mean"]
+    numbers, samples = table.numbers, spec.samples[-1]
+    sizes: list[int] = numbers["n"].unique().tolist()
     return BenchmarkSummary(
         run=spec.run,
         city_id=city.city_id,
         model=card.name if card else None,
         model_version=card.version if card else None,
-        instances={n: int(table.numbers.loc[table.numbers["n"] == n, "instances"].max()) for n in sizes},
+        instances={n: int(numbers.loc[numbers["n"] == n, "instances"].max()) for n in sizes},
         encoder_accuracy=results.accuracy,
         gs_mean_gap=mean_gap(frame, (GREEDY, 1)),
         ns_mean_gap=mean_gap(frame, (SAMPLED, samples)),
         ns_samples=samples,
         p=spec.p,
-        mean_costs=means,
         failures=_failures(frame),
         hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
         markdown=to_narrow_markdown(table),

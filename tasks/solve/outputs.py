@@ -237,25 +237,17 @@ def solve_readme(solved: Solved, made: str = "") -> str:
     summary, planned, sol = solved.summary, solved.planned, sol_name(solved)
     notes = [f"- {escaped(note)}" for note in summary.notes]
     stops = (
-        "one row per stop, in driving order. A route begins (stop 0) and ends at the depot. `customer` is "
-        "the city's identifier of the address; `load_after` is the demand served on the route so far, "
-        "including this stop (the remaining load of a delivery is the route's last `load_after` minus this); "
-        f"`leg_cost` is the {measure(planned.city)} from the previous stop, `cumulative_cost` that since the "
-        "depot. The cost of the day is the sum of all `leg_cost`."
+        "one row per stop, in driving order, from the depot (stop 0) to the depot: `load_after` is the "
+        f"demand served on the route so far, this stop included, `leg_cost` the {measure(planned.city)} from "
+        "the previous stop, `cumulative_cost` that since the depot"
     )
     if further := further_columns(planned):
-        stops += f" Carried from the addresses and the orders: {', '.join(map(code, further))}."
+        stops += f"; carried from the addresses and the orders: {', '.join(map(code, further))}"
     if planned.date:
-        stops += (
-            " With `date` and `capacity`, it is a file of driven routes: correct what was driven otherwise, "
-            "and copy it to `incoming/` of the store."
-        )
-    places = (
-        "The city has no longitude and latitude: coordinates are its own x and y, which RFC 7946 does not "
-        "provide for; the member `coordinates` of the document declares them."
-        if planned.addresses.lonlat is None
-        else "Longitude and latitude (WGS 84), as in RFC 7946."
-    )
+        stops += ". Corrected where driven otherwise and copied to `incoming/`, it is a file of driven routes"
+    places = "longitude and latitude (WGS 84, RFC 7946)"
+    if planned.addresses.lonlat is None:
+        places = "the city's own x and y, as it has no longitude and latitude"
     return card(
         f"Routes of {escaped(summary.orders)}, city {escaped(summary.city)}",
         {name: escaped(value) for name, value in solve_figures(summary).items()},
@@ -266,8 +258,8 @@ def solve_readme(solved: Solved, made: str = "") -> str:
             "routes.csv": stops,
             "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
             "routes.html": "a page per vehicle to print, A4",
-            "routes.geojson": "each route as a LineString, each customer and the depot as a Point, for any "
-            f"map program. {places} Lines between stops are straight, regardless of the costs.",
+            "routes.geojson": "routes as lines, straight between stops whatever the costs, customers and "
+            f"depot as points, for any map program; in {places}",
             "map.png": "map as an image",
             "map.html": "interactive map for the browser, works offline: zoom, highlight a route, list its "
             "stops",

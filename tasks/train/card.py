@@ -14,6 +14,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import card, image, section, table
+from mcvrp.storage.models.card import network_text
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
@@ -31,12 +32,13 @@ _SMOOTHED = 40  # the thick line is the moving average over 1/40 of a phase
 _STREAMS = (("problem", BLUE), ("solution", ORANGE))
 _GAP = "Held-out gap (%)"
 _TRAINS = {"encoder": "encoder", "both": "encoder and decoder", "policy": "both, by policy gradient"}
-_LAST = {  # metrics in the card, with their formats
-    "problem_loss": ".3f",
-    "solution_loss": ".3f",
-    "greedy_gap": ".2f",
-    "best_gap": ".2f",
-    "tokens_per_second": ",.0f",
+_LAST = {  # columns of the card with the metrics of a phase's last step: their names and formats
+    "Problem loss": ("problem_loss", ".3f"),
+    "Solution loss": ("solution_loss", ".3f"),
+    "Held-out gap (%)": ("greedy_gap", ".2f"),
+    "Best of several (%)": ("best_gap", ".2f"),
+    "Tokens/s": ("tokens_per_second", ",.0f"),
+    "Kept step": ("kept_step", ","),
 }
 
 
@@ -91,27 +93,18 @@ def run_text(
     city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool, made: str = ""
 ) -> str:
     """Return the card as Markdown; ``plotted``: with the plot of the losses; ``made``: its provenance."""
-    network = spec.network
     held_out = f"dataset `{spec.held_out}`, every {spec.held_out_every:,} steps"
-    header = [
-        *("Phase", "Trains", "Customers", "Steps", "Learning rate", "Problem loss", "Solution loss"),
-        *("Held-out gap (%)", f"Best of {spec.held_out_samples} (%)", "Tokens/s"),
-    ]
+    header = ["Phase", "Trains", "Customers", "Steps", "Learning rate", *_LAST]
     rows = [
         [
             *(phase.name, _TRAINS[phase.trains], f"{spec.smallest} to {phase.last}", state.progress),
             f"{phase.schedule}, {phase.lr:g}",
             *(
-                "–" if (value := state.metrics.get(name)) is None else f"{value:{form}}"
-                for name, form in _LAST.items()
+                "–" if (x := state.metrics.get(name)) is None else f"{x:{form}}"
+                for name, form in _LAST.values()
             ),
         ]
         for phase, state in zip(spec.phases, states, strict=True)
-    ]
-    kept = [
-        f"Phase {state.phase} increased the held-out gap, so it ended with the weights of its step {step:,}."
-        for state in states
-        if (step := state.metrics.get("kept_step")) is not None
     ]
     finished = all(state.step == state.steps for state in states)
     return card(
@@ -120,17 +113,15 @@ def run_text(
             "city": f"`{city.city_id}`",
             "labels": f"dataset `{spec.dataset}`",
             "model": f"`{spec.model}`" + (f", fine-tuned from `{spec.base}`" if spec.base else ""),
-            "network": f"{network.encoder_layers} encoder + {network.decoder_layers} decoder layers, d_model "
-            f"{network.dim}, {network.heads} heads, ff {network.ff}"
-            + (", pointer output" if network.pointer else ""),
+            "network": network_text(spec.network.model_dump()),
             "batch size": f"{spec.batch:,} samples, seed {spec.seed}",
             **({"held-out set": held_out} if spec.held_out else {}),
         },
         section(
             "Phases",
-            table(header, rows, "ll" + 8 * "r"),
-            "Values at the last logged step; losses in nats per token.",
-            *kept,
+            table(header, rows, "ll" + 9 * "r"),
+            "Values at the last logged step; losses in nats per token. A kept step is the one whose weights "
+            "a phase ended with, because it increased the held-out gap.",
         ),
         image("Losses and held-out gap", "losses.png") if plotted else "",
         lead="Finished." if finished else "Not finished: the same command resumes from the last checkpoint.",

@@ -217,7 +217,7 @@ def test_summary_and_page_agree_with_the_results(finished: Store) -> None:
         assert summary[f"{name}_mean_gap"] == pytest.approx(sum(gaps) / 8)
     assert 0 <= summary["encoder_accuracy"] <= 1
     page = finished.get("benchmarks/b/report.html").decode()
-    figures = ("gap-time", "distances-single", "gaps", "solution", "best-gap-22")
+    figures = ("gap-time", "distances-single", "solution", "best-gap-22")
     assert all(f'id="{figure}"' in page for figure in figures)
     links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith(("..", "#"))]
     # results, summary, configuration; PNG and SVG of each figure; six tables in three formats

@@ -28,7 +28,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     document = Document(
         "MCVRP: shape",
         text,
-        key_figures=[("1.23 %", "Greedy: gap to HGS", text)] * 4,
+        key_figures={"mean gap to HGS": "1.23 %", "LKH-3 without answer": text},
         tables=(benchmark_table(results), *paper_tables(results)),
         configuration='{"run": "b"}',
         links=[("table.csv", "a-long-name-" * 12)],

@@ -32,7 +32,7 @@ def page(text: str) -> Page:
         lead=text,
         verdict=[text],
         warnings=[text],
-        key_figures=[(text, text, text)],
+        key_figures={text: text},
         tables=[table, table],
         figures=[ReportFigure(name, b"\x89PNG", text) for name in ("name", PICTURE)],
         configuration=text,
@@ -67,7 +67,7 @@ def test_the_first_screen_has_the_verdict_its_picture_and_the_warnings() -> None
     """Before anything else; the picture is not repeated below."""
     html = render_page(page("harmless"))
     assert html.index('class="warning"') < html.index('class="verdict"') < html.index(f'id="{PICTURE}"')
-    assert html.index(f'id="{PICTURE}"') < html.index('class="cards"') < html.index("<table")
+    assert html.index(f'id="{PICTURE}"') < html.index("<table")
     assert html.count(f'id="{PICTURE}"') == 1
 
 

@@ -120,13 +120,6 @@ def two_methods(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
     )
 
 
-def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
-    rows = two_methods((20,), 10)
-    failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
-    with_failed = report_pictures.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
-    assert png(with_failed) == png(report_pictures.gap_boxes(rows, HGS, [NS]))
-
-
 def test_the_papers_figure_names_means_and_their_difference() -> None:
     figure = report_pictures.distances(two_methods((20,), 10), 20, HGS, NS, "m")
     (axis,) = figure.axes

@@ -15,7 +15,7 @@ from mcvrp.model.decoding import Decoded
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.tasks.report.formats import Page, render_page, to_csv, to_latex, to_markdown, to_narrow_markdown
-from mcvrp.tasks.report.metrics import blocks_of, figures_of, mean_gap, paired, run_name, run_on, wins
+from mcvrp.tasks.report.metrics import blocks_of, figures_of, mean_gap, paired, run_name, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
 from tests.support.labels import sweep
 from tests.support.results import rows_of
@@ -143,7 +143,6 @@ def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
     table = small_table()
     wide, narrow = to_markdown(table), to_narrow_markdown(table)
     columns = markdown_columns(wide)
-    assert columns.pop("Run on")
     assert markdown_columns(narrow) == columns
     assert narrow.split("\n- ")[1:] == wide.split("\n- ")[1:]
 
@@ -160,15 +159,14 @@ def test_large_costs_have_no_decimals() -> None:
 
 
 def test_latex_has_no_naked_special_character() -> None:
-    """Each line of the table has its nine columns, in characters that pdfLaTeX can set."""
+    """Each line of the table has its eight columns, in characters that pdfLaTeX can set."""
     failed = rows_of("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x} größer ≥ 東京")
     text = to_latex(benchmark_table(pd.concat([rows_of("HGS", 20, HGS), failed, rows_of("HGS", 50, HGS)])))
     assert "50\\%\\_\\& co" in text
     assert "no \\$PATH \\# " in text
     assert "\\{x\\} größer >= ??" in text
     rows = [row for row in text.splitlines() if " & " in row]
-    assert {row.replace("\\&", "").count("&") for row in rows} == {8}
-    assert text.count("\\midrule\n50 & HGS") == 1
+    assert {row.replace("\\&", "").count("&") for row in rows} == {7}
 
 
 ROW = {
@@ -211,17 +209,6 @@ def test_a_note_lists_all_settings_of_a_method() -> None:
     assert all(part in note for part in ("0.2.0", "0.3.0", "other processes kept 1.9 cores"))
     # a solver that is not installed has its reason in another note
     assert list(conditions(pd.DataFrame([ROW | {"machine": ""}]))) == []
-
-
-def test_processor_time_is_added_if_it_differs_from_wall_clock_time() -> None:
-    block = pd.DataFrame([ROW | {"device": "4 CPU cores", "workers": 1}])
-    assert run_on(block, 1.0) == "4 CPU cores (CPU time 4.00 s)"
-    joined = [ROW | {"device": device, "workers": 1} for device in ("1 CPU core", *["2 CPU cores"] * 2)]
-    assert run_on(pd.DataFrame(joined), 1.0) == "2 CPU cores (CPU time 2.00 s)"  # the most frequent one
-    assert run_on(pd.DataFrame([ROW]), 5.0) == "1 CPU core, 48 at once"
-    assert run_on(block.assign(device="GPU (H200)"), 1.0) == "GPU (H200)"
-    for mixed in ("GPU (H200) + 1 CPU core", "4 CPU cores, then 1 CPU core"):
-        assert run_on(block.assign(device=mixed), 1.0) == mixed  # the share of each is unknown
 
 
 @pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02])

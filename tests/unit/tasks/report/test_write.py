@@ -56,14 +56,20 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
     paths = [posixpath.normpath(posixpath.join(folder, unquote(link))) for link in links]
     assert [path for path in paths if not store.exists(path)] == []
     assert len(set(paths)) == len(paths)
-    for name in ("results.parquet", "configuration.json", "table.tex", "tables/am.csv", "figures/gaps.svg"):
+    for name in (
+        "results.parquet",
+        "configuration.json",
+        "table.tex",
+        "tables/am.csv",
+        "figures/gap-time.svg",
+    ):
         assert f"{folder}/{name}" in paths
     for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.run_losses("r")):
         assert path in paths
     assert store.url(folder) in page
     readme = store.get(f"{folder}/README.md").decode()
-    assert "| Greedy: gap to HGS | 0.00 %, mean over all held-out instances, greedy decoding |" in readme
-    assert "![gaps](figures/gaps.png)\n\nGaps to HGS over all sizes" in readme
+    assert "| mean gap to HGS, greedy | 0.00 % |" in readme
+    assert "![gap-time](figures/gap-time.png)\n\nMean gap against mean time" in readme
     assert "| 20 | HGS (s = 1) | baseline |" in readme
 
 
