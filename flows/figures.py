@@ -148,18 +148,7 @@ def attention_figures(attention: AttentionSummary) -> Figures:
 
 def benchmark_figures(benchmark: BenchmarkResult) -> Figures:
     summary = benchmark.summary
-    figures = {"benchmark": summary.run, "time": duration(benchmark.seconds)}
-    if summary.model is not None:
-        figures["model"] = f"{summary.model}, version {summary.model_version}"
-    if summary.encoder_accuracy is not None:
-        figures["encoder accuracy"] = f"{100 * summary.encoder_accuracy:.2f} %"
-    if summary.gs_mean_gap is not None:
-        figures[f"mean gap to {summary.baseline}, greedy"] = f"{summary.gs_mean_gap:.2f} %"
-    if summary.ns_mean_gap is not None:
-        best = f"best of {summary.ns_samples} samples (p = {summary.p:g})"
-        figures[f"mean gap to {summary.baseline}, {best}"] = f"{summary.ns_mean_gap:.2f} %"
-    for method, (count, reason) in summary.failures.items():
-        figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
+    figures = {"benchmark": summary.run, "time": duration(benchmark.seconds)} | summary.key_figures
     return figures | {"report": benchmark.report}
 
 

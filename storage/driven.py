@@ -29,7 +29,7 @@ from mcvrp.storage.labels.label_files import (
     parse_table,
 )
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
-from mcvrp.storage.markdown import render
+from mcvrp.storage.markdown import card, escaped, section, table
 from mcvrp.storage.packs import Pack
 from mcvrp.storage.store.numbered import numbered
 from mcvrp.storage.store.store import Store
@@ -230,4 +230,32 @@ def driven_readme(city: str, files: Iterable[IntakeReceipt]) -> str:
     """Return the README as Markdown, from the receipts of all ingested ``files``."""
     files = sorted(files, key=lambda receipt: (receipt.days[:1], receipt.name, receipt.number))
     days = sorted({day for receipt in files for day in receipt.days})
-    return render("mcvrp.storage", "driven.md.j2", city=city, files=files, days=days, shown=_SHOWN)
+    span = f", {days[0]} to {days[-1]}" if days else ""
+    rows = [
+        [
+            escaped(file.name),
+            *(f"{count:,}" for count in (file.rows, file.quarantined, file.corrected, len(file.days))),
+            " to ".join(dict.fromkeys(sorted(file.days)[k] for k in (0, -1))) if file.days else "",
+            file.key,
+        ]
+        for file in files[-_SHOWN:]
+    ]
+    header = ["File", "Rows", "Quarantined", "Corrected", "Days", "Dates", "Key"]
+    more = f"Latest {_SHOWN} of {len(files):,}." if len(files) > _SHOWN else ""
+    return card(
+        f"Driven routes of city `{city}`",
+        {
+            "files of routes": f"{len(files):,}",
+            "days": f"{len(days):,}{span}",
+            "rows": f"{sum(file.rows for file in files):,}",
+            "rows in quarantine": f"{sum(file.quarantined for file in files):,}",
+            "rows that were in quarantine, corrected": f"{sum(file.corrected for file in files):,}",
+        },
+        section("Files of routes", table(header, rows, "lrrrrll"), more),
+        lead="Ingested from files of routes. Each valid day is a label for fine-tuning (`mcvrp nightly`).",
+        files={
+            "days/DATE/NUMBER.parquet": "orders and routes of a day, as one label; the highest number counts",
+            "files/KEY.json": "receipt of a file of routes: rows, days, customers of its rejected routes",
+            "quarantine/NAME-KEY.csv": "its rejected rows that are not corrected yet, each with its `reason`",
+        },
+    )

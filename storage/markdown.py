@@ -1,4 +1,4 @@
-"""Markdown documents from Jinja2 templates beside the code: escaping, metadata and tables."""
+"""Markdown: cards of artifacts, their tables and escaping; and HTML pages from templates beside the code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import lru_cache
 from urllib.parse import quote
 
 import yaml
-from humanize import intcomma
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from mcvrp.model.errors import printable
@@ -25,8 +24,7 @@ _METADATA = re.compile(r"---\n.*?\n---\n+", re.DOTALL)
 def render(package: str, template: str, **values: object) -> str:
     """Return ``template`` of the folder `templates` of ``package``, rendered with ``values``.
 
-    An undefined value is an error. Filters: ``intcomma`` (12,000), ``text`` (`escaped`), `code`, `cell`.
-    Templates with the suffix `.html.j2` are escaped.
+    An undefined value is an error. Templates with the suffix `.html.j2` are escaped.
     """
     return _environment(package).get_template(template).render(**values)
 
@@ -40,7 +38,7 @@ def compile_all(package: str) -> None:
 
 @lru_cache(maxsize=16)
 def _environment(package: str) -> Environment:
-    environment = Environment(
+    return Environment(
         loader=PackageLoader(package),
         autoescape=select_autoescape(["html.j2"], default=False),
         undefined=StrictUndefined,
@@ -48,9 +46,6 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["intcomma"] = intcomma
-    environment.filters |= {"cell": cell, "text": escaped, "code": code}
-    return environment
 
 
 def cell(text: str) -> str:
@@ -108,3 +103,47 @@ def table(
     align = align or "l" + ("r" if right else "l") * (len(header) - 1)
     rule = ["--:" if side == "r" else "---" for side in align]
     return "\n".join("| " + " | ".join(map(cell, cells)) + " |" for cells in (header, rule, *rows))
+
+
+def card(
+    title: str,
+    figures: Mapping[str, str],
+    *parts: str,
+    lead: str = "",
+    files: Mapping[str, str] | None = None,
+    made: str = "",
+    metadata: Mapping[str, object] | None = None,
+) -> str:
+    """Return the card, README.md, of an artifact as Markdown.
+
+    Title, a ``lead`` paragraph, a table of ``figures`` by name, further ``parts`` (tables, pictures,
+    sections), the line of provenance ``made``, and the ``files`` beside it with what they hold. All texts are
+    Markdown, only the names of files are not; what is empty is left out. ``metadata`` is that of a card of
+    the Hugging Face Hub.
+    """
+    text = _joined(
+        f"# {title}",
+        lead,
+        table(["", ""], list(figures.items())) if figures else "",
+        *parts,
+        made,
+        section("Files", table(["File", "Holds"], [[code(name), text] for name, text in files.items()]))
+        if files
+        else "",
+    )
+    return (card_metadata(metadata) if metadata else "") + text + "\n"
+
+
+def section(title: str, *parts: str) -> str:
+    """Return a section of a card with those of its ``parts`` that are not empty, "" without any."""
+    text = _joined(*parts)
+    return f"## {title}\n\n{text}" if text else ""
+
+
+def code_block(language: str, text: str) -> str:
+    """Return ``text`` as a block of code in ``language``."""
+    return f"```{language}\n{text.strip()}\n```"
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part.strip() for part in parts if part.strip())

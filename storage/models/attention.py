@@ -31,8 +31,6 @@ from mcvrp.storage.versions import ATTENTION
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
 
-_PACKAGE = "mcvrp.storage.models"
-_SHOWN = 12  # epochs in the table of the card, about
 _TRAIN_AGAIN = "delete it, and mcvrp am trains this size from scratch"
 
 
@@ -129,8 +127,12 @@ def publish_attention_model(
         store.put(layout.attention_costs(card.name, card.n), costs)
     store.put(f"{card.folder}/README.md", _readme(card, plotted=costs is not None).encode())
     cards = sorted([*attention_models(store, card.name), card], key=lambda each: each.n)
-    overview = markdown.render(
-        _PACKAGE, "attention_overview.md.j2", name=card.name, table=attention_table(cards)
+    overview = markdown.card(
+        f"Attention models {card.name}",
+        {},
+        attention_table(cards),
+        lead="One network per size, trained without labels; each folder `n=SIZE` has its card. Costs are "
+        "means.",
     )
     store.put(layout.attention_overview(card.name), overview.encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
@@ -201,9 +203,26 @@ def attention_table(cards: Iterable[AttentionCard]) -> str:
 
 
 def _readme(card: AttentionCard, *, plotted: bool) -> str:
-    every = max(1, -(-len(card.epochs) // _SHOWN))
-    epochs = [e for e in card.epochs if e.epoch % every == 0 or e is card.epochs[-1] or e.epoch == 1]
-    metadata = markdown.card_metadata({"library_name": "mcvrp", "pipeline_tag": markdown.TASK})
-    line = provenance_line(card.provenance, card.folder)
-    text = markdown.render(_PACKAGE, "attention.md.j2", card=card, epochs=epochs, plotted=plotted, made=line)
-    return metadata + text
+    network, recipe = card.network, card.recipe
+    weights = f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"
+    return markdown.card(
+        f"Attention model {card.name}, {card.n} customers",
+        {
+            "city": f"`{card.city_id}`",
+            "customers per instance": f"{card.n} (no other size)",
+            "network": f"{network['layers']} encoder layers, d_model {network['dim']}, {network['heads']} "
+            f"heads, ff {network['ff']}",
+            "training": f"REINFORCE, {card.steps:,} steps of {recipe['batch']} instances, samples per "
+            f"instance: {recipe['paths']}",
+            "learning rate": f"{recipe['lr']:g}, times {recipe['lr_decay']:g} per epoch",
+            "time": f"{card.seconds:,.0f} s on {markdown.escaped(card.hardware)}",
+            "mean greedy cost": f"{card.untrained:.4f} before training"
+            + (f", {card.epochs[-1].greedy:.4f} after its last epoch" if card.epochs else ""),
+            "weights": f"none: the training diverged at {card.diverged}" if card.diverged else weights,
+        },
+        markdown.image("Mean costs by epoch", "costs.png") if plotted else "",
+        lead="The attention model of Kool, van Hoof and Welling (2019), a baseline that is trained without "
+        "labels.",
+        made=provenance_line(card.provenance, card.folder),
+        metadata={"library_name": "mcvrp", "pipeline_tag": markdown.TASK},
+    )

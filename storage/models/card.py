@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import TASK, card_metadata, render
+from mcvrp.storage.markdown import TASK, card as card_of, code, code_block, escaped, image, section, table
 from mcvrp.storage.provenance import Parent, Provenance, provenance_line
 from mcvrp.storage.versions import MODEL
 
@@ -32,6 +32,24 @@ _FIGURES = {  # of the last row of training metrics: description and format
     "best_gap": ("the same, best of several samples (%)", "{:.2f}"),
 }
 _MASKED = ("not in the instance", "served", "demand over the remaining capacity", "depot after depot")
+_USE = """
+import numpy as np
+
+import mcvrp
+from mcvrp.storage.cities import find_city
+
+store = mcvrp.Store.open("{place}")
+network, card = mcvrp.load_model({model})
+city = find_city(store, card.city_id)
+orders = mcvrp.Instance(card.city_id, ids=np.arange(1, {after}), demands=np.full({n}, 5), capacity=35)
+decoded = mcvrp.decode(network, city, [orders], strategy=mcvrp.Nucleus(), samples=100)[0]
+print(decoded.best.routes, decoded.costs.min())
+"""
+_LIMITATIONS = """
+The model is specific to the addresses of its city. Other cities are rejected, except for one that extends its
+city (`mcvrp city extend`), for whose new addresses it is untrained. Instance sizes, demands and capacities
+outside of the training distribution give feasible routes of higher cost.
+"""
 
 
 @dataclass(frozen=True)
@@ -116,19 +134,61 @@ def model_config(card: ModelCard) -> bytes:
     return (json.dumps(config, indent=2) + "\n").encode()
 
 
+def network_text(network: Mapping[str, Any]) -> str:
+    """Return the dimensions of a ``network``, the fields of its config, in words."""
+    return (
+        f"{network['encoder_layers']} encoder + {network['decoder_layers']} decoder layers, d_model "
+        f"{network['dim']}, {network['heads']} heads, ff {network['ff']}"
+        + (", pointer output" if network.get("pointer") else "")
+    )
+
+
 def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> str:
     """Return the card as Markdown; ``plotted``, ``city``: plot and city (of an exported model) beside it."""
+    network, metrics, count = card.network, card.metrics, min(20, card.largest or 20)
+    labels = f"dataset {code(card.dataset)}, fingerprint `{card.fingerprint[:16]}`"
+    steps = "" if card.steps is None else f", {card.steps:,} steps in its last phase"
+    kept = "" if metrics.get("kept_step") is None else f", weights of its step {metrics['kept_step']:,}"
+    place = "FOLDER" if city else "STORE"
+    model = f'"{place}"' if city else f'store, "{card.name}", {card.version}'
     measured = [
-        (text, form.format(card.metrics[name]))
+        [text, form.format(metrics[name])]
         for name, (text, form) in _FIGURES.items()
-        if card.metrics.get(name) is not None
+        if metrics.get(name) is not None
     ]
-    return card_metadata({"library_name": "mcvrp", "pipeline_tag": TASK}) + render(
-        "mcvrp.storage.models",
-        "model.md.j2",
-        card=card,
-        city=city,
-        measured=measured,
-        plotted=plotted,
+    return card_of(
+        f"Model {escaped(card.name)}, version {card.version}",
+        {
+            "city": f"{code(card.city) + ', ' if card.city else ''}`{card.city_id}`, {network['classes']:,} "
+            "output classes (nodes, and spare classes for new addresses)",
+            "network": network_text(network),
+            "labels": labels if card.fingerprint else "none in its last phase",
+            "run": f"{code(card.run)}{steps}{kept}",
+            "trained with rotation": "yes" if card.rotation_trained else "no: decode without rotation",
+            "weights": f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`",
+            **(
+                {"sizes": f"{card.smallest} to {card.largest} customers per instance"}
+                if card.smallest
+                else {}
+            ),
+        },
+        "At the end of training:",
+        table(["", ""], measured or [["metrics", "not measured"]]),
+        image("Losses and held-out gap of the training", "losses.png") if plotted else "",
+        section(
+            "Use",
+            code_block("python", _USE.format(place=place, model=model, n=count, after=count + 1)),
+            "FOLDER is the folder of this file. `mcvrp solve monday.csv --model FOLDER` routes a day's "
+            "orders with the model, and `mcvrp models import FOLDER` imports it into a store."
+            if city
+            else "",
+            "`config.json` is for programs that load `model.safetensors`; `model.json` has the origin of the "
+            "model.",
+        ),
+        section("Limitations", _LIMITATIONS),
+        lead="A transformer that solves the capacitated vehicle routing problem for one city: given "
+        "customers with demands and the vehicle capacity, it decodes routes customer by customer. It was "
+        "trained on solutions of a heuristic.",
         made=provenance_line(card.provenance, "" if city else card.folder),
+        metadata={"library_name": "mcvrp", "pipeline_tag": TASK},
     )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses
-from mcvrp.storage.markdown import code, render
+from mcvrp.storage.markdown import card, code, image
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
@@ -22,12 +22,23 @@ def write_city_card(
 ) -> None:
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
     on_earth = addresses is not None and addresses.projection is not None
-    picture = city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)
-    kind = "A synthetic city" if addresses is None else "An imported city"
-    facts = city_facts(city, addresses)
-    made = provenance_line(provenance, layout.city_dir(name))
-    text = render("mcvrp.tasks.city", "card.md.j2", name=name, kind=kind, city=city, facts=facts, made=made)
-    store.put(layout.city_map(name), png(picture))
+    store.put(layout.city_map(name), png(city_map(city, coordinate_unit(city, addresses), on_earth=on_earth)))
+    matrix = {"matrix.parquet": "travel costs from each node (row) to each node"}
+    text = card(
+        f"City `{name}`",
+        city_facts(city, addresses),
+        image("Map of the addresses", "map.png"),
+        lead=f"{'A synthetic' if addresses is None else 'An imported'} city: {city.customers:,} customers "
+        "and a depot (node 0).",
+        files={
+            "city.parquet": "x and y of each node, the depot first; of an imported city also id, lon, lat, "
+            "and the other columns of its file as `address.NAME`",
+            **({} if city.matrix is None else matrix),
+            "city.json": "frame, unit, ranges, parent and hash; written last",
+            "map.png": "the map above",
+        },
+        made=provenance_line(provenance, layout.city_dir(name)),
+    )
     store.put(layout.city_readme(name), text.encode())
 
 

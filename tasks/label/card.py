@@ -13,7 +13,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_nodes
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.statistics import SizeStatistics, size_statistics
-from mcvrp.storage.markdown import TASK, card_metadata, render, table
+from mcvrp.storage.markdown import TASK, card, code_block, section, table
 from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import duration
@@ -37,6 +37,22 @@ COLUMNS = {  # of a label file
     "runtime": "runtime of the solver in seconds",
     "cpu": "processor on which the solver ran",
 }
+_READING = """
+`mcvrp verify {dataset}` verifies every label from its bytes. The folder `data/` beside this file holds the
+labels and nothing else, partitioned by n; each of these reads all of them:
+
+```python
+pandas.read_parquet("data")
+pyarrow.dataset.dataset("data", partitioning="hive").to_table()
+polars.read_parquet("data")
+duckdb.sql("FROM read_parquet('data/**/*.parquet', hive_types = {{'n': INT}})")
+datasets.load_dataset(".", split="{split}")
+```
+
+Node numbers in `ids` and `routes` are rows of `city.parquet` beside this file, row 0 is the depot:
+coordinates, and the addresses' own ids if they have any, as in the store's `cities/CITY/city.parquet`. The
+columns `source` to `cpu` say how each label was made.
+"""
 
 
 def write_card(
@@ -56,53 +72,51 @@ def card_text(
 ) -> str:
     """Return the card as Markdown."""
     spec, rows = manifest.get("spec") or {}, sum(size.rows for size in statistics)
-    return _metadata(dataset, rows, spec.get("split", "")) + render(
-        __package__,
-        "dataset.md.j2",
-        dataset=dataset,
-        city=city,
-        unit=unit_text(city.unit),
-        spec=spec,
-        request=json.dumps(manifest.get("spec"), indent=2),
-        fingerprint=manifest.get("fingerprint"),
+    split = split_name(spec.get("split", ""))
+    sizes = " to ".join(dict.fromkeys(str(size.n) for size in (*statistics[:1], *statistics[-1:])))
+    figures = {
+        "city": f"`{city.city_id}`, {city.customers:,} addresses",
+        "costs": f"{'straight lines' if city.matrix is None else 'from a matrix'}, in {unit_text(city.unit)}",
+        "instances": f"the {spec['split']} split of seed {spec['seed']}" if "seed" in spec else "",
+        "solver time": f"{sum(size.rows * size.runtime.mean for size in statistics) / 3600:,.2f} core-hours",
+        "fingerprint of city, instances and routes": f"`{manifest.get('fingerprint')}`",
+    }
+    absent = sum(size.absent for size in statistics)
+    columns = table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()])
+    return card(
+        f"Labels `{dataset}`",
+        {name: text for name, text in figures.items() if text},
+        f"**{absent:,} instances have no label**: no attempt has solved them. `mcvrp inspect` of their file "
+        "shows the reasons."
+        if absent
+        else "",
+        section("By size", size_tables(statistics) if statistics else ""),
+        section("Spec", code_block("json", json.dumps(manifest.get("spec"), indent=2))),
+        section("Verifying and reading", _READING.format(dataset=dataset, split=split), columns),
+        lead=f"{rows:,} solved instances of the Montreal capacitated vehicle routing problem"
+        + (f", {sizes} customers each." if sizes else "."),
         made=provenance_line(provenance_in(manifest), layout.label_dir(dataset)),
-        split=split_name(spec.get("split", "")),
-        rows=rows,
-        absent=sum(size.absent for size in statistics),
-        sizes=sorted({size.n for size in (*statistics[:1], *statistics[-1:])}),
-        size_tables=size_tables(statistics) if statistics else "",
-        hours=sum(size.rows * size.runtime.mean for size in statistics) / 3600,
-        columns=table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()]),
+        metadata=_metadata(dataset, split),
     )
 
 
-def _metadata(dataset: str, rows: int, split: str) -> str:
+def _metadata(dataset: str, split: str) -> Mapping[str, object]:
     """Return the metadata for the Hugging Face Hub and `datasets.load_dataset`."""
-    files = {"split": split_name(split), "path": "data/*/*.parquet"}
+    labels = {"split": split, "path": "data/*/*.parquet"}
     nodes = {"split": "nodes", "path": "city.parquet"}
-    return card_metadata(
-        {
-            "pretty_name": dataset,
-            "task_categories": [TASK],
-            "size_categories": [_size_category(rows)],
-            "configs": [
-                {"config_name": "default", "data_files": [files]},
-                {"config_name": "city", "data_files": [nodes]},
-            ],
-        }
-    )
+    return {
+        "pretty_name": dataset,
+        "task_categories": [TASK],
+        "configs": [
+            {"config_name": "default", "data_files": [labels]},
+            {"config_name": "city", "data_files": [nodes]},
+        ],
+    }
 
 
 def split_name(split: str) -> str:
     """Return the name of ``split`` in `datasets.load_dataset`."""
     return _SPLITS.get(split, split or "train")
-
-
-def _size_category(rows: int) -> str:
-    """Return the size category of ``rows`` in the notation of the Hub: "10K<n<100K"."""
-    bounds = ["1K", "10K", "100K", "1M", "10M", "100M", "1B"]
-    k = min(max(len(str(rows)) - 4, -1), len(bounds) - 2)
-    return f"{bounds[k]}<n<{bounds[k + 1]}" if k >= 0 else "n<1K"
 
 
 def size_tables(statistics: Sequence[SizeStatistics]) -> str:

@@ -1,4 +1,4 @@
-"""Metrics of a benchmark: gap, wins, percentiles, paired costs, and the lines of its tables.
+"""Metrics of a benchmark: gaps, wins, paired costs, and the figures of a method at a size.
 
 Results are a frame with one row per instance, method and number of samples, as `BenchmarkResults.frame` has
 it.
@@ -6,9 +6,7 @@ it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,27 +15,25 @@ from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE, gap
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.support.text import format_seconds
 
+MethodRun = tuple[str, int]  # a method's label and its number of samples
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
 DIVERGED = "diverged"  # part of the failure of a model whose training did not converge
-LOW, HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
-MethodRun = tuple[str, int]  # a method's label and its number of samples
+_LOW, _HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
+_SPREADS = tuple(f"{of}_{part}" for of in ("cost", "gap") for part in ("mean", "p10", "p90"))
+COLUMNS = (  # of the figures of a method at a size (`figures_of`), and of a table as CSV
+    *("n", "method", "samples", "baseline", "instances", "failed", "wins", "compared"),
+    *_SPREADS,
+    *("seconds", "failure"),
+)
 
 
-@dataclass(frozen=True)
-class Percentiles:
-    """Mean, 10th and 90th percentile of some values."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Percentiles:
-        """Return the figures of ``values`` ``(k,)``, k > 0; percentiles interpolate linearly."""
-        low, high = np.percentile(values, [LOW, HIGH])
-        return cls(float(np.mean(values)), float(low), float(high))
+def run_name(method: MethodRun) -> str:
+    """Return the name of a method in tables, in the paper's notation: "HGS (s = 1)", "AM (VS, s = 100)"."""
+    label, samples = method
+    if label.endswith("(GS)"):
+        return label
+    return f"{label[:-1]}, s = {samples})" if label.endswith(")") else f"{label} (s = {samples})"
 
 
 def wins(cost: NDArray[np.float64], base: NDArray[np.float64]) -> int:
@@ -50,12 +46,12 @@ def paired(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return two methods' costs on the instances of size ``n`` (None: all) that both solved, ``(k,)``."""
     rows = results if n is None else results[results["n"] == n]
-    return matched(
+    return _matched(
         *(rows[(rows["method"] == method) & (rows["samples"] == samples)] for method, samples in (one, other))
     )
 
 
-def matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the costs of two blocks of results on the instances that both solved, sorted by n and index."""
     ours, theirs = (rows.dropna(subset="cost")[["n", "index", "cost"]] for rows in (one, other))
     # sorted, because the order of summation determines the last digits of a mean
@@ -75,50 +71,6 @@ def mean_gap(results: pd.DataFrame, method: MethodRun) -> float | None:
     return float(gap(cost, base).mean()) if len(cost) else None
 
 
-@dataclass(frozen=True)
-class Line:
-    """One method at one size and number of samples.
-
-    ``cost``, ``gap`` (percent) and ``seconds`` are None if no instance was solved; ``gap`` covers the
-    instances that the baseline solved too. ``wins`` counts instances with a strictly lower cost than the
-    baseline, of the ``compared`` ones that the baseline solved, or all that were solved if the baseline
-    diverged. ``failure`` is the most frequent reason among the ``failed``, or the reason why there are no
-    ``instances``. ``published`` is the paper's line if it is comparable, with None for a dash; ``is_beyond``
-    marks a method that the paper does not have.
-    """
-
-    n: int
-    method: str
-    samples: int
-    instances: int = 0
-    failed: int = 0
-    is_baseline: bool = False
-    wins: int | None = None
-    cost: Percentiles | None = None
-    gap: Percentiles | None = None
-    seconds: float | None = None
-    run_on: str = "–"
-    failure: str | None = None
-    published: Line | None = None
-    is_beyond: bool = False
-    compared: int = 0
-
-    @property
-    def name(self) -> str:
-        """Method with its number of samples, in the paper's notation."""
-        if self.method.endswith("(GS)"):
-            return self.method
-        if self.method.endswith(")"):
-            return f"{self.method[:-1]}, s = {self.samples})"
-        return f"{self.method} (s = {self.samples})"
-
-
-def method_name(method: MethodRun) -> str:
-    """Return the name of a method in legends: "HGS", "HGS, best of 4", "FM-MCVRP (NS), best of 1,000"."""
-    label, samples = method
-    return label if samples == 1 else f"{label}, best of {samples:,}"
-
-
 def blocks_of(results: pd.DataFrame) -> Blocks:
     """Return the results by size, method and number of samples; sizes ascend, methods keep their order."""
     names = ["n", "method", "samples"]
@@ -126,41 +78,43 @@ def blocks_of(results: pd.DataFrame) -> Blocks:
     return {(int(n), method, int(samples)): rows for (n, method, samples), rows in groups}
 
 
-def make_line(
-    blocks: Blocks,
-    n: int,
-    method: str,
-    samples: int,
-    baseline: MethodRun,
-    published: Line | None = None,
-    is_beyond: bool = False,
-) -> Line:
-    """Return the line of ``method`` at size ``n`` with gaps to ``baseline``; see `Line`."""
-    is_baseline = (method, samples) == baseline
-    line = Line(n, method, samples, is_baseline=is_baseline, published=published, is_beyond=is_beyond)
-    block, other = blocks.get((n, method, samples)), blocks.get((n, *baseline))
+def figures_of(blocks: Blocks, n: int, method: MethodRun, baseline: MethodRun) -> dict[str, Any]:
+    """Return the figures of ``method`` at size ``n``, by the names of `COLUMNS`; what is missing is left out.
+
+    ``cost`` and ``seconds`` cover the solved instances, ``gap`` (percent) those that the baseline solved,
+    too. ``wins`` counts instances with a strictly lower cost than the baseline, of the ``compared`` ones that
+    the baseline solved, or all that were solved if the baseline diverged. ``failure`` is the most frequent
+    reason among the ``failed``, or the reason why there are no ``instances``.
+    """
+    label, samples = method
+    line: dict[str, Any] = {"n": n, "method": label, "samples": samples, "baseline": run_name(baseline)}
+    block, other = blocks.get((n, *method)), blocks.get((n, *baseline))
     if block is None:
-        return replace(line, failure=_not_yet(blocks, n, method, samples))
-    solved = block["cost"].dropna().to_numpy(np.float64)
-    cost, base = (np.empty(0), np.empty(0)) if other is None else matched(block, other)
-    won = None if line.is_baseline or not len(cost) else wins(cost, base)
-    compared = 0 if other is None else int(block["index"].isin(other.dropna(subset="cost")["index"]).sum())
-    if len(solved) and other is not None and _diverged(other):  # as in the paper's Table 6
-        won, compared = len(solved), len(block)
-    reasons = block["failure"].dropna()
-    seconds = float(block.loc[block["cost"].notna(), "seconds"].mean()) if len(solved) else None
-    return replace(
-        line,
-        instances=len(block),
-        failed=len(block) - len(solved),
-        wins=won,
-        compared=compared,
-        cost=Percentiles.of(solved) if len(solved) else None,
-        gap=Percentiles.of(gap(cost, base)) if len(cost) else None,
-        seconds=seconds,
-        run_on=run_on(block, seconds),
-        failure=str(reasons.mode().iloc[0]) if len(reasons) else None,
-    )
+        return line | {"instances": 0, "failed": 0, "failure": _not_yet(blocks, n, label, samples)}
+    solved = block.dropna(subset="cost")
+    line |= {"instances": len(block), "failed": len(block) - len(solved)}
+    if len(reasons := block["failure"].dropna()):
+        line["failure"] = str(reasons.mode().iloc[0])
+    if len(solved):
+        line |= _spread("cost", solved["cost"].to_numpy(np.float64))
+        line["seconds"] = float(solved["seconds"].mean())
+    if other is None:
+        return line
+    cost, base = _matched(block, other)
+    if len(cost):
+        line |= _spread("gap", gap(cost, base))
+    if len(solved) and _diverged(other):  # as in the paper's Table 6
+        line |= {"wins": len(solved), "compared": len(block)}
+    elif len(cost) and method != baseline:
+        answered = other.dropna(subset="cost")["index"]
+        line |= {"wins": wins(cost, base), "compared": int(block["index"].isin(answered).sum())}
+    return line
+
+
+def _spread(name: str, values: NDArray[np.float64]) -> dict[str, float]:
+    """Return mean, 10th and 90th percentile of ``values`` ``(k,)``, k > 0; percentiles are interpolated."""
+    low, high = np.percentile(values, [_LOW, _HIGH])
+    return {f"{name}_mean": float(np.mean(values)), f"{name}_p10": float(low), f"{name}_p90": float(high)}
 
 
 def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
@@ -175,18 +129,3 @@ def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
 def _diverged(rows: pd.DataFrame) -> bool:
     failures = rows["failure"].dropna()
     return len(failures) == len(rows) and any(DIVERGED in str(failure) for failure in failures)
-
-
-def run_on(block: pd.DataFrame, seconds: float | None) -> str:
-    """Return the device of an instance of ``block`` (one method, size and number of samples).
-
-    Adds the processor time if several cores worked on an instance for ``seconds``, and the number of
-    instances solved in parallel. If devices differ, because processes joined later, it is the most frequent
-    one.
-    """
-    device, workers = str(block["device"].mode().iloc[0]), int(block["workers"].max())
-    match = re.fullmatch(r"(\d+) CPU cores?", device)
-    cores = int(match[1]) if match else 1  # a GPU, or the number changed on the way
-    if cores > 1 and seconds is not None:
-        device += f" (CPU time {format_seconds(cores * seconds)})"
-    return f"{device}, {workers} at once" if workers > 1 and seconds is not None else device

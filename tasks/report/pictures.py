@@ -1,77 +1,49 @@
-"""Figures of a benchmark's report: costs of two methods, gaps of all methods, and the others' captions."""
+"""Figures of a benchmark's report with their captions: gaps of all methods, costs of two, solutions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, gap
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.report.formats import ReportFigure
-from mcvrp.tasks.report.metrics import MethodRun, baseline_of, method_name, paired
-from mcvrp.tasks.report.paper import (
-    GREEDY,
-    PAPER_SIZE,
-    SAMPLED,
-    compared_size,
-    is_papers_setting,
-    published_distances,
-)
-from mcvrp.tasks.report.verdict import PICTURE, gaps_and_times
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, paired
+from mcvrp.tasks.report.paper import GREEDY, SAMPLED, compared_size
+from mcvrp.tasks.report.verdict import PICTURE, gaps_and_times, readable_name
 from mcvrp.tasks.support.pictures import (
     BLUE,
     DPI,
     FONT,
-    GREY,
     ORANGE,
     in_unit,
-    panel_grid,
     png,
     solutions,
     style,
     svg,
 )
 from mcvrp.tasks.support.text import readable_unit
-from mcvrp.tasks.train.card import Phase, loss_figure, training_curves
 
 _HEADROOM = 1.25  # height of the axis relative to its highest bar, for the legend
-_BOXES_WIDTH, _LETTER_WIDTH = 6.6, 0.082  # inches: of the boxes, of a character of their labels
 _LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # baseline and other method
 
 
-def pictures(
-    city: City, results: BenchmarkResults, trained_up_to: int, losses: Sequence[Phase]
-) -> Iterator[ReportFigure]:
-    """Yield the figures that the results have data for; ``losses`` are metrics of the training phases."""
+def pictures(city: City, results: BenchmarkResults, trained_up_to: int) -> Iterator[ReportFigure]:
+    """Yield the figures that the results have data for."""
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
-    overview = gaps_and_times(results.frame)
-    if overview:
+    if overview := gaps_and_times(results.frame):
         caption = "Mean gap against mean time per instance, over all sizes; bars are standard errors."
         yield _picture(PICTURE, overview, caption)
     if best:
-        yield from _distances(city, results, best, n)
-    yield from _gaps(results.frame)
-    if best:
+        yield from _distances(city, results.frame, best, n)
         larger = [size for size in results.frame["n"].unique().tolist() if size > trained_up_to]
         yield from _examples(city, results, best, n, sorted(larger)[-1:])
-    if losses:
-        caption = (
-            "Training loss of problem tokens (left) and solution tokens (right), one row per phase, as in "
-            "the paper; thick lines are running means."
-        )
-        yield _picture("losses", loss_figure(losses), caption)
-        caption = "Training: loss and accuracy of both token streams over the phases of the curriculum."
-        yield _picture("training", training_curves(losses), caption)
 
 
 def best_of_the_model(results: pd.DataFrame) -> MethodRun | None:
@@ -88,40 +60,17 @@ def _picture(name: str, figure: Figure, caption: str) -> ReportFigure:
     return ReportFigure(name, png(figure), caption, svg(figure))
 
 
-def _distances(city: City, results: BenchmarkResults, best: MethodRun, n: int) -> Iterator[ReportFigure]:
-    """Yield the paper's two figures of distributions at its size, and the distributions at all sizes."""
-    single = baseline_of(results.frame)
-    factor, unit = readable_unit(city.unit, float(results.frame["cost"].max()))
-    frame = results.frame.assign(cost=results.frame["cost"] * factor)
+def _distances(city: City, results: pd.DataFrame, best: MethodRun, n: int) -> Iterator[ReportFigure]:
+    """Yield the paper's two figures of distributions: against a single run, and as many as samples."""
+    single = baseline_of(results)
+    factor, unit = readable_unit(city.unit, float(results["cost"].max()))
+    frame = results.assign(cost=results["cost"] * factor)
     # with greedy decoding only, both baselines are the single run
     bases = dict.fromkeys((single, (single[0], best[1])))
     for name, base in zip(("distances-single", "distances-best"), bases, strict=False):
-        if not len(paired(frame, n, base, best)[0]):
-            continue
-        papers = n == PAPER_SIZE and is_papers_setting(city, results.spec.rules_in(city))
-        theirs = published_distances(base, best) if papers else None
-        dotted = ", dotted lines those of the paper, on its own instances" if theirs else ""
-        yield _picture(
-            name,
-            paper_distances(frame, n, base, best, unit, theirs),
-            f"Distances of {method_name(best)} and {method_name(base)}; lines are means{dotted}.",
-        )
-    if len(paired(frame, None, single, best)[0]):
-        caption = f"Distances of {method_name(single)} and {method_name(best)} at all sizes."
-        yield _picture("distances", distance_distributions(frame, single, best, unit), caption)
-
-
-def _gaps(results: pd.DataFrame) -> Iterator[ReportFigure]:
-    solved = results[results["cost"].notna()][["method", "samples"]].drop_duplicates()
-    methods = [(str(m), int(s)) for m, s in solved.itertuples(index=False)]
-    base = baseline_of(results)
-    others = [method for method in methods if method != base and len(paired(results, None, method, base)[0])]
-    if others:
-        caption = (
-            f"Gaps to {method_name(base)} over all sizes: boxes span the quartiles, whiskers the 10th to "
-            "90th percentile; diamonds are means."
-        )
-        yield _picture("gaps", gap_boxes(results, base, others), caption)
+        if len(paired(frame, n, base, best)[0]):
+            caption = f"Distances: {readable_name(best)}; {readable_name(base)}. Lines are means."
+            yield _picture(name, distances(frame, n, base, best, unit), caption)
 
 
 def _examples(
@@ -141,12 +90,12 @@ def _examples(
         gaps = gap(pairs["cost"].to_numpy(), pairs["cost_base"].to_numpy())
         row = pairs.iloc[gaps.argsort(kind="stable")[rank]]
         panels = [
-            (method_name((row[f"method{end}"], row[f"samples{end}"])), Solution.of(row[f"routes{end}"]))
+            (readable_name((row[f"method{end}"], row[f"samples{end}"])), Solution.of(row[f"routes{end}"]))
             for end in ("", "_base")
         ]
         caption = (
             f"{size} customers, the instance with the {which} gap of {len(pairs):,} (number {row['index']}): "
-            f"{panels[0][0]} beside {panels[1][0]}. Colours follow the canonical order of routes: "
+            f"{panels[0][0]}; {panels[1][0]}. Colours follow the canonical order of routes: "
             "counter-clockwise around the depot by the angle of the centroid, from blue to red."
         )
         stream = InstanceStream(city, int(row["seed"]), "test", results.spec.rules_in(city))
@@ -154,44 +103,20 @@ def _examples(
         yield _picture(name, solutions(city, instance, panels, reference=1), caption)
 
 
-def paper_distances(
-    results: pd.DataFrame,
-    n: int,
-    base: MethodRun,
-    other: MethodRun,
-    unit: str = "",
-    published: tuple[float, float, float] | None = None,
-) -> Figure:
+def distances(results: pd.DataFrame, n: int, base: MethodRun, other: MethodRun, unit: str = "") -> Figure:
     """Return the paper's figure of the cost distributions of two methods on ``n`` customers, with means.
 
-    The title gives the mean relative difference (the paper's -1.05 % and 0.81 %). The methods need a solved
-    instance in common. ``published`` are the figures of `published_distances`, shown beside ours.
+    The title gives the mean relative difference. The methods need a solved instance in common.
     """
     costs = paired(results, n, base, other)
-    figure = Figure(figsize=(8.6, 5.6 if published else 5.0), dpi=DPI, layout="constrained")
-    axis = figure.add_subplot()
-    style(axis)
-    _histograms(axis, costs, [method_name(method) for method in (base, other)])
-    title = f"mean relative difference {gap(costs[1], costs[0]).mean():+.2f} %"
-    if published:
-        title += f" (the paper: {published[2]:+.2f} %)"
-        for mean, name, (colour, _) in zip(published[:2], (base, other), _LOOKS, strict=True):
-            label = f"the paper's {method_name(name)}: mean {mean:.2f}"
-            axis.axvline(mean, 0, 1 / _HEADROOM, color=colour, linestyle=":", linewidth=1.8, label=label)
-    axis.set_title(f"{n} customers, {len(costs[0]):,} instances\n{title}", fontsize=FONT, loc="left")
-    axis.set_xlabel(f"Total distance{in_unit(unit)}")
-    axis.set_ylabel("Instances")
-    figure.legend(loc="outside lower center", ncols=1 if published else 2, frameon=False, fontsize=FONT - 1)
-    return figure
-
-
-def _histograms(axis: Axes, costs: Sequence[NDArray[np.float64]], names: Sequence[str]) -> None:
-    """Draw overlaid histograms with a line at each mean; names may be empty."""
     both = np.concatenate(costs)
     count = min(30, max(8, round(math.sqrt(len(both)))))
     bins = np.histogram_bin_edges(both, bins=count).tolist()
-    for values, name, (colour, dash) in zip(costs, names, _LOOKS, strict=True):
-        label = f"{name}: mean {values.mean():.2f}" if name else f"mean {values.mean():.2f}"
+    figure = Figure(figsize=(8.6, 5.0), dpi=DPI, layout="constrained")
+    axis = figure.add_subplot()
+    style(axis)
+    for values, method, (colour, dash) in zip(costs, (base, other), _LOOKS, strict=True):
+        label = f"{readable_name(method)}: mean {values.mean():.2f}"
         axis.hist(values, bins, histtype="stepfilled", color=colour, alpha=0.25)
         axis.hist(values, bins, histtype="step", color=colour, linewidth=1.6)
         axis.axvline(
@@ -199,65 +124,9 @@ def _histograms(axis: Axes, costs: Sequence[NDArray[np.float64]], names: Sequenc
         )
     axis.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.set_ylim(top=axis.get_ylim()[1] * _HEADROOM)
-
-
-def distance_distributions(
-    results: pd.DataFrame, base: MethodRun, other: MethodRun, unit: str = ""
-) -> Figure:
-    """Return the cost distributions of two methods with their means, one panel per size.
-
-    Sizes without a common solved instance are left out.
-    """
-    pairs = {n: paired(results, n, base, other) for n in sorted(results["n"].unique().tolist())}
-    pairs = {n: pair for n, pair in pairs.items() if len(pair[0])}
-    figure, axes = panel_grid(max(len(pairs), 1), columns=3, width=3.7, height=3.4)
-    for axis, (n, costs) in zip(axes, pairs.items(), strict=False):
-        _histograms(axis, costs, ["", ""])
-        axis.set_title(f"{n} customers, {len(costs[0]):,} instances")
-        axis.set_xlabel(f"Total distance{in_unit(unit)}")
-        compact = {"handlelength": 1.3, "columnspacing": 0.9, "handletextpad": 0.4, "borderpad": 0.1}
-        axis.legend(loc="upper left", ncols=2, frameon=False, fontsize=FONT - 1, **compact)
-    for axis in axes[:: min(3, len(axes))]:
-        axis.set_ylabel("Instances")
-    lines = [Line2D([], [], color=c, linestyle=d, linewidth=2.2) for c, d in _LOOKS]
-    names = [method_name(base), method_name(other)]
-    figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False, fontsize=FONT)
-    return figure
-
-
-def gap_boxes(results: pd.DataFrame, base: MethodRun, others: Sequence[MethodRun]) -> Figure:
-    """Return a box plot of each method's gaps to ``base`` over all sizes.
-
-    Boxes span the quartiles, whiskers the 10th to 90th percentile; diamonds are means.
-    """
-    named = {}
-    for other in others:
-        theirs, reference = paired(results, None, other, base)
-        if len(theirs):
-            named[method_name(other)] = gap(theirs, reference)
-    width = _BOXES_WIDTH + _LETTER_WIDTH * max(map(len, named), default=0)
-    figure = Figure(figsize=(width, 1.5 + 0.5 * max(len(named), 1)), dpi=DPI, layout="constrained")
-    axis = figure.add_subplot()
-    style(axis)
-    axis.axvline(0, color=GREY, linewidth=1)
-    axis.boxplot(
-        list(named.values()),
-        orientation="horizontal",
-        whis=(10, 90),
-        widths=0.55,
-        showfliers=False,
-        showmeans=True,
-        patch_artist=True,
-        tick_labels=list(named),
-        boxprops={"facecolor": "#CFE5F3", "edgecolor": BLUE},
-        medianprops={"color": BLUE, "linewidth": 2},
-        whiskerprops={"color": BLUE},
-        capprops={"color": BLUE},
-        meanprops={"marker": "D", "markerfacecolor": ORANGE, "markeredgecolor": "white", "markersize": 8},
-    )
-    for row, values in enumerate(named.values(), start=1):
-        aligned: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
-        axis.annotate(f"mean {values.mean():.2f} %", (1.01, row), color=ORANGE, fontsize=FONT - 1, **aligned)
-    axis.set_ylim(len(named) + 0.6, 0.4)  # first method at the top
-    axis.set_xlabel(f"Gap to {method_name(base)} (%)")
+    title = f"mean relative difference {gap(costs[1], costs[0]).mean():+.2f} %"
+    axis.set_title(f"{n} customers, {len(costs[0]):,} instances\n{title}", fontsize=FONT, loc="left")
+    axis.set_xlabel(f"Total distance{in_unit(unit)}")
+    axis.set_ylabel("Instances")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
     return figure

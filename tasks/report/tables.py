@@ -1,46 +1,44 @@
-"""Tables of a benchmark: lines, caption, and notes on definitions, missing answers and conditions."""
+"""Tables of a benchmark: their numbers, the same as text, and notes on definitions, gaps and conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import pandas as pd
 
-from mcvrp.tasks.report.metrics import Line, baseline_of, blocks_of, make_line
-from mcvrp.tasks.support.text import unit_text
+from mcvrp.tasks.report.metrics import (
+    COLUMNS,
+    Blocks,
+    MethodRun,
+    baseline_of,
+    blocks_of,
+    figures_of,
+    run_name,
+)
+from mcvrp.tasks.support.text import format_seconds, unit_text
 
+OVERVIEW = "table"  # name of the table of all methods
+WINS, NOTHING = "Wins (%)", "–"
+_HEADINGS = (
+    *("N", "Method", WINS, "Obj. avg.", "Obj. 80 %"),
+    *("Gap avg. (%)", "Gap 80 % (%)", "Time"),
+)
+_LARGE = 10_000  # means from here on need no decimals, such as metres
 _TOLERANCE = 0.5  # cores that the operating system and the driver use
 
 
 @dataclass(frozen=True)
 class Table:
-    """Lines sorted by size, with a caption and notes."""
+    """A table: its numbers at full precision, one row per line, and its cells as text, with notes."""
 
+    name: str  # of its files, without extension
     caption: str
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...]
-    conditions: tuple[str, ...] = ()  # notes on how each method ran
-    name: str = "table"  # of its files, without extension
-    has_wins: bool = True  # whether it has a column of wins
-    by_samples: bool = False  # whether its lines are grouped by number of samples
-
-
-Beginning = Literal["size", "group", "beyond", ""]  # part of a table that a line begins
-
-
-def beginnings(table: Table) -> list[Beginning]:
-    """Return what each line begins: a size, the methods beyond the paper, a group of equal samples."""
-    starts: list[Beginning] = []
-    for previous, line in zip((None, *table.lines), table.lines, strict=False):
-        if previous is None or previous.n != line.n:
-            starts.append("size")
-        elif line.is_beyond:
-            starts.append("" if previous.is_beyond else "beyond")
-        else:
-            starts.append("group" if table.by_samples and previous.samples != line.samples else "")
-    return starts
+    numbers: pd.DataFrame
+    cells: pd.DataFrame
+    notes: Sequence[str]
+    conditions: Sequence[str] = ()  # how each method ran
 
 
 def benchmark_table(results: pd.DataFrame, accuracy: float | None = None, unit: str = "unit") -> Table:
@@ -49,56 +47,85 @@ def benchmark_table(results: pd.DataFrame, accuracy: float | None = None, unit: 
     ``accuracy`` is that of the model's encoder on the problem tokens, ``unit`` the city's unit of cost.
     """
     blocks, baseline = blocks_of(results), baseline_of(results)
-    lines = tuple(make_line(blocks, *key, baseline) for key in blocks)
-    notes = list(data_notes(lines, unit))
+    numbers = numbers_of(blocks, [(n, (method, samples), baseline) for n, method, samples in blocks])
+    notes = list(data_notes(numbers, unit))
     if accuracy is not None:
         notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
     caption = f"Held-out instances, gaps to a single run of {baseline[0]}"
-    return Table(caption, lines, tuple(notes), tuple(conditions(results)))
+    return Table(OVERVIEW, caption, numbers, cells_of(numbers), notes, list(conditions(results)))
 
 
-def data_notes(lines: Sequence[Line], unit: str) -> Iterator[str]:
+def numbers_of(blocks: Blocks, lines: Sequence[tuple[int, MethodRun, MethodRun]]) -> pd.DataFrame:
+    """Return one row with `COLUMNS` per line: a size, a method and its baseline."""
+    numbers = pd.DataFrame([figures_of(blocks, *line) for line in lines], columns=list(COLUMNS))
+    return numbers.astype({"wins": "Int64", "compared": "Int64"})  # counts, which may be missing
+
+
+def cells_of(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return ``numbers`` as text, in the columns of the paper's tables."""
+    return pd.DataFrame(map(_cells, numbers.to_dict("records")), columns=list(_HEADINGS))
+
+
+def _cells(line: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    name, gaps = run_name((line["method"], line["samples"])), _spread(line, "gap")
+    if name == line["baseline"] and gaps[0] != NOTHING:
+        gaps = "baseline", ""
+    known = pd.notna(line["wins"])
+    return (
+        str(line["n"]),
+        name,
+        f"{100 * line['wins'] / line['compared']:.1f}" if known else NOTHING,
+        *_spread(line, "cost"),
+        *gaps,
+        format_seconds(line["seconds"]) if pd.notna(line["seconds"]) else NOTHING,
+    )
+
+
+def _spread(line: Mapping[Hashable, Any], name: str) -> tuple[str, str]:
+    """Return the cells of a mean and of its range."""
+    if pd.isna(line[f"{name}_mean"]):
+        return NOTHING, NOTHING
+    decimals = 0 if line[f"{name}_mean"] >= _LARGE else 2
+    mean, low, high = (_fixed(line[f"{name}_{part}"], decimals) for part in ("mean", "p10", "p90"))
+    return mean, f"{low} – {high}"
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text  # no "-0.00"
+
+
+def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
     """Yield numbers of instances, definitions of the columns, and missing answers."""
-    counts: dict[int, int] = {}
-    for line in lines:
-        counts[line.n] = max(counts.get(line.n, 0), line.instances)
-    if len(set(counts.values())) == 1:
-        yield f"Means over {next(iter(counts.values())):,} held-out instances of each size."
-    elif counts:
-        sizes = ", ".join(f"{count:,} (N = {n})" for n, count in counts.items())
-        yield f"Means over held-out instances: {sizes}."
+    counts = numbers.groupby("n")["instances"].max()
+    if counts.nunique() == 1:
+        yield f"Means over {counts.iloc[0]:,} held-out instances of each size."
+    else:
+        yield (
+            "Means over held-out instances: "
+            f"{', '.join(f'{count:,} (N = {n})' for n, count in counts.items())}."
+        )
     yield (
         f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; "
         "gap: mean of the instances' gaps to the baseline; wins: share of instances with a strictly lower "
         "cost than the baseline; s: number of samples or runs, of which the best counts."
     )
     yield (
-        "Time: wall-clock time per instance on the hardware named beside it or below. Instances decoded in "
+        "Time: wall-clock time per instance on the hardware named below. Instances decoded in "
         "one batch share its time evenly; for s runs of a heuristic it is the time after s runs."
     )
-    for line in lines:
-        if line.failed and line.cost:
+    for line in numbers.to_dict("records"):
+        if 0 < line["failed"] < line["instances"]:
+            name = run_name((line["method"], line["samples"]))
             yield (
-                f"{line.name}, N = {line.n}: no answer on {line.failed} of {line.instances} instances "
-                f"({line.failure}); its figures exclude them."
+                f"{name}, N = {line['n']}: no answer on {line['failed']} of {line['instances']} instances "
+                f"({line['failure']}); its figures exclude them."
             )
-        if 0 < line.instances < counts[line.n]:
-            yield f"{line.name}, N = {line.n}: {line.instances:,} of {counts[line.n]:,} instances so far."
-    yield from _without_figures(lines)
-
-
-def _without_figures(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield one note per method and reason, with the sizes or lines that it concerns."""
-    empty: dict[tuple[str, str | None], list[Line]] = {}
-    for line in lines:
-        if line.cost is None:
-            empty.setdefault((line.method, line.failure), []).append(line)
-    for (method, failure), group in empty.items():
-        sizes, names = {line.n for line in group}, dict.fromkeys(line.name for line in group)
-        where = "" if sizes == {line.n for line in lines} else f" at N = {', '.join(map(str, sorted(sizes)))}"
-        if len(group) == sum(line.method == method and line.n in sizes for line in lines):
-            names = {method: None}
-        yield f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no figures{where}: {failure}."
+    empty = numbers[numbers["cost_mean"].isna()]
+    for (method, failure), lines in empty.groupby(["method", "failure"], sort=False):
+        sizes = ", ".join(map(str, lines["n"].unique()))
+        samples = ", ".join(map(str, lines["samples"].unique()))
+        yield f"{method} has no figures at N = {sizes} with s = {samples}: {failure}."
 
 
 def conditions(results: pd.DataFrame) -> Iterator[str]:

@@ -111,6 +111,8 @@ def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[s
     same = {(int(n), text) for n, text in rows.itertuples(index=False)} == set(labelled_by.items())
     if labelled_by and same:
         yield f"The labels that it learned from are by {reference} with these settings, on other instances."
+    elif labelled_by:
+        yield f"The labels that it learned from are by {'; '.join(dict.fromkeys(labelled_by.values()))}."
 
 
 def _effort(score: Score) -> tuple[bool, int]:

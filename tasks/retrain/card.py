@@ -10,7 +10,7 @@ import numpy as np
 
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.markdown import render, table
+from mcvrp.storage.markdown import card, code_block, escaped, image, section, table
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
@@ -81,25 +81,35 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         for earlier in trial_records(store, model, layout.ROUND)
         if earlier.loop == record.loop != "" and earlier.number <= record.number  # "" is a night
     ]
+    is_round = record.name.startswith(layout.ROUND)
     decision = f"Version {record.challenger} was promoted"
     if not record.applied:
         kept = f"version {record.champion} stays champion"
         decision = f"Version {record.challenger} was not promoted, {kept}"
+    sentence = f"{decision}: {'; '.join(record.reasons)}."
     spec = store.get_json(layout.trial_spec(model, record.name))
-    text = render(
-        __package__,
-        "trial.md.j2",
-        model=model,
-        record=record,
-        is_round=record.name.startswith(layout.ROUND),
-        sentence=f"{decision}: {'; '.join(record.reasons)}.",
-        figures=figures(record, metrics),
-        gained=gained(metrics),
-        comparison=comparison(metrics),
-        drifts=drifts(metrics),
-        rounds=round_table(rounds) if rounds else "",
-        seed=spec["seed"],
-        spec=json.dumps(spec, indent=2),
+    text = card(
+        f"{'Improvement round' if is_round else 'Night'} {record.number} of `{model}`",
+        figures(record, metrics),
+        gained(metrics),
+        comparison(metrics),
+        image("Change of the cost from champion to challenger", "comparison.png"),
+        drifts(metrics),
+        section("Rounds of this loop", round_table(rounds) if rounds else ""),
+        section("Spec", code_block("json", json.dumps(spec, indent=2))),
+        f"The training data is the dataset `labels/{record.name}`, the training run is "
+        f"`training/{record.name}`. `mcvrp {'improve' if is_round else 'nightly'}` wrote this folder; `mcvrp "
+        "rollback` reverts a promotion.",
+        lead=f"**{escaped(sentence)}**",
+        files={
+            "comparison.parquet": "one row per instance: part (drawn: trial instances of this trial only, "
+            f"from the split `trial` with seed {spec['seed']}, never used by a benchmark; fresh: held-out "
+            "days), customers, name, best cost of either version, infinite if it found no feasible solution",
+            "metrics.json": "the figures above",
+            "spec.json": "the spec above",
+            f"{'round' if is_round else 'night'}.json": "the decision, written last",
+            **({"improved/": "the improved labels, one folder per size"} if metrics.gains else {}),
+        },
         made=provenance_line(record.provenance, layout.trial_dir(model, record.name)),
     )
     store.put(readme, text.encode())
@@ -146,8 +156,7 @@ def comparison(metrics: TrialMetrics) -> str:
         for bucket in metrics.buckets
     ]
     header = ["Instances", "Number", "Champion", "Challenger", "Change (%)"]
-    section = _section("Champion against challenger", header, rows)
-    return f"{section}\n\n{_COMPARISON_NOTE}" if section else ""
+    return _section("Champion against challenger", header, rows, _COMPARISON_NOTE)
 
 
 def drifts(metrics: TrialMetrics) -> str:
@@ -156,8 +165,8 @@ def drifts(metrics: TrialMetrics) -> str:
         [each.name, each.then, each.now, f"**{each.distance:.2f}**" if each.alarm else f"{each.distance:.2f}"]
         for each in metrics.drift
     ]
-    section = _section("Drift of fresh days from the old labels", ["", "Before", "Now", "Distance"], rows)
-    return f"{section}\n\n{_DRIFT_NOTE}" if section else ""
+    header = ["", "Before", "Now", "Distance"]
+    return _section("Drift of fresh days from the old labels", header, rows, _DRIFT_NOTE)
 
 
 def gained(metrics: TrialMetrics) -> str:
@@ -165,8 +174,8 @@ def gained(metrics: TrialMetrics) -> str:
     return _section("Labels", _GAINS, [_gains(metrics.gains)] if metrics.gains else [])
 
 
-def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return f"## {title}\n\n{table(header, rows, right=True)}" if rows else ""
+def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
+    return section(title, table(header, rows, right=True), note) if rows else ""
 
 
 def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]]) -> str:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, gap
 from mcvrp.storage import layout, markdown
+from mcvrp.storage.markdown import card, code, escaped, image, section
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
@@ -233,18 +234,40 @@ def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -
 
 def solve_readme(solved: Solved, made: str = "") -> str:
     """Return the README in Markdown, with the line of provenance ``made``."""
-    return markdown.render(
-        "mcvrp.tasks.solve",
-        "day.md.j2",
-        summary=solved.summary,
-        figures=solve_figures(solved.summary),
-        routes=route_table(solved),
-        in_degrees=solved.planned.addresses.lonlat is not None,
-        measure=measure(solved.planned.city),
-        date=solved.planned.date,
-        further=further_columns(solved.planned),
-        sol=sol_name(solved),
-        drop=solved.planned.spec.drop,
+    summary, planned, sol = solved.summary, solved.planned, sol_name(solved)
+    notes = [f"- {escaped(note)}" for note in summary.notes]
+    stops = (
+        "one row per stop, in driving order, from the depot (stop 0) to the depot: `load_after` is the "
+        f"demand served on the route so far, this stop included, `leg_cost` the {measure(planned.city)} from "
+        "the previous stop, `cumulative_cost` that since the depot"
+    )
+    if further := further_columns(planned):
+        stops += f"; carried from the addresses and the orders: {', '.join(map(code, further))}"
+    if planned.date:
+        stops += ". Corrected where driven otherwise and copied to `incoming/`, it is a file of driven routes"
+    places = "longitude and latitude (WGS 84, RFC 7946)"
+    if planned.addresses.lonlat is None:
+        places = "the city's own x and y, as it has no longitude and latitude"
+    return card(
+        f"Routes of {escaped(summary.orders)}, city {escaped(summary.city)}",
+        {name: escaped(value) for name, value in solve_figures(summary).items()},
+        image("The routes", "map.png"),
+        section("Notes", "\n".join(notes)),
+        route_table(solved),
+        files={
+            "routes.csv": stops,
+            "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
+            "routes.html": "a page per vehicle to print, A4",
+            "routes.geojson": "routes as lines, straight between stops whatever the costs, customers and "
+            f"depot as points, for any map program; in {places}",
+            "map.png": "map as an image",
+            "map.html": "interactive map for the browser, works offline: zoom, highlight a route, list its "
+            "stops",
+            **({sol: "the routes in CVRPLIB format"} if sol else {}),
+            **({UNSERVED: "the customers who were left out, with the reason"} if planned.spec.drop else {}),
+            SUMMARY: "the figures above in full precision",
+            SPEC: "settings: model, samples, time limit, post-optimization",
+        },
         made=made,
     )
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import render
+from mcvrp.storage.markdown import card, image, section, table
+from mcvrp.storage.models.card import network_text
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
+from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, png, style
 from mcvrp.tasks.train.spec import TrainSpec
 
 # Name of a phase and its metrics, the fields of `StepMetrics`, one row per logged step. Steps start at 1
@@ -30,8 +29,17 @@ Phase = tuple[str, pd.DataFrame]
 _WIDTH, _HEIGHT, _DPI = 4.8, 2.9, 120  # inches per panel; four phases stay below 300 kB
 _LOG_FROM = 3  # ratio of losses from which the scale is logarithmic
 _SMOOTHED = 40  # the thick line is the moving average over 1/40 of a phase
-_STREAMS = (("problem", "encoder", BLUE), ("solution", "decoder", ORANGE))
+_STREAMS = (("problem", BLUE), ("solution", ORANGE))
 _GAP = "Held-out gap (%)"
+_TRAINS = {"encoder": "encoder", "both": "encoder and decoder", "policy": "both, by policy gradient"}
+_LAST = {  # columns of the card with the metrics of a phase's last step: their names and formats
+    "Problem loss": ("problem_loss", ".3f"),
+    "Solution loss": ("solution_loss", ".3f"),
+    "Held-out gap (%)": ("greedy_gap", ".2f"),
+    "Best of several (%)": ("best_gap", ".2f"),
+    "Tokens/s": ("tokens_per_second", ",.0f"),
+    "Kept step": ("kept_step", ","),
+}
 
 
 @dataclass(frozen=True)
@@ -85,14 +93,46 @@ def run_text(
     city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool, made: str = ""
 ) -> str:
     """Return the card as Markdown; ``plotted``: with the plot of the losses; ``made``: its provenance."""
-    return render(
-        "mcvrp.tasks.train",
-        "run.md.j2",
-        city=city,
-        spec=spec,
-        phases=list(zip(spec.phases, states, strict=True)),
-        finished=all(state.step == state.steps for state in states),
-        plotted=plotted,
+    held_out = f"dataset `{spec.held_out}`, every {spec.held_out_every:,} steps"
+    header = ["Phase", "Trains", "Customers", "Steps", "Learning rate", *_LAST]
+    rows = [
+        [
+            *(phase.name, _TRAINS[phase.trains], f"{spec.smallest} to {phase.last}", state.progress),
+            f"{phase.schedule}, {phase.lr:g}",
+            *(
+                "–" if (x := state.metrics.get(name)) is None else f"{x:{form}}"
+                for name, form in _LAST.values()
+            ),
+        ]
+        for phase, state in zip(spec.phases, states, strict=True)
+    ]
+    finished = all(state.step == state.steps for state in states)
+    return card(
+        f"Training run `{spec.run}`",
+        {
+            "city": f"`{city.city_id}`",
+            "labels": f"dataset `{spec.dataset}`",
+            "model": f"`{spec.model}`" + (f", fine-tuned from `{spec.base}`" if spec.base else ""),
+            "network": network_text(spec.network.model_dump()),
+            "batch size": f"{spec.batch:,} samples, seed {spec.seed}",
+            **({"held-out set": held_out} if spec.held_out else {}),
+        },
+        section(
+            "Phases",
+            table(header, rows, "ll" + 9 * "r"),
+            "Values at the last logged step; losses in nats per token. A kept step is the one whose weights "
+            "a phase ended with, because it increased the held-out gap.",
+        ),
+        image("Losses and held-out gap", "losses.png") if plotted else "",
+        lead="Finished." if finished else "Not finished: the same command resumes from the last checkpoint.",
+        files={
+            "spec.json": "the spec of the run, as in a preset",
+            "metrics.json": "the table above as JSON",
+            "losses.png": "the plot above",
+            "PHASE/metrics.parquet": "losses, accuracies, learning rate and speed, one row per logged step",
+            "PHASE/step-…/": "checkpoints: weights and optimizer state (safetensors), `state.json` last",
+            "PHASE/events.out.tfevents.…": "the same metrics for TensorBoard (`--logdir` is this folder)",
+        },
         made=made,
     )
 
@@ -112,7 +152,7 @@ def loss_figure(phases: Sequence[Phase]) -> Figure:
     axes = figure.subplots(len(phases), 2, squeeze=False)
     legend: tuple[list[Any], list[Any]] = [], []
     for (name, rows), row in zip(phases, axes, strict=True):
-        for (stream, _, colour), axis in zip(_STREAMS, row, strict=True):
+        for (stream, colour), axis in zip(_STREAMS, row, strict=True):
             style(axis)
             sampled = stream == "problem" and not rows["sampled_cost"].isna().all()
             axis.set_title(f"Phase {name}: {'samples' if sampled else f'{stream} tokens'}", fontsize=FONT)
@@ -183,34 +223,3 @@ def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
     right.spines["top"].set_visible(False)
     right.tick_params(labelsize=FONT - 1, labelcolor=GREEN)
     return right
-
-
-def training_curves(phases: Sequence[Phase]) -> Figure:
-    """Return the plot of loss and accuracy of both token streams over the steps of all phases."""
-    figure = Figure(figsize=(9, 6.4), dpi=DPI, layout="constrained")
-    loss, accuracy = figure.subplots(2, 1, sharex=True)
-    starts = np.cumsum([0, *(rows["step"].max() if len(rows) else 0 for _, rows in phases)]).tolist()
-    for axis, quantity in ((loss, "loss"), (accuracy, "accuracy")):
-        style(axis)
-        for stream, part, colour in _STREAMS:
-            label: str | None = f"{stream.capitalize()} tokens ({part})"
-            for (_, rows), start in zip(phases, starts, strict=False):
-                shifted = rows.assign(step=start + rows["step"])
-                _draw(axis, shifted, f"{stream}_{quantity}", colour, label, alpha=0.25)
-                label = None  # one legend entry for all phases
-        for boundary in starts[1:-1]:
-            axis.axvline(boundary, color=GREY, linestyle=":", linewidth=1.4)
-    above = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "bottom"}
-    for (name, _), (start, stop) in zip(phases, pairwise(starts), strict=True):
-        if stop > start:
-            loss.annotate(name, ((start + stop) / 2, 1.01), color=GREY, fontsize=FONT, **above)
-    loss.set_xlim(0, 1.02 * max(1, starts[-1]))  # room for the name of a phase with a single row
-    loss.set_yscale("log")
-    loss.set_ylabel("Loss per token (nats)")
-    accuracy.set_ylabel("Accuracy (%)")
-    accuracy.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
-    accuracy.set_ylim(0, 1.03)
-    accuracy.set_xlabel("Training step")
-    handles, labels = accuracy.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 1)
-    return figure

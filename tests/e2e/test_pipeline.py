@@ -154,7 +154,7 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
         "training/smoke": ("spec.json", "metrics.json", "losses.png"),
         "models/smoke/0001": ("config.json", "model.json", "losses.png"),
         "attention/smoke/n=020": ("model.json", "costs.png"),
-        "benchmarks/smoke": ("configuration.json", "summary.json", "figures/gaps.png"),
+        "benchmarks/smoke": ("configuration.json", "summary.json", "figures/gap-time.png"),
     }.items():
         paths = set(store.list(folder))
         assert {f"{folder}/{name}" for name in ("README.md", *names)} <= paths

@@ -13,7 +13,8 @@ from markdown_it.token import Token
 from mcvrp.flows.cli.output import markdown_text
 from mcvrp.flows.server.artifacts import gallery, links
 from mcvrp.model.errors import printable
-from mcvrp.storage.markdown import cell, code, escaped, image, link, render, table, unescaped
+from mcvrp.storage.driven import IntakeReceipt, driven_readme
+from mcvrp.storage.markdown import cell, code, escaped, image, link, table, unescaped
 from mcvrp.storage.store.store import Store
 
 RENDERER = MarkdownIt("commonmark").enable("table")
@@ -94,8 +95,7 @@ def test_a_picture_or_link_is_one(name: str, address: str) -> None:
 
 
 def test_documents_show_names_as_they_are(store: Store) -> None:
-    file = {"name": EVIL, "rows": 1, "quarantined": 0, "corrected": 0, "days": ["2026-01-01"], "key": "k"}
-    driven = render("mcvrp.storage", "driven.md.j2", city="c", files=[file], days=["2026-01-01"], shown=9)
+    driven = driven_readme("c", [IntakeReceipt(EVIL, "a" * 64, 1, ("2026-01-01",))])
     store.put(f"benchmarks/b/figures/{EVIL.rstrip(chr(92))}.png", base64.b64decode("iVBORw0KGgo="))
     pictures = gallery(store, "benchmarks/b/figures")
     for text, pictures_in_it in (

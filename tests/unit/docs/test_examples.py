@@ -109,7 +109,6 @@ def test_the_card_is_read_by_the_hub(folder: Path) -> None:
     labels, city = data["configs"]
     assert labels["data_files"] == [{"split": "train", "path": "data/*/*.parquet"}]
     assert city == {"config_name": "city", "data_files": [{"split": "nodes", "path": "city.parquet"}]}
-    assert data["size_categories"] == ["n<1K"]
     assert data["task_categories"]
     assert "vehicle-routing" in data["tags"]
     assert "license" not in data

@@ -27,7 +27,7 @@ from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
 from mcvrp.tasks.label.card import COLUMNS
-from mcvrp.tasks.report.paper import COMPARISONS
+from mcvrp.tasks.report.paper import COMPARISONS, SIGNIFICANCE
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from tests.unit.docs import generated, settings_page
@@ -207,6 +207,6 @@ def test_the_preset_of_a_city_of_your_own() -> None:
 def test_the_tables_of_the_paper() -> None:
     text = (DOCS / "paper.md").read_text()
     named = set(re.findall(r"`tables/([a-z0-9]+)`", text))
-    assert named == {*(comparison.name for comparison in COMPARISONS), "significance"}
+    assert named == {*(comparison.name for comparison in COMPARISONS), SIGNIFICANCE}
     for number in range(1, 9):
         assert re.search(rf"Tables? (7 and )?{number}\b", text)

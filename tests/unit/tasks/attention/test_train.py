@@ -108,19 +108,6 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     assert document["weights_sha256"] == card.weights_sha256
 
 
-@pytest.mark.parametrize("changes", [{"sizes": (6,)}, {"sizes": (20,), "capacity": None}])
-def test_the_example_in_the_card_runs(
-    store: Store, capsys: pytest.CaptureFixture[str], changes: dict[str, object]
-) -> None:
-    """With the ranges of its training, whether they are the paper's or not."""
-    save_city(store, "c", CITY)
-    (card,) = train_attention(store, CITY, changed(epochs=1, **changes)).cards
-    readme = store.get(f"{card.folder}/README.md").decode()
-    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    exec(example.replace("STORE", store.uri), {})
-    assert capsys.readouterr().out
-
-
 def test_each_size_has_a_model_of_its_own(store: Store) -> None:
     train_attention(store, CITY, TINY)
     cards = train_attention(store, CITY, changed(sizes=(9, 6))).cards

@@ -16,10 +16,10 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.metrics import MethodRun
-from mcvrp.tasks.report.paper import compared_size, published_distances
+from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.support.pictures import png, svg
-from tests.support.figures import drawn, pixels
+from tests.support.figures import drawn
 from tests.support.results import routed_rows, rows_of
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
@@ -69,11 +69,11 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"")
     figures = {
         picture.name: picture
-        for picture in pictures(CITY, results(store), 20, [])
+        for picture in pictures(CITY, results(store), 20)
         if "instance with" in picture.caption
     }
     assert list(figures) == ["solution", "best-gap-20", "best-gap-30"]
-    assert drawn == [(n, ["FM-MCVRP (GS)", "HGS"]) for n in (20, 20, 30)]
+    assert drawn == [(n, ["model, greedy", "HGS"]) for n in (20, 20, 30)]
     stream = InstanceStream(CITY, 1, "test", RULES)
     for name, n, index in (("solution", 20, 0), ("best-gap-20", 20, 1), ("best-gap-30", 30, 0)):
         assert figures[name].png == f"figure {stream(n, index).ids.tolist()}".encode()
@@ -89,7 +89,7 @@ def test_methods_that_solved_no_instance_in_common_have_no_gaps(store: Store) ->
     stream = InstanceStream(CITY, 1, "test", RULES)
     rows = routed_rows(stream, {"HGS": {20: [5.0, 5.0]}, "FM-MCVRP (GS)": {20: [6.0, 6.0]}})
     rows = [row if (row.method == "HGS") == (row.index == 0) else unsolved(row) for row in rows]
-    assert list(pictures(CITY, stored(store, rows), 20, [])) == []
+    assert list(pictures(CITY, stored(store, rows), 20)) == []
 
 
 def unsolved(row: PartRow) -> PartRow:
@@ -120,50 +120,19 @@ def two_methods(sizes: tuple[int, ...], count: int) -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize(("sizes", "count"), [((20,), 1), ((20, 22, 24, 50), 30)])
-def test_distances_have_one_panel_per_size(sizes: tuple[int, ...], count: int) -> None:
-    picture = report_pictures.distance_distributions(two_methods(sizes, count), HGS, NS, "m")
-    height, width = pixels(picture).shape[:2]
-    assert drawn(picture) > 0.01
-    assert height == pytest.approx(-(-len(sizes) // 3) * 3.4 * 150, abs=2)
-    least = 8.4  # a legend of all methods has to fit
-    assert width == pytest.approx(max(min(len(sizes), 3) * 3.7, least) * 150, abs=2)
-
-
-def test_a_method_without_answers_is_left_out_of_the_gaps() -> None:
-    rows = two_methods((20,), 10)
-    failed = rows[rows["method"] == "HGS"].assign(method="LKH-3", cost=np.nan)
-    with_failed = report_pictures.gap_boxes(pd.concat([rows, failed]), HGS, [("LKH-3", 1), NS])
-    assert png(with_failed) == png(report_pictures.gap_boxes(rows, HGS, [NS]))
-
-
 def test_the_papers_figure_names_means_and_their_difference() -> None:
-    figure = report_pictures.paper_distances(two_methods((20,), 10), 20, HGS, NS, "m")
+    figure = report_pictures.distances(two_methods((20,), 10), 20, HGS, NS, "m")
     (axis,) = figure.axes
     assert axis.get_title(loc="left").endswith("mean relative difference +2.00 %")
     assert axis.get_xlabel() == "Total distance (m)"
     (legend,) = figure.legends
     labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["HGS: mean 5.00", "FM-MCVRP (NS), best of 16: mean 5.10"]
+    assert labels == ["HGS: mean 5.00", "model, best of 16 samples: mean 5.10"]
     assert drawn(figure) > 0.01
-
-
-def test_published_values_are_shown() -> None:
-    """-1.05 % and 0.81 %, means 35.08, 34.43 and 34.71 (Sec. 6.2, 6.3); none for other samples."""
-    ours = ("FM-MCVRP (NS)", 1000)
-    single, best = (published_distances(("HGS", samples), ours) for samples in (1, 1000))
-    assert single == (35.08, 34.71, -1.05)
-    assert best == (34.43, 34.71, 0.81)
-    assert published_distances(("HGS", 100), ours) is None
-    assert published_distances(("HGS", 1), ("FM-MCVRP (NS)", 100)) is None
-    figure = report_pictures.paper_distances(two_methods((20,), 10), 20, HGS, NS, published=single)
-    assert figure.axes[0].get_title(loc="left").endswith("+2.00 % (the paper: -1.05 %)")
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[-1] == "the paper's FM-MCVRP (NS), best of 16: mean 34.71"
 
 
 def test_equal_data_are_equal_bytes() -> None:
     rows = two_methods((20,), 10)
-    one, other = (report_pictures.distance_distributions(rows, HGS, NS) for _ in range(2))
+    one, other = (report_pictures.distances(rows, 20, HGS, NS) for _ in range(2))
     assert png(one) == png(other)
     assert svg(one) == svg(other)

@@ -52,11 +52,12 @@ def test_warm_starts_are_compared_with_the_same_search() -> None:
     assert "started from the model's cost 20.00 ± 0.00 % less than the same search from scratch" in text
 
 
-def test_labels_are_named_only_if_the_baseline_made_them() -> None:
+def test_the_solver_of_the_labels_is_the_baseline_or_named() -> None:
     frame = results(list(BASE))
     same, other = ({20: text} for text in ("HGS as it comes", "HGS otherwise"))
-    assert "labels" in " ".join(verdict(frame, same))
-    assert "labels" not in " ".join(verdict(frame, other))
+    assert "HGS with these settings" in list(verdict(frame, same))[-1]
+    assert list(verdict(frame, other))[-1].endswith("are by HGS otherwise.")
+    assert "labels" not in " ".join(verdict(frame, {}))
 
 
 def test_without_a_model_there_is_no_verdict() -> None:

@@ -1,15 +1,13 @@
-"""Report of a stored benchmark: its links exist, and it shows the training of the model."""
+"""Report of a stored benchmark: its links exist, and it names the origin of the model."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
 
-import mcvrp.tasks.report.history as report_history
 import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
@@ -17,7 +15,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import LabelSpec
@@ -38,12 +35,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         store.put(f"{CARD.folder}/{path}", b"{}")
     store.put_json(layout.manifest("d"), {"rows": 9, "bytes": 9})
     store.put(layout.run_losses("r"), b"png")
-    write_metrics(
-        store, "r", "I", [StepMetrics(k, k, 1.0, 0.5, 1.0, 0.5, 0.1, 1.0, 1.0, 0.0) for k in (1, 2)]
-    )
-    monkeypatch.setattr(
-        report_history, "latest_checkpoint", lambda *_: SimpleNamespace(origin=SimpleNamespace(recipe={}))
-    )
+    store.put_json(layout.run_spec("r"), {"batch": 256})
     monkeypatch.setattr(report_pictures, "png", lambda figure: b"png")
     monkeypatch.setattr(report_pictures, "svg", lambda figure: b"svg")
     costs = {20: (5.0, 6.0, 7.0)}
@@ -64,14 +56,20 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
     paths = [posixpath.normpath(posixpath.join(folder, unquote(link))) for link in links]
     assert [path for path in paths if not store.exists(path)] == []
     assert len(set(paths)) == len(paths)
-    for name in ("results.parquet", "configuration.json", "table.tex", "tables/am.csv", "figures/losses.svg"):
+    for name in (
+        "results.parquet",
+        "configuration.json",
+        "table.tex",
+        "tables/am.csv",
+        "figures/gap-time.svg",
+    ):
         assert f"{folder}/{name}" in paths
-    for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.phase_metrics("r", "I")):
+    for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.run_losses("r")):
         assert path in paths
     assert store.url(folder) in page
     readme = store.get(f"{folder}/README.md").decode()
-    assert "| Greedy: gap to HGS | 0.00 % | mean over all held-out instances, greedy decoding |" in readme
-    assert "![gaps](figures/gaps.png)\n\nGaps to HGS over all sizes" in readme
+    assert "| mean gap to HGS, greedy | 0.00 % |" in readme
+    assert "![gap-time](figures/gap-time.png)\n\nMean gap against mean time" in readme
     assert "| 20 | HGS (s = 1) | baseline |" in readme
 
 
@@ -79,20 +77,21 @@ def test_removed_files_are_not_linked(store: Store) -> None:
     for path in store.list(layout.run_dir("r")):
         store.delete(path)
     page = report(store)
-    assert 'id="losses"' not in page
     assert layout.run_losses("r") not in page
     assert "results.parquet" in page
 
 
-def test_the_first_table_names_the_solver_of_the_labels(store: Store) -> None:
-    table, path = f"{layout.benchmark_dir('b')}/tables/training.md", layout.label_spec("d")
+def test_the_page_names_settings_and_the_solver_of_the_labels(store: Store) -> None:
+    """As far as they are in the store; a damaged spec of the labels is as none."""
+    path = layout.label_spec("d")
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
     store.put_json(path, spec.identity(CITY) | {"smallest": 20, "largest": 20, "count": 9})
-    report(store)
-    text = store.get(table).decode()
-    assert "against a single run of HGS" in text
-    assert f"which are by {made}" in text
-    store.put(path, b"{")  # corrupt: the same as missing
-    report(store)
-    assert "The solver of the model's labels is unknown" in store.get(table).decode()
+    assert f"The labels that it learned from are by {made}." in report(store)
+    settings = store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")
+    assert settings["label"] == store.get_json(path)
+    assert settings["train"] == {"batch": 256}
+    assert settings["benchmark"]["run"] == "b"
+    store.put(path, b"{")
+    assert "learned from" not in report(store)
+    assert "label" not in store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")

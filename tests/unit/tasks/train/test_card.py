@@ -15,8 +15,7 @@ from mcvrp.storage.layout import run_losses
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.metrics import StepMetrics, write_metrics
 from mcvrp.tasks.support.pictures import png
-from mcvrp.tasks.train.card import loss_figure, training_curves, write_run_card
-from tests.support.figures import drawn
+from mcvrp.tasks.train.card import loss_figure, write_run_card
 from tests.support.training import CITY, small_spec
 
 
@@ -74,20 +73,3 @@ def test_the_plot_has_the_phases_that_have_started(store: Store) -> None:
     assert store.get(run_losses("r")) == png(loss_figure([("I", frame(5, encoder=True))]))
     markdown = training_curve(store, "r", ["I", "II"])
     assert markdown.startswith("![Losses of I](data:image/png;base64,")
-
-
-def test_training_curves_take_phases_that_train_only_the_encoder() -> None:
-    """NaN for the solution stream, a phase without rows, and a loss of zero are no errors."""
-    first = pd.DataFrame({"step": [5, 10], "problem_loss": [3.0, 0.0], "problem_accuracy": [0.1, 1.0]})
-    first = first.assign(solution_loss=math.nan, solution_accuracy=math.nan)
-    second = first.assign(solution_loss=[2.0, 1.0], solution_accuracy=[0.3, 0.6])
-    curves = training_curves([("I", first), ("II-A", second), ("II-B", second.iloc[:0])])
-    assert drawn(curves) > 0.01
-    assert png(curves) != png(training_curves([("I", first), ("II-A", first), ("II-B", second.iloc[:0])]))
-
-
-@pytest.mark.filterwarnings("error:constrained_layout")
-def test_training_curves_of_a_single_row_have_room() -> None:
-    row = pd.DataFrame({"step": [3], "problem_loss": [4.6], "solution_loss": [1.7]})
-    figure = training_curves([("II", row.assign(problem_accuracy=0.1, solution_accuracy=0.2))])
-    assert png(figure)
