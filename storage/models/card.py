@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import TASK, card as card_of, code, code_block, escaped, image, section, table
+from mcvrp.storage.markdown import TASK, card as card_of, code, code_block, escaped, image, section
 from mcvrp.storage.provenance import Parent, Provenance, provenance_line
 from mcvrp.storage.versions import MODEL
 
@@ -151,11 +151,12 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
     kept = "" if metrics.get("kept_step") is None else f", weights of its step {metrics['kept_step']:,}"
     place = "FOLDER" if city else "STORE"
     model = f'"{place}"' if city else f'store, "{card.name}", {card.version}'
-    measured = [
-        [text, form.format(metrics[name])]
+    sizes = {"sizes": f"{card.smallest} to {card.largest} customers per instance"} if card.smallest else {}
+    measured = {
+        text: form.format(metrics[name])
         for name, (text, form) in _FIGURES.items()
         if metrics.get(name) is not None
-    ]
+    }
     return card_of(
         f"Model {escaped(card.name)}, version {card.version}",
         {
@@ -166,14 +167,9 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
             "run": f"{code(card.run)}{steps}{kept}",
             "trained with rotation": "yes" if card.rotation_trained else "no: decode without rotation",
             "weights": f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`",
-            **(
-                {"sizes": f"{card.smallest} to {card.largest} customers per instance"}
-                if card.smallest
-                else {}
-            ),
+            **sizes,
+            **measured,
         },
-        "At the end of training:",
-        table(["", ""], measured or [["metrics", "not measured"]]),
         image("Losses and held-out gap of the training", "losses.png") if plotted else "",
         section(
             "Use",

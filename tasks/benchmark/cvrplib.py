@@ -90,7 +90,9 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     notes = tuple(_notes(files, rows, [name for name in requested if name not in methods]))
     results = CvrplibResults(run, _table(answers), notes)
     store.put(layout.benchmark_cvrplib(run), csv_bytes(results.table))
-    store.put(layout.benchmark_card(run), f"# Benchmark {run}\n\n{results.markdown()}".encode())
+    store.put(
+        layout.benchmark_card(run), markdown.card(f"Benchmark `{run}`", {}, results.markdown()).encode()
+    )
     # last, because gc treats a benchmark without results as unfinished
     write_results(store, run, rows, [prefix for _, block in blocks for prefix in block.prefixes])
     require_none(lost)

@@ -39,19 +39,11 @@ COLUMNS = {  # of a label file
 }
 _READING = """
 `mcvrp verify {dataset}` verifies every label from its bytes. The folder `data/` beside this file holds the
-labels and nothing else, partitioned by n; each of these reads all of them:
-
-```python
-pandas.read_parquet("data")
-pyarrow.dataset.dataset("data", partitioning="hive").to_table()
-polars.read_parquet("data")
-duckdb.sql("FROM read_parquet('data/**/*.parquet', hive_types = {{'n': INT}})")
-datasets.load_dataset(".", split="{split}")
-```
-
-Node numbers in `ids` and `routes` are rows of `city.parquet` beside this file, row 0 is the depot:
-coordinates, and the addresses' own ids if they have any, as in the store's `cities/CITY/city.parquet`. The
-columns `source` to `cpu` say how each label was made.
+labels and nothing else, partitioned by n: `pandas.read_parquet("data")` or
+`datasets.load_dataset(".", split="{split}")` reads all of them. Node numbers in `ids` and `routes` are rows
+of `city.parquet` beside this file, row 0 is the depot: coordinates, and the addresses' own ids if they have
+any. The columns `source` to `cpu` say how each label was made. The fingerprint is that of city, instances and
+routes.
 """
 
 
@@ -79,7 +71,7 @@ def card_text(
         "costs": f"{'straight lines' if city.matrix is None else 'from a matrix'}, in {unit_text(city.unit)}",
         "instances": f"the {spec['split']} split of seed {spec['seed']}" if "seed" in spec else "",
         "solver time": f"{sum(size.rows * size.runtime.mean for size in statistics) / 3600:,.2f} core-hours",
-        "fingerprint of city, instances and routes": f"`{manifest.get('fingerprint')}`",
+        "fingerprint": f"`{manifest.get('fingerprint')}`",
     }
     absent = sum(size.absent for size in statistics)
     columns = table(["Column", "Holds"], [[f"`{name}`", text] for name, text in COLUMNS.items()])

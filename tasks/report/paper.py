@@ -7,14 +7,15 @@ keeps its row, and a note says why it is empty.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.report.metrics import Blocks, MethodRun, blocks_of, paired, run_name
 from mcvrp.tasks.report.tables import NOTHING, WINS, Table, cells_of, conditions, data_notes, numbers_of
-from mcvrp.tasks.support.t_test import Statistics, paired_t_test
+from mcvrp.tasks.support.t_test import paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
@@ -23,14 +24,15 @@ PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
 PAPER_SIZE = 400  # customers in the paper's tests (Appendix "Test Statistics")
 SIGNIFICANCE = "significance"  # name of the table of tests
 _STATISTICS = {  # rows of the paper's Tables 7 and 8: fields of `Statistics`
-    "mean of X": ("x_mean",),
-    "mean of Y": ("y_mean",),
-    "std of X": ("x_std",),
-    "std of Y": ("y_std",),
-    "t": ("t",),
-    "p": ("p",),
-    "degrees of freedom": ("degrees",),
-    "95 % CI of the mean of X - Y": ("ci_low", "ci_high"),
+    "x_mean": "mean of X",
+    "y_mean": "mean of Y",
+    "x_std": "std of X",
+    "y_std": "std of Y",
+    "t": "t",
+    "p": "p",
+    "degrees": "degrees of freedom",
+    "ci_low": "95 % CI of the mean of X - Y, from",
+    "ci_high": "to",
 }
 
 
@@ -83,8 +85,8 @@ def paper_tables(
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
     tables = tuple(_table(results, blocks, each, limit, unit) for each in COMPARISONS)
-    tests = paper_tests(results, limit)
-    return (*tables, test_table(tests)) if tests else tables
+    tests = significance(results, limit)
+    return (*tables, tests) if tests else tables
 
 
 def _table(results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit: int, unit: str) -> Table:
@@ -140,17 +142,6 @@ def _rows(
     yield from ((method, samples) for method, samples in existing if method in others)
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """Comparison of two methods on the instances of size ``n`` that both solved."""
-
-    x: MethodRun
-    y: MethodRun
-    n: int
-    statistics: Statistics | None  # None if there is nothing to test, for ``reason``
-    reason: str | None = None
-
-
 def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
     """Return the size of the paper's comparison of distributions: 400, or else the largest in training."""
     sizes = sorted(results["n"].unique().tolist())
@@ -158,61 +149,34 @@ def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
     return PAPER_SIZE if PAPER_SIZE in trained else (trained or sizes)[-1]
 
 
-def paper_tests(results: pd.DataFrame, trained_up_to: int) -> tuple[PairedTest, ...]:
-    """Return the paper's two tests at the size of `compared_size`, none without samples of a model.
+def significance(results: pd.DataFrame, trained_up_to: int) -> Table | None:
+    """Return the paper's two tests at the size of `compared_size`, None without samples of a model.
 
     The first compares the best of the model's samples with a single run of HGS, the second the best of as
-    many runs of HGS with the best of the samples.
+    many runs of HGS with the best of the samples. The numbers have one row per test, the cells a column.
     """
     sampled = results.loc[results["method"] == SAMPLED, "samples"]
     if sampled.empty:
-        return ()
+        return None
     n, samples = compared_size(results, trained_up_to), int(sampled.max())
-    pairs = ((SAMPLED, samples), (HGS, 1)), ((HGS, samples), (SAMPLED, samples))
-    return tuple(_test(results, n, x, y) for x, y in pairs)
-
-
-def _test(results: pd.DataFrame, n: int, x: MethodRun, y: MethodRun) -> PairedTest:
-    ours, theirs = paired(results, n, x, y)
-    if len(ours) >= 2:
-        return PairedTest(x, y, n, paired_t_test(ours, theirs))
-    return PairedTest(x, y, n, None, f"fewer than two instances of {n} customers that both have solved")
-
-
-def test_table(tests: Sequence[PairedTest]) -> Table:
-    """Return the table of ``tests``: its numbers have one row per test, its cells one column per test."""
-    none = dict.fromkeys(field.name for field in fields(Statistics))
-    numbers = pd.DataFrame(
-        {
-            "n": test.n,
-            "x": test.x[0],
-            "x_samples": test.x[1],
-            "y": test.y[0],
-            "y_samples": test.y[1],
-            **(asdict(test.statistics) if test.statistics else none),
-            "reason": test.reason,
-        }
-        for test in tests
-    )
-    names = [f"X: {run_name(test.x)}; Y: {run_name(test.y)}" for test in tests]
-    cells = {"": ["Customers", *_STATISTICS]}
-    for name, test in zip(names, tests, strict=True):
-        figures = [_figures(test.statistics, each) for each in _STATISTICS.values()]
-        cells[name] = [str(test.n), *figures]
-    reasons = [f"{name}: {test.reason}." for name, test in zip(names, tests, strict=True) if test.reason]
-    notes = [*reasons, "Paired by instance; std with n - 1; the interval is two-sided."]
+    rows, cells = list[dict[str, Any]](), {"": ["Customers", *_STATISTICS.values()]}
+    for x, y in (((SAMPLED, samples), (HGS, 1)), ((HGS, samples), (SAMPLED, samples))):
+        ours, theirs = paired(results, n, x, y)
+        figures = asdict(paired_t_test(ours, theirs)) if len(ours) >= 2 else dict.fromkeys(_STATISTICS)
+        rows.append({"n": n, "x": x[0], "x_samples": x[1], "y": y[0], "y_samples": y[1], **figures})
+        cells[f"X: {run_name(x)}; Y: {run_name(y)}"] = [str(n), *map(_figure, figures, figures.values())]
+    notes = [
+        "Paired by instance; std with n - 1; the interval is two-sided. Without figures, fewer than two "
+        f"instances of {n} customers were solved by both."
+    ]
     caption = "One-sided paired t-tests of H1: the mean cost of X is below that of Y"
-    return Table(SIGNIFICANCE, caption, numbers, pd.DataFrame(cells), notes)
+    return Table(SIGNIFICANCE, caption, pd.DataFrame(rows), pd.DataFrame(cells), notes)
 
 
-def _figures(statistics: Statistics | None, names: Sequence[str]) -> str:
-    if statistics is None:
+def _figure(name: str, value: float | None) -> str:
+    """Return a figure of a test with two decimals, a small one with two digits, a count as it is."""
+    if value is None:
         return NOTHING
-    return " to ".join(_number(getattr(statistics, name)) for name in names)
-
-
-def _number(value: float) -> str:
-    """Return a count as it is, a figure with two decimals, a small one with two digits."""
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
+    if name == "p":
+        return f"{value:.2g}" if value else "< 1e-300"
+    return str(value) if name == "degrees" else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"

@@ -83,7 +83,7 @@ def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
 def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[str]:
     """Yield sentences on the model: against the baseline, in equal time, and against its labels.
 
-    ``labelled_by`` is the configuration of the solver of its labels by size, as `History` has it.
+    ``labelled_by`` is the configuration of the solver of its labels by size (`history.labelled_by`).
     """
     every, base = scores(results), baseline_of(results)
     # By its name, not by its gap: the lowest of several gaps would be lower than a new measurement's.

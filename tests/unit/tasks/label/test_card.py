@@ -75,7 +75,7 @@ def test_a_dataset_has_the_nodes_of_its_labels(store: Store) -> None:
     assert nodes.columns.tolist() == ["x", "y", "id"]
     np.testing.assert_array_equal(nodes[["x", "y"]], CITY.xy)
     assert tuple(nodes["id"]) == city.address_ids
-    assert "rows of `city.parquet`" in store.get(layout.card("d")).decode()
+    assert "`city.parquet`" in store.get(layout.card("d")).decode()
 
 
 def some_statistics(count: int) -> list[SizeStatistics]:

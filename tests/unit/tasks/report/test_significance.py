@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,9 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from mcvrp.tasks.report.formats import Page, render_page, to_csv, to_latex, to_markdown
-from mcvrp.tasks.report.paper import PairedTest, paper_tests, test_table as table_of
-from mcvrp.tasks.support.t_test import Statistics, paired_t_test
+from mcvrp.tasks.report.paper import significance
+from mcvrp.tasks.report.tables import Table
+from mcvrp.tasks.support.t_test import paired_t_test
 from tests.support.results import rows_of
 
 pairs = hnp.arrays(
@@ -57,55 +58,42 @@ def results(counts: dict[tuple[str, int], int], n: int = 400) -> pd.DataFrame:
 ALL = {("HGS", 1): 20, ("HGS", 1000): 20, ("FM-MCVRP (NS)", 1000): 20}
 
 
+def table_of(counts: dict[tuple[str, int], int]) -> Table:
+    table = significance(results(counts), 400)
+    assert table is not None
+    return table
+
+
 def test_the_two_tests_are_the_papers() -> None:
-    first, second = paper_tests(results(ALL), 400)
-    assert (first.x, first.y) == (("FM-MCVRP (NS)", 1000), ("HGS", 1))
-    assert (second.x, second.y) == (("HGS", 1000), ("FM-MCVRP (NS)", 1000))
-    assert first.statistics
-    assert first.statistics.p < 1e-6
-
-
-def test_a_missing_test_has_a_reason() -> None:
-    without = {key: count for key, count in ALL.items() if key != ("HGS", 1000)}
-    first, second = paper_tests(results(without), 400)
-    assert first.statistics is not None
-    reason = "fewer than two instances of 400 customers that both have solved"
-    assert (second.statistics, second.reason) == (None, reason)
-    one, _ = paper_tests(results({**ALL, ("HGS", 1): 1}), 400)
-    assert (one.statistics, one.reason) == (None, reason)
-
-
-STATISTICS = Statistics(34.712, 35.081, 1.37, 1.371, -53.43, 1e-290, 999, -0.39, -0.0123)
-NS, HGS = ("FM-MCVRP (NS)", 1000), ("HGS", 1)
-TESTS = (
-    PairedTest(NS, HGS, 400, STATISTICS),
-    PairedTest(("<HGS>", 1000), NS, 400, None, "no results of 50% & more"),
-)
+    """The samples against a single run, as many runs against the samples; figures with every digit in CSV."""
+    frame = pd.read_csv(io.StringIO(to_csv(table_of(ALL))))
+    runs = frame[["x", "x_samples", "y", "y_samples"]].to_numpy().tolist()
+    assert runs == [["FM-MCVRP (NS)", 1000, "HGS", 1], ["HGS", 1000, "FM-MCVRP (NS)", 1000]]
+    costs = {key: part["cost"].to_numpy() for key, part in results(ALL).groupby(["method", "samples"])}
+    expected = paired_t_test(costs["FM-MCVRP (NS)", 1000], costs["HGS", 1])
+    assert {name: frame.loc[0, name] for name in asdict(expected)} == asdict(expected)
+    assert expected.p < 1e-6
+    assert significance(rows_of("HGS", 20, [1.0]), 400) is None
 
 
 def test_rows_are_those_of_the_papers_tables() -> None:
-    table = {name: values for name, *values in table_of(TESTS).cells.to_numpy().tolist()}
-    assert table["mean of X"] == ["34.71", "–"]
-    assert table["t"][0] == "-53.43"
-    assert table["p"][0] == "1e-290"
-    assert table["degrees of freedom"][0] == "999"
-    assert table["95 % CI of the mean of X - Y"] == ["-0.39 to -0.012", "–"]
+    table = {name: values for name, *values in table_of(ALL).cells.to_numpy().tolist()}
+    assert table["Customers"] == ["400", "400"]
+    assert table["degrees of freedom"] == ["19", "19"]
+    assert all("e-" in p or float(p) > 0.1 for p in table["p"])  # never "0.00"
+    assert table["mean of X"][0] == table["mean of Y"][1]
+    lower = results({("HGS", 1): 3}).assign(method="FM-MCVRP (NS)", samples=1000, cost=[1.0, 2.0, 3.0])
+    equal = significance(
+        pd.concat([lower, lower.assign(method="HGS", samples=1, cost=lower["cost"] + 1)]), 400
+    )
+    assert ["p", "< 1e-300", "–"] in equal.cells.to_numpy().tolist()
 
 
-@pytest.mark.parametrize(
-    ("write", "reason"),
-    [
-        (to_markdown, "no results of 50% & more"),
-        (to_latex, "no results of 50\\% \\& more"),
-        (lambda table: render_page(Page("t", "l", tables=[table])), "no results of 50% &amp; more"),
-        (to_csv, "no results of 50% & more"),
-    ],
-)
-def test_every_format_has_the_reason_for_missing_figures(write: Callable[..., str], reason: str) -> None:
-    assert reason in write(table_of(TESTS))
-
-
-def test_csv_has_every_digit() -> None:
-    frame = pd.read_csv(io.StringIO(to_csv(table_of(TESTS))))
-    assert frame.loc[0, "x_mean"] == 34.712
-    assert frame.loc[1, ["x_mean", "t"]].isna().all()
+def test_a_test_without_pairs_has_dashes_and_a_note() -> None:
+    missing = table_of({key: count for key, count in ALL.items() if key != ("HGS", 1000)})
+    assert [set(column[1:]) == {"–"} for column in missing.cells.to_numpy().T.tolist()[1:]] == [False, True]
+    assert missing.numbers.loc[1, ["x_mean", "t", "ci_high"]].isna().all()
+    one = table_of({**ALL, ("HGS", 1): 1})
+    assert one.cells.iloc[1:, 1].tolist() == ["–"] * 9
+    for text in (to_markdown(one), to_latex(one), render_page(Page("t", "l", tables=[one]))):
+        assert "fewer than two instances of 400 customers" in text
