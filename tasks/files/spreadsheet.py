@@ -67,8 +67,8 @@ def first_sheet(name: str, data: bytes) -> Sheet:
         raise McvrpError(f"{name} {done.stdout.decode()}")
     if done.returncode:
         raise McvrpError(
-            f"{name} needs more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time (exit code "
-            f"{done.returncode}), perhaps because of a cell far from the table: {_BEYOND}, or save it as CSV"
+            f"{name} could not be read (exit code {done.returncode}): perhaps a cell far from the table takes "
+            f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time, {_BEYOND}, or save it as CSV"
         )
     facts, _, text = done.stdout.decode().partition("\n")
     title, others = json.loads(facts)
