@@ -13,7 +13,6 @@ import json
 import os
 import re
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -67,12 +66,9 @@ def first_sheet(name: str, data: bytes) -> Sheet:
     if done.returncode == _REFUSED:
         raise McvrpError(f"{name} {done.stdout.decode()}")
     if done.returncode:
-        ended = (
-            f"exit code {done.returncode}" if done.returncode > 0 else signal.Signals(-done.returncode).name
-        )
         raise McvrpError(
-            f"{name} needs more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time ({ended}), perhaps "
-            f"because of a cell far from the table: {_BEYOND}, or save it as CSV"
+            f"{name} could not be read (exit code {done.returncode}): maybe a cell far from the table takes "
+            f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time, {_BEYOND}, or save it as CSV"
         )
     facts, _, text = done.stdout.decode().partition("\n")
     title, others = json.loads(facts)

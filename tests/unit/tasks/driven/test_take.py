@@ -373,7 +373,7 @@ def test_a_spreadsheet_whose_reader_is_stopped_is_read_by_the_next_night(
     assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
     (refused,) = taken.refused
     assert refused.startswith("incoming/a.xlsx is refused: ")
-    assert number.name in refused
+    assert f"exit code {-number}" in refused
     assert [receipt.days for receipt in take(store).receipts] == [("2026-02-28",)]
 
 
