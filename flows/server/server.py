@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -40,9 +41,10 @@ from prefect.settings import (
 )
 
 from mcvrp.model.errors import IncompleteError, McvrpError, brief, reason
-from mcvrp.tasks.support.processes import free_port, last_error, start_group, stop_group
+from mcvrp.tasks.support.processes import free_port, start_group, stop_group
 
 logger = logging.getLogger(__name__)
+_ERROR_LINE = re.compile(r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*")
 
 ANSWER_SECONDS = 60.0  # a first start writes the database: 11 s on two idle cores, later ones 4 s
 STOP_SECONDS = 5.0
@@ -153,7 +155,7 @@ def _wait_for(url: str, process: subprocess.Popen[str], log: IO[str]) -> None:
             continue
         log.seek(0)
         text = log.read()
-        cause = last_error(text) or (text.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        cause = _last_error(text) or (text.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
         if process.returncode is None:
             cause = f"no answer in {ANSWER_SECONDS:.0f} s"
         raise NoServer(
@@ -215,3 +217,9 @@ def refusal_of(error: Exception) -> McvrpError | None:
         f"{server}, version {version}, refuses a request of Prefect {version_of('prefect')} "
         f"({cause.response.status_code}): use a server of the same version"
     )
+
+
+def _last_error(log: str) -> str:
+    """Return the last line of ``log`` with an exception, "" if there is none."""
+    lines = [line for line in log.splitlines() if _ERROR_LINE.match(line)]
+    return lines[-1].strip() if lines else ""

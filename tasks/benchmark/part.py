@@ -21,7 +21,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import PartRow, write_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
-from mcvrp.tasks.support.machine import busy_seconds, hardware
+from mcvrp.tasks.support.machine import hardware
 from mcvrp.tasks.support.processes import below
 
 _LEAST_SECONDS = 0.5  # the kernel counts processor time in ticks of 10 ms: too coarse for less
@@ -103,6 +103,17 @@ def solve_part(task: Task, context: WorkerContext) -> int:
     ]
     write_part(context.store, part.path, rows)
     return part.rows
+
+
+def busy_seconds() -> float | None:
+    """Return the processor time in s used on this machine, also by others; None if it is unknown."""
+    try:
+        times = psutil.cpu_times()._asdict()
+    except (OSError, ValueError):
+        return None
+    for name in ("idle", "iowait", "guest", "guest_nice"):  # time of guests is part of user and nice
+        times.pop(name, None)
+    return float(sum(times.values()))
 
 
 @dataclass(frozen=True)

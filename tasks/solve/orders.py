@@ -20,7 +20,7 @@ from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
-from mcvrp.tasks.support.text import FLEET, LENGTH, TIME, listed, refusal
+from mcvrp.tasks.support.text import listed
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
 MOST_CAPACITY = 2**24  # float32 represents all loads up to here exactly
@@ -28,14 +28,16 @@ _CUSTOMER, _ID, _DEMAND, _CAPACITY = ("customer", "customer_id"), "id", "demand"
 _DATE = "date"
 _LIKE_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}")
 _OF_ROUTES = {"route", "stop", "kept"}  # fields of other files of the day
+_FLEET, _LENGTH, _TIME = "a limit of the fleet", "a longest route", "a time window"
+_OPTIONS = {_FLEET: "--fleet", _LENGTH: "--longest-route"}  # options of `mcvrp solve`
 # Columns of constraints that no route would satisfy: refused rather than ignored.
 _REFUSED = {
-    FLEET: {
+    _FLEET: {
         *("vehicle", "vehicles", "vehicle_id", "num_vehicles", "number_of_vehicles", "max_vehicles"),
         *("fleet", "fleet_size", "fleet_limit", "max_routes", "driver", "drivers"),
     },
-    LENGTH: {"longest_route", "max_distance", "max_length", "max_route_length", "distance_limit"},
-    TIME: {
+    _LENGTH: {"longest_route", "max_distance", "max_length", "max_route_length", "distance_limit"},
+    _TIME: {
         *("time_window", "time_windows", "timewindow", "window", "tw", "tw_start", "tw_end", "tw_open"),
         *("tw_close", "window_start", "window_end", "ready", "ready_time", "due", "due_time", "due_date"),
         *("earliest", "latest", "open", "close", "opens", "closes", "not_before", "not_after", "deadline"),
@@ -244,7 +246,7 @@ def _customer_column(table: Tabular) -> str:
         for column in table.frame.columns:
             own = column in table.called.values()
             if column in names and not own and any(table.text(column)):
-                raise McvrpError(refusal(f"the column {column} of {table.name}", what, "remove it"))
+                raise McvrpError(_refusal(f"the column {column} of {table.name}", what, "remove it"))
     return customer
 
 
@@ -285,3 +287,10 @@ def _capacity_column(table: Tabular) -> int | None:
             "one, because all vehicles have the same capacity"
         )
     return next(iter(rows), None)
+
+
+def _refusal(where: str, what: str, hint: str) -> str:
+    """Return the error message for the unsupported ``what`` at ``where``; ``hint`` is how to remove it."""
+    if option := _OPTIONS.get(what):
+        return f"{where} asks for {what}, which is an option of a day: {hint}, and give mcvrp solve {option}"
+    return f"{where} asks for {what}, which no routes here respect: {hint} to route without, knowing that"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, shown
 from mcvrp.tasks.solvers.registry import finishers
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.solvers.strategies import Decoding, sampling_strategies
@@ -24,10 +24,50 @@ from mcvrp.tasks.support.spec import (
     TopK,
     unset,
 )
-from mcvrp.tasks.support.text import LENGTH_PATTERN, METRES, seconds_of, unit_text
+from mcvrp.tasks.support.text import METRES, unit_text
 
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
+_LENGTH = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi)$"
+
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
+_DURATION = re.compile(" ?".join(map(_PART.format, ("h", "min", "s"))))
+_UNITS = (  # at the end of a column's name
+    ("s|secs?|seconds?", 1.0, "seconds"),
+    (r"mins?|minut\w+", 60.0, "minutes"),
+    ("h|hours?", 3600.0, "hours"),
+)
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of "28800", "8h" or "7h 30min"; ValueError for other text."""
+    if (seconds := seconds_with_unit(text)) is not None:
+        return seconds
+    if re.fullmatch(_NUMBER, text):
+        return float(text)
+    raise ValueError(f"{shown(text)} is not a duration such as 28800, 8h or 7h 30min")
+
+
+def seconds_with_unit(text: str) -> float | None:
+    """Return the seconds of "8h" or "7h 30min", None for other text and numbers without a unit."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None or not any(match.groups()):
+        return None
+    parts = zip(match.groups(), (3600, 60, 1), strict=True)
+    return sum(float(number) * seconds for number, seconds in parts if number)
+
+
+def column_unit(column: str) -> tuple[str, float, str]:
+    """Return the name of a column of durations without a unit at its end, and that unit (default: seconds).
+
+    "service_(min)" is ("service", 60.0, "minutes").
+    """
+    *words, last = re.findall(r"[^\W_]+", column.lower()) or [""]
+    for pattern, seconds, unit in _UNITS:
+        if re.fullmatch(pattern, last):
+            return "_".join(words), seconds, unit
+    return column, 1.0, "seconds"
 
 
 def _seconds(value: object) -> object:
@@ -93,7 +133,7 @@ class SolveSpec(StrictSpec):
         None, ge=1, le=MOST_CUSTOMERS, exclude_if=unset, description="Maximum number of vehicles"
     )
     longest_route: (
-        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=LENGTH_PATTERN)] | None
+        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=_LENGTH)] | None
     ) = Field(
         None,
         exclude_if=unset,
@@ -131,7 +171,7 @@ class SolveSpec(StrictSpec):
                 f"longest route {self.longest_route} is a length, but costs of the city are in "
                 f"{unit_text(unit)}: give a number in that unit"
             )
-        number, own = re.findall(LENGTH_PATTERN, self.longest_route)[0]
+        number, own = re.findall(_LENGTH, self.longest_route)[0]
         return self.model_copy(update={"longest_route": float(number) * METRES[own] / METRES[unit]})
 
     @property

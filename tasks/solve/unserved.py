@@ -14,7 +14,7 @@ from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
 from mcvrp.tasks.solvers.pyvrp import only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
-from mcvrp.tasks.support.text import exact_length, length_text, listed
+from mcvrp.tasks.support.text import length_text, listed, readable_unit, unit_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
 _NAMED = 3  # customers named in a message
@@ -180,9 +180,15 @@ def _cause(rest: Rest) -> str:
     trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)
     if too_far(limits, city, instance).any():
         name = shown(rest.addresses.ids[int(instance.ids[trips.argmax()])], 20)
-        return f"the round trip to {name} is {exact_length(float(trips.max()), city.unit)}"
+        return f"the round trip to {name} is {_exact_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
         kept = f" besides the {len(rest.whole):,} kept" if rest.whole else ""
         return f"{demand} needs at least {needed:,} vehicles{kept}"
     return "even the shortest legs and stops take longer in all"
+
+
+def _exact_length(value: float, unit: str) -> str:
+    """Return a length as it can be given as a limit: "45.25 km", or "1,234 s" if it is a time."""
+    factor, name = readable_unit(unit, value)
+    return f"{value * factor:,.10g} {unit_text(name)}"

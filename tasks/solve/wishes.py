@@ -12,8 +12,8 @@ import numpy as np
 
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular, column_key
-from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec
-from mcvrp.tasks.support.text import column_unit, listed, seconds_with_unit, times_of_day
+from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, column_unit, seconds_with_unit
+from mcvrp.tasks.support.text import listed, times_of_day
 
 _SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
 

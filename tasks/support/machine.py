@@ -1,4 +1,4 @@
-"""Properties of this machine: available cores, load, and the name of its processor."""
+"""Properties of this machine: available cores and the name of its processor."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import platform
 from functools import cache
 from pathlib import Path
-
-import psutil
 
 from mcvrp.memory import control_groups
 
@@ -27,17 +25,6 @@ def cpu_limit(cgroup: Path) -> float | None:
             quota, period = " ".join((cgroup / file).read_text() for file in files).split()
             return None if quota in ("max", "-1") else int(quota) / int(period)
     return None
-
-
-def busy_seconds() -> float | None:
-    """Return the processor time in s used on this machine, also by others; None if it is unknown."""
-    try:
-        times = psutil.cpu_times()._asdict()
-    except (OSError, ValueError):
-        return None
-    for name in ("idle", "iowait", "guest", "guest_nice"):  # time of guests is part of user and nice
-        times.pop(name, None)
-    return float(sum(times.values()))
 
 
 @cache

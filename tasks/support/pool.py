@@ -50,6 +50,7 @@ class Pool:
         self._seconds = 0.0  # processor time of the tasks done in this process
         self._executor: ProcessPoolExecutor | None = None
         self._alive: Connection | None = None  # children end when it is closed
+        self._starting: list[Future[Any]] = []
         self._context: tuple[Any, ...] | None = None  # the last one, as it was sent
         self._sent: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._number = 0
@@ -77,7 +78,9 @@ class Pool:
         try:
             while waiting or running:
                 left = seconds / count * len(waiting) if count else 0.0
-                most = self._share(left, len(waiting) + len(running))
+                if self._seconds + left >= self._worth:
+                    self._start(work, context)
+                most = self._share(len(waiting) + len(running))
                 while len(running) < most:
                     index = waiting.popleft()
                     running[self._submit(work, context, tasks[index])] = index
@@ -103,24 +106,35 @@ class Pool:
         if self._executor and self._alive:
             self._alive.close()
             self._executor.shutdown(cancel_futures=True)
-        self._executor = self._alive = None
+        self._executor, self._alive, self._starting = None, None, []
 
-    def _share(self, left: float, unfinished: int) -> int:
-        """Return how many of the ``unfinished`` tasks, with ``left`` s of work, children should have now."""
-        if not self._executor and self._seconds + left < self._worth:
+    def _start(self, work: Callable[[C, T], R], context: C) -> None:
+        """Start the children, unless they have been: they begin with the imports of ``work``."""
+        if self._executor or not self._children:
+            return
+        spawn = multiprocessing.get_context("spawn")  # a fork would have PyTorch's locks, not its threads
+        theirs, self._alive = spawn.Pipe(duplex=False)
+        self._executor = ProcessPoolExecutor(self._children, spawn, _end_with, (theirs,))
+        with environment(CHILD_ENVIRONMENT):  # of the children: each of these starts one
+            message = self._message(work, context)
+            for _ in range(self._children):
+                self._starting.append(self._executor.submit(_load, self._number, message))
+
+    def _share(self, unfinished: int) -> int:
+        """Return how many of the ``unfinished`` tasks the children should have now, none while they start."""
+        if not self._executor or not all(future.done() for future in self._starting):
             return 0
         return min(_AHEAD * self._children, unfinished * self._children // (self._children + 1))
 
     def _submit(self, work: Callable[[C, T], R], context: C, task: T) -> Future[bytes]:
-        if not self._executor:
-            spawn = multiprocessing.get_context("spawn")  # a fork would have PyTorch's locks, not its threads
-            theirs, self._alive = spawn.Pipe(duplex=False)
-            self._executor = ProcessPoolExecutor(self._children, spawn, _end_with, (theirs,))
+        assert self._executor
+        message = self._message(work, context)
+        return self._executor.submit(_run, self._number, message, dumps(task))
+
+    def _message(self, work: Callable[[C, T], R], context: C) -> bytes:
         if self._context is None or not _same(self._context, context):
             self._context, self._sent, self._number = context, _in_shared_memory(context), self._number + 1
-        message = dumps((work, task, self._sent))
-        with environment(CHILD_ENVIRONMENT):  # of the children, which are started here
-            return self._executor.submit(_run, self._number, message)
+        return dumps((work, self._sent))
 
 
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
@@ -150,12 +164,21 @@ def _end_with(parent: Connection) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run(number: int, message: bytes) -> bytes:
-    work, task, sent = pickle.loads(message)  # noqa: S301 our parent's
+_contexts: dict[int, Any] = {}  # the last one, by its number
+
+
+def _load(number: int, message: bytes) -> None:
+    _loaded(number, message)
+
+
+def _run(number: int, message: bytes, task: bytes) -> bytes:
+    work = _loaded(number, message)
+    return dumps(work(_contexts[number], pickle.loads(task)))  # noqa: S301 our parent's
+
+
+def _loaded(number: int, message: bytes) -> Callable[[Any, Any], Any]:
+    work, sent = pickle.loads(message)  # noqa: S301 our parent's
     if number not in _contexts:
         _contexts.clear()
         _contexts[number] = pickle.loads(sent.data)  # noqa: S301
-    return dumps(work(_contexts[number], task))
-
-
-_contexts: dict[int, Any] = {}  # the last one
+    return work

@@ -11,12 +11,11 @@ import ctypes
 import os
 import pickle
 import random
-import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
@@ -25,7 +24,6 @@ import psutil
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_ERROR_LINE = re.compile(r"^(\[rank\d+\]:\s*)?[\w.]*(Error|Exception|Interrupt)\b.*")
 _RANDOM = random.SystemRandom()  # a seeded generator would draw the same ports in two processes
 # Of single-threaded children. The last: a user's json.py in the working directory would hide Python's.
 CHILD_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
@@ -98,33 +96,16 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def descendants(root: int) -> list[int]:
-    """Return the ids of the running descendants of process ``root``, parents first."""
-    return [process.pid for process in below(root)]
-
-
-def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """Kill ``processes``, and not others that were given the same id since."""
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            process.kill()
-
-
 def kill_descendants() -> None:
     for _ in range(3):  # a process that forked in between is found by the next iteration
         running = below(os.getpid())
-        kill_all(running)
         for process in running:
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                process.kill()
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
         if not running:
             return
-
-
-def last_error(log: str) -> str:
-    """Return the last line of ``log`` with an exception, "" if there is none."""
-    lines = [line for line in log.splitlines() if _ERROR_LINE.match(line)]
-    return lines[-1].strip() if lines else ""
 
 
 def free_port() -> int:

@@ -22,6 +22,8 @@ from mcvrp.shared_array import dumps
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import environment
 
+logger = logging.getLogger(__name__)
+
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
 _CONNECT_SECONDS = 8.0  # for the port of a cluster's head to open
 _LOOK_SECONDS = 1.0  # for the same of a running session
@@ -117,9 +119,15 @@ def _own_servers() -> list[tuple[str, int]]:
 
 def _start(cores: int) -> None:
     options = {"num_cpus": cores, "num_gpus": 0, "include_dashboard": False}
+    options["object_store_memory"] = _OBJECT_STORE
     try:
-        _connect("local", object_store_memory=_OBJECT_STORE, **options)
-    except Exception as error:  # Ray raises a bare one
+        try:
+            _connect("local", **options)
+        except Exception:  # a bare one: a busy machine may need more than the 30 s that Ray allows
+            logger.warning("Ray did not start, it is tried once more")
+            ray.shutdown()
+            _connect("local", **options)
+    except Exception as error:
         raise McvrpError(
             f"Ray did not start on this machine ({brief(reason(error), _REASON_LENGTH)}): set RAY_TMPDIR to "
             "another folder with a short path, or run the command again when the machine is less busy"

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-_FOLDER = re.compile(r"mcvrp-(train|ray|lkh)-.+")
+_FOLDER = re.compile(r"mcvrp-(train|lkh)-.+")
 _LOG = re.compile(r"mcvrp-.+\.log")
 _YOUNG_SECONDS = 60.0  # a new folder may not be locked yet
 _LOG_SECONDS = 7 * 24 * 3600.0  # an error message contains its path
 
 
 @contextlib.contextmanager
-def scratch_folder(kind: Literal["train", "ray", "lkh"]) -> Iterator[str]:
+def scratch_folder(kind: Literal["train", "lkh"]) -> Iterator[str]:
     """Hold a new temporary folder; if this process is killed, the next one that holds a folder removes it.
 
     A lock shows that the owner is alive, even from other containers: the kernel releases it with the process.

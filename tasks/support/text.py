@@ -1,60 +1,16 @@
-"""Text of times, lengths and lists, and the error message for unsupported constraints."""
+"""Text of times, lengths and lists."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 
-from mcvrp.model.errors import shown
-
-FLEET, LENGTH, TIME = "a limit of the fleet", "a longest route", "a time window"
-_LIMITS = {FLEET: "--fleet", LENGTH: "--longest-route"}  # options of `mcvrp solve`
 _KILOMETRES = 2000.0  # metres from which kilometres are used
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
-LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi)$"
-
-NUMBER_PATTERN = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-_PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
-_DURATION = re.compile(" ?".join(map(_PART.format, ("h", "min", "s"))))
-_UNITS = (  # at the end of a column's name
-    ("s|secs?|seconds?", 1.0, "seconds"),
-    (r"mins?|minut\w+", 60.0, "minutes"),
-    ("h|hours?", 3600.0, "hours"),
-)
 _HOUR = r"(?:[01]?\d|2[0-4])"
 _TIME_OF_DAY = re.compile(  # 8:00, 8h30, 10.30 Uhr, 5 pm
     rf"(?i)(?<![\w:.,]){_HOUR}(?::[0-5]\d|(?:\.[0-5]\d)?\s?(?:h(?:[0-5]\d)?|uhr|[ap]\.?m))(?![^\W_])"
 )
-
-
-def seconds_of(text: str) -> float:
-    """Return the seconds of "28800", "8h" or "7h 30min"; ValueError for other text."""
-    if (seconds := seconds_with_unit(text)) is not None:
-        return seconds
-    if re.fullmatch(NUMBER_PATTERN, text):
-        return float(text)
-    raise ValueError(f"{shown(text)} is not a duration such as 28800, 8h or 7h 30min")
-
-
-def seconds_with_unit(text: str) -> float | None:
-    """Return the seconds of "8h" or "7h 30min", None for other text and numbers without a unit."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    if match is None or not any(match.groups()):
-        return None
-    parts = zip(match.groups(), (3600, 60, 1), strict=True)
-    return sum(float(number) * seconds for number, seconds in parts if number)
-
-
-def column_unit(column: str) -> tuple[str, float, str]:
-    """Return the name of a column of durations without a unit at its end, and that unit (default: seconds).
-
-    "service_(min)" is ("service", 60.0, "minutes").
-    """
-    *words, last = re.findall(r"[^\W_]+", column.lower()) or [""]
-    for pattern, seconds, unit in _UNITS:
-        if re.fullmatch(pattern, last):
-            return "_".join(words), seconds, unit
-    return column, 1.0, "seconds"
 
 
 def format_seconds(seconds: float) -> str:
@@ -84,12 +40,6 @@ def length_text(value: float, unit: str) -> str:
     return f"{value * factor:,.4g} {name}" if abs(value * factor) < 1000 else f"{value * factor:,.0f} {name}"
 
 
-def exact_length(value: float, unit: str) -> str:
-    """Return a length as it can be given as a limit: "45.25 km", or "1,234 s" if it is a time."""
-    factor, name = readable_unit(unit, value)
-    return f"{value * factor:,.10g} {unit_text(name)}"
-
-
 def times_of_day(columns: Mapping[str, Iterable[str]]) -> list[str]:
     """Return a note on the ``columns``, texts by title, of whose cells most have a time of day, if any."""
     filled = {title: list(filter(None, texts)) for title, texts in columns.items()}
@@ -99,13 +49,6 @@ def times_of_day(columns: Mapping[str, Iterable[str]]) -> list[str]:
         if 2 * sum(bool(_TIME_OF_DAY.search(text)) for text in texts) > len(texts)
     ]
     return [f"{listed(timed)}: looks like times of day, which no routes here respect"] if timed else []
-
-
-def refusal(where: str, what: str, hint: str) -> str:
-    """Return the error message for the unsupported ``what`` at ``where``; ``hint`` is how to remove it."""
-    if option := _LIMITS.get(what):
-        return f"{where} asks for {what}, which is an option of a day: {hint}, and give mcvrp solve {option}"
-    return f"{where} asks for {what}, which no routes here respect: {hint} to route without, knowing that"
 
 
 def listed(words: Iterable[object], most: int = 5) -> str:

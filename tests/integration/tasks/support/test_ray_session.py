@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 import ray
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.processes import descendants, free_port
+from mcvrp.tasks.support.processes import below, free_port
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
 from mcvrp.tasks.support.ray_window import windowed
 from tests.support.fault_kinds import Cluster
@@ -93,9 +92,9 @@ def waits(seconds: float, _: object) -> None:
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_a_session_whose_processes_are_killed_has_ended(store: Store, name: str) -> None:
     """Ray itself would wait, without end for a raylet; the next session works."""
-    before = set(descendants(os.getpid()))
+    before = below(os.getpid())
     with ray_session(1):
-        started = [psutil.Process(pid) for pid in descendants(os.getpid()) if pid not in before]
+        started = (process for process in below(os.getpid()) if process not in before)
         (victim,) = (process for process in started if process.name() == name)
         threading.Timer(1.0, victim.kill).start()
         with pytest.raises(ClusterLost, match="run the command again"):

@@ -27,7 +27,7 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
 )
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.processes import below
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
@@ -189,7 +189,9 @@ def test_two_ray_workers_train_what_one_rank_trains(
             super().update(done, note)
             if done >= 3 and left:
                 left.pop()
-                workers = [pid for pid in descendants(os.getpid()) if "RayTrainWorker" in title(pid)]
+                workers = [
+                    pid for pid in (each.pid for each in below(os.getpid())) if "RayTrainWorker" in title(pid)
+                ]
                 os.kill(workers[0], signal.SIGKILL)
 
     def launch(job: RankJob, progress: Progress) -> None:

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from mcvrp.tasks.benchmark.part import _BusyClock
-from mcvrp.tasks.support.machine import busy_seconds
+from mcvrp.tasks.benchmark.part import _BusyClock, busy_seconds
 
 START = _BusyClock(wall=100.0, ours=7.0, anyone=1000.0)
 

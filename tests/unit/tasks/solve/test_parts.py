@@ -25,7 +25,7 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from mcvrp.tasks.support.pool import Pool
-from mcvrp.tasks.support.processes import descendants
+from mcvrp.tasks.support.processes import below
 from tests.support.solving import day_plan
 
 LARGE = City.uniform(600, seed=3)
@@ -136,12 +136,12 @@ def test_no_process_is_left_behind() -> None:
     """The portfolio kills the member, whose own children then end."""
     day = instance(LARGE, 450)
     portfolio = Portfolio(LARGE, day, NO_LIMITS, 5.0, time.monotonic())
-    before, seen = set(descendants(os.getpid())), set[int]()
+    before, seen = below(os.getpid()), set[int]()
     take = portfolio.take
 
     def watched(found: Any) -> None:
         take(found)
-        seen.update(set(descendants(os.getpid())) - before)
+        seen.update(each.pid for each in below(os.getpid()) if each not in before)
 
     portfolio.take = watched  # type: ignore[method-assign]
     portfolio.search([member(day, cores=2)], "a day")
