@@ -28,7 +28,6 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import SolverMissing
-from tests.support.silent_store import Outage, check_repeated
 from tests.support.solving import one_dies, put_model
 
 CITY = City.uniform(30, seed=5)
@@ -264,16 +263,3 @@ def test_invalid_input_is_refused_before_any_work(store: Store, finished: Store)
     with pytest.raises(McvrpError, match="not a readable Parquet"):
         run_benchmark(finished, CITY, SPEC, "m")
     finished.put(path, data)
-
-
-@pytest.mark.slow
-def test_a_benchmark_is_repeated_after_a_silence_of_the_store(tmp_path: Path, outage: Outage) -> None:
-    store = Store.open(tmp_path / "store")
-    put_model(store, "m", CITY, alias=False)
-
-    def costs(other: Store) -> object:
-        run_benchmark(other, CITY, SPEC, "m")
-        rows = results_frame(read_results(other, "b")).sort_values(["method", "n", "index", "samples"])
-        return rows["cost"].tolist()
-
-    check_repeated(store, tmp_path / "silent", outage, costs, at_least=20, exact="nothing", most=60)

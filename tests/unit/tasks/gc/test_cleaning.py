@@ -36,7 +36,6 @@ from mcvrp.tasks.gc import RetentionSpec, clean
 from tests.support.datasets import label_spec, make_dataset
 from tests.support.killed import killed_at_each_write
 from tests.support.leases import FAR, taken_over
-from tests.support.silent_store import Outage, check_repeated
 
 DAY = 86_400.0
 NOW = time.time()
@@ -381,16 +380,6 @@ def test_cleaning_that_is_killed_is_ended_by_the_next(full: Store, tmp_path: Pat
     assert all(stays.items() <= left.items() for left in after)
     assert all(left == stays for left in after[1::2])
     assert stays.items() < before.items()
-
-
-@pytest.mark.parametrize("most", [6, pytest.param(100, marks=pytest.mark.slow)])
-def test_cleaning_is_repeated_after_a_silence_of_the_store(
-    full: Store, tmp_path: Path, outage: Outage, most: int
-) -> None:
-    def clean_up(store: Store) -> None:
-        cleaned(store)
-
-    check_repeated(full, tmp_path / "silent", outage, clean_up, at_least=25, most=most)
 
 
 @pytest.fixture

@@ -42,7 +42,6 @@ from mcvrp.tasks.train import phases
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import count_footers, everything
 from tests.support.killed import killed_at_each_write
-from tests.support.silent_store import Outage, check_repeated
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
@@ -250,15 +249,6 @@ def test_a_night_may_learn_from_what_is_left_of_a_day(store: Store, decided: lis
     assert len(first.record.days) == len(second.record.days)
 
 
-def test_a_refused_file_stops_no_night_and_is_named_by_each(store: Store, decided: list[bool]) -> None:
-    drive(store, 1, 8)
-    store.put("incoming/bad.csv", b"day\n1\n")
-    first, second = night(store), night(store)
-    assert (first.new, second.new) == (True, False)
-    for done in (first, second):
-        assert done.taken.lacks("").startswith("incoming/bad.csv is refused: bad.csv has no column date")
-
-
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
     """Return the champion's cost on each trial instance (n, i)."""
     pairs = read_pairs(store, "small", trial)
@@ -385,32 +375,6 @@ def test_a_killed_night_is_completed(
             assert (champion, pointer(there, "small", "challenger").version) in ((1, 2), (2, None))
         # three versions: a number that was reserved before the kill may stay unused
         assert len(promoted_once(there, meanwhile)) == 2 + meanwhile
-
-
-@pytest.mark.slow
-def test_a_night_is_repeated_after_a_silence_of_the_store(
-    store: Store,
-    decided: list[bool],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    outage: Outage,
-) -> None:
-    monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
-    drive(store, 1, 8)
-
-    def result(there: Store) -> object:
-        done = night(there, AS_DRIVEN)  # labels of a beam hold its seconds
-        return done.taken.stored, done.record, pointer(there, "small", "champion").version
-
-    check_repeated(
-        store,
-        tmp_path / "silent",
-        outage,
-        result,
-        at_least=100,
-        exact=(".safetensors", "0000.parquet"),
-        most=80,
-    )
 
 
 def promoted_once(store: Store, meanwhile: bool) -> list[int]:
