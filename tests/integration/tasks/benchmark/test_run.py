@@ -246,14 +246,8 @@ def test_a_missing_solver_keeps_its_rows_with_the_reason(
 
 
 def test_invalid_input_is_refused_before_any_work(store: Store, finished: Store) -> None:
-    for change, model, reason in (
-        ({"sizes": (31, 32)}, "m", r"31 .*customers \(30\)"),
-        ({"sizes": (5, 6)}, "m", "no capacity rule"),
-        ({}, "m", "no model 'm'"),
-        ({}, None, "fm-ns need a model"),
-    ):
-        with pytest.raises(McvrpError, match=reason):
-            run_benchmark(store, CITY, SPEC.model_copy(update=change), model)
+    with pytest.raises(McvrpError, match="fm-ns need a model"):
+        run_benchmark(store, CITY, SPEC)
     with pytest.raises(McvrpError, match=r"routes city .*, not city"):
         run_benchmark(finished, City.uniform(30, seed=6), SPEC, "m")
     assert store.list("") == []
