@@ -3,10 +3,10 @@
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
 standard errors; processor seconds of one core, or with --cores of that many cores, all of which are busy. The
 model solves --instances together, and the first of them again one at a time, with equal answers. With
---device cuda the seconds of networks are wall-clock time. HGS and PyVRP have budgets down to a millisecond and
-settings for size and budget, HGS also its own; random solutions with the same local search are a baseline.
-Measurements are stored in ROWS.jsonl, costs of `converged` beside it, and not repeated; the table of all is
-printed, and --picture draws it.
+--device cuda the seconds of networks are wall-clock time. HGS and PyVRP have budgets down to a millisecond
+and settings for size and budget, HGS also its own; random solutions with the same local search are a
+baseline. Measurements are stored in ROWS.jsonl, costs of `converged` beside it, and not repeated; the table
+of all is printed, and --picture draws it.
 """
 
 from __future__ import annotations
