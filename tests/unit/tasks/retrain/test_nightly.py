@@ -412,21 +412,6 @@ def test_a_champion_that_somebody_moved_is_left_alone(
         assert "the champion was changed" in record.reasons[-1]
 
 
-def test_the_drift_is_that_of_the_latest_days(
-    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Held-out ones, too; after years a change would not show among all days."""
-    measured = Mock(return_value=())
-    monkeypatch.setattr(nightly, "drift", measured)
-    monkeypatch.setattr(nightly, "_RECENT", 3)
-    drive(store, 1, 8)
-    night(store)
-    days = read_days(store, SMALL.name)
-    (_, _, now), _ = measured.call_args
-    latest = [days[date].instance for date in sorted(days)[-3:]]
-    assert [day.ids.tolist() for day in now] == [day.ids.tolist() for day in latest]
-
-
 def test_a_night_without_days_completes_a_promotion_and_names_the_champion(
     waiting: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
