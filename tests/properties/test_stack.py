@@ -23,6 +23,7 @@ ONCE = {"bucket", "mcvrp"}  # services that end
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 
+RAY = {"ray-head", "ray-worker", "ray-gpu", "serve", "mcvrp"}
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
 ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS", "COMMIT"}
 
@@ -177,3 +178,21 @@ def test_commands_exist(name: str) -> None:
         subprocess.run(["bash", "-n", str(folder / "serve")], check=True)
     else:
         assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp", "python", "sh"}
+
+
+def test_deployments_have_the_preset_of_the_environment() -> None:
+    """Without one, they keep their parameters after a restart."""
+    assert SERVICES["serve"]["command"] == ["mcvrp", "ui"]
+    assert environment("serve")["MCVRP_STORE"].startswith("s3://")
+    assert environment("serve")["MCVRP_PRESET"] == "${MCVRP_PRESET:-}"
+
+
+@every_service
+def test_shared_memory_holds_the_object_store(name: str) -> None:
+    """Otherwise Ray puts it on disk."""
+    command = SERVICES[name].get("command", [])
+    for part in command:
+        if part.startswith("--object-store-memory="):
+            gigabytes = int(SERVICES[name]["shm_size"].removesuffix("gb"))
+            assert int(part.split("=")[1]) < gigabytes * 2**30 * 0.95
+    assert ("shm_size" in SERVICES[name]) == (name in RAY)

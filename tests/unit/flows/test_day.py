@@ -126,6 +126,7 @@ def test_files_of_the_store_are_in_that_of_the_environment(
     [
         ({}, {}, "the list of orders is empty: add orders"),
         ({"99": 1}, {}, "orders: row 1: '99' is not a customer of city 'city'"),
+        ({"1": 0.5}, {}, "row 1: demand '0.5' is not a whole number"),
         ([{"customer": 1}], {}, "orders has no column demand"),
         ({"1": 1}, {"time_limit": -1}, "time_limit.*not -1"),
         ({"1": 1}, {"fleets": 1}, "fleets: Extra inputs"),
