@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import City, Instance, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import has_city, load_city, save_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
 from tests.benchmarks.common import (
     Gap,
     append_row,
@@ -278,50 +276,12 @@ def tables(results: Results, runs: Sequence[Run]) -> None:
         row(run.source, f"{run.days:,}", f"{run.passes}, {run.dropout:g}", *gaps, f"{seconds:.0f}")
 
 
-def figure(results: Results, runs: Sequence[Run]) -> bytes:
-    """Return a PNG of the model's gap against the labels' gap, both to HGS."""
-    base = results.costs("controls", "")["HGS"]
-    drawn = Figure(figsize=(7, 4.6), dpi=DPI, layout="constrained")
-    axis = drawn.subplots()
-    style(axis)
-    series = (("greedy", GREY, "s"), ("16 samples", ORANGE, "^"), ("beam of 16", BLUE, "o"))
-    for name, colour, marker in (*series, ("16 samples, local search", GREEN, "D")):
-        points = sorted(
-            (
-                Gap.of(results.costs("labels", run.source)["labels"], base).mean,
-                Gap.of(results.costs("decode", run)[name], base),
-            )
-            for run in runs
-            if run.days == ALL_DAYS and run.seed == 1
-        )
-        x, gaps = [each[0] for each in points], [each[1] for each in points]
-        axis.errorbar(
-            x,
-            [gap.mean for gap in gaps],
-            [2 * gap.error for gap in gaps],
-            color=colour,
-            fmt=marker,
-            label=f"model, {name}",
-        )
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    low, high = 0.05, 50
-    axis.plot([low, high], [low, high], "--", color="black", linewidth=1, label="as good as its labels")
-    axis.set_xlim(1, high)
-    axis.set_ylim(low, high)
-    axis.set_xlabel("Gap of the labels to HGS (%)", fontsize=FONT)
-    axis.set_ylabel("Gap of the model to HGS (%)", fontsize=FONT)
-    drawn.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
-    return png(drawn)
-
-
 def main() -> None:
     """Compute what is missing and print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("folder", type=Path, help="store of the labels and models, and the results")
     parser.add_argument("--all", action="store_true", help=f"all {len(SOURCES)} sources, for hours")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--figure", type=Path, help="PNG of the models' gaps against those of the labels")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     store = Store.open(args.folder)
@@ -336,8 +296,6 @@ def main() -> None:
     runs = [chosen(results, *each) for each in wanted]
     results.compute([("decode", run) for run in runs])
     tables(results, runs)
-    if args.figure:
-        args.figure.write_bytes(figure(results, runs))
 
 
 if __name__ == "__main__":

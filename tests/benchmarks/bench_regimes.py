@@ -2,12 +2,11 @@
 
 Gaps to HGS with its budget `converged` on held-out instances of the model's city (split "test"), with
 standard errors; processor seconds of one core, or with --cores of that many cores, all of which are busy. The
-model solves --instances together, and the first of them again one at a time, with equal answers; so do the
-attention models of the store named by --attention, for their sizes. With --device cuda the seconds of
-networks are wall-clock time. HGS and PyVRP have budgets down to a millisecond and settings for size and
-budget, HGS also its own; random solutions with the same local search are a baseline. Measurements are stored
-in ROWS.jsonl, costs of `converged` beside it, and not repeated; the table of all is printed, and --picture
-draws it.
+model solves --instances together, and the first of them again one at a time, with equal answers. With
+--device cuda the seconds of networks are wall-clock time. HGS and PyVRP have budgets down to a millisecond
+and settings for size and budget, HGS also its own; random solutions with the same local search are a
+baseline. Measurements are stored in ROWS.jsonl, costs of `converged` beside it, and not repeated; the table
+of all is printed, and --picture draws it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import itertools
 import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,22 +26,19 @@ import torch
 from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 
-from mcvrp.model.attention_model import AttentionModel
 from mcvrp.model.decoding import decode
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.model.strategies import Beam, Greedy, Nucleus
 from mcvrp.storage.cities import find_city, load_city
-from mcvrp.storage.models.attention import attention_models, load_attention_model
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import RandomStarts, polish
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, panel_grid, png
+from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, ORANGE, PINK, panel_grid, png
 from tests.benchmarks.common import Gap, arguments, hgs_costs, instances_of
 
 ALONE = 100  # instances of which the gap is taken; searches solve these one at a time
@@ -57,8 +53,6 @@ LOOKS = {
     "beam": (PINK, "--", "P"),
     "samples + local search": (ORANGE, "-", "X"),
     "beam + local search": (PINK, "-", "*"),
-    "attention model": (GREY, "--", "<"),
-    "attention model + local search": (GREY, "-", ">"),
     "random + local search": ("black", ":", "v"),
 }
 
@@ -80,7 +74,7 @@ class Row:
 class Decoding:
     method: str
     setting: str
-    decoder: FmMcvrpSolver | AttentionSolver
+    decoder: FmMcvrpSolver
     samples: int
     together: int
     clock: Callable[[], float]
@@ -95,26 +89,18 @@ class Search:
     together: int = 1
 
 
-def decodings(
-    network: FmMcvrp, attention: Mapping[int, AttentionModel], n: int, instances: int, paths: int
-) -> Iterator[Decoding]:
+def decodings(network: FmMcvrp, instances: int, paths: int) -> Iterator[Decoding]:
     """Yield decodings of so many instances together, or of so many paths if those are fewer."""
     on_cpu = network.output.weight.device.type == "cpu"
     clock = time.thread_time if on_cpu else time.perf_counter
 
-    def decoding(
-        method: str, setting: str, decoder: FmMcvrpSolver | AttentionSolver, samples: int
-    ) -> Decoding:
+    def decoding(method: str, setting: str, decoder: FmMcvrpSolver, samples: int) -> Decoding:
         return Decoding(method, setting, decoder, samples, min(instances, paths // samples), clock)
 
     yield decoding("samples", "greedy", FmMcvrpSolver(network, Greedy()), 1)
     for samples in SAMPLES:
         yield decoding("samples", str(samples), FmMcvrpSolver(network, Nucleus(1.0)), samples)
     yield decoding("beam", str(WIDTH), FmMcvrpSolver(network, Beam(WIDTH)), WIDTH)
-    if n in attention:
-        yield decoding("attention model", "greedy", AttentionSolver(attention, greedy=True), 1)
-        for samples in SAMPLES:
-            yield decoding("attention model", str(samples), AttentionSolver(attention), samples)
 
 
 def searches(longest: float) -> Iterator[Search]:
@@ -286,7 +272,6 @@ def main() -> None:
     parser.add_argument("store")
     parser.add_argument("model", help="or with --only searches the city")
     parser.add_argument("rows", type=Path)
-    parser.add_argument("--attention", help="attention models to measure, too")
     parser.add_argument("--version", type=int, default=1)
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 100, 200])
     parser.add_argument("--longest", type=float, default=BUDGETS[-1], help="largest budget of a search")
@@ -301,22 +286,20 @@ def main() -> None:
     torch.set_num_threads(1)
     cores = Cores(options.cores)
     store = Store.open(options.store)
-    network, attention = None, {}
+    network = None
     if options.only == "searches":
         city = load_city(store, options.model)
     else:
         network, card = load_model(store, options.model, options.version)
         city = find_city(store, card.city_id)
         network = (network.to_bf16() if options.device == "cuda" else network).to(options.device).eval()
-        models = attention_models(store, options.attention) if options.attention else []
-        attention = {am.n: load_attention_model(store, am.name, am.n)[0].to(options.device) for am in models}
     measured = {(row.n, row.method, row.setting, row.together) for row in read(options.rows)}
     for n in options.sizes:
         kinds: list[Search | Decoding] = []
         if options.only != "networks":
             kinds += searches(options.longest)
         if network:
-            kinds += decodings(network, attention, n, options.instances, options.paths)
+            kinds += decodings(network, options.instances, options.paths)
         missing = [k for k in kinds if (n, k.method, k.setting, k.together) not in measured]
         if not missing:
             continue

@@ -103,14 +103,6 @@ def test_prefect_and_ray_require_credentials() -> None:
         assert environment(service)["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN")
 
 
-def test_services_that_train_share_the_cache_of_labels() -> None:
-    training = {name: service for name, service in SERVICES.items() if "MCVRP_STORE" in environment(name)}
-    del training["bucket"]
-    assert training.keys() == {"ray-head", "ray-worker", "ray-gpu", "serve", "mcvrp"}
-    for service in training.values():
-        assert f"cache:{service['environment']['MCVRP_CACHE']}" in service["volumes"]
-
-
 # The images ------------------------------------------------------------------------------------
 
 

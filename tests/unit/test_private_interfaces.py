@@ -101,45 +101,11 @@ def test_a_new_release_is_reviewed(package: str) -> None:
     assert SEEN[package] == PINS[package], f"look at {', '.join(names)}, and note the version here"
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "fault"),
-    [
-        ("pyvrp.nowhere:x", None, "it is gone"),
-        ("pyvrp.search:nothing", None, "it is gone"),
-        (f"{_ZERO}._none", None, "it is gone"),
-        (f"{_ZERO}._lazy_init_hp_params_optimizer_state", ("self", "other"), "it takes ('self',), not "),
-    ],
-)
-def test_a_change_is_noticed(name: str, parameters: tuple[str, ...] | None, fault: str) -> None:
-    assert str(Interface(name, "", "", parameters).missing()).startswith(fault)
-
-
 def test_every_reach_into_another_package_is_listed() -> None:
     reached = {
         (path.relative_to(ROOT).as_posix(), name) for path in SOURCE for name in reaches(path.read_text())
     }
     assert reached == {(interface.used, interface.last) for interface in INTERFACES}
-
-
-@pytest.mark.parametrize(
-    ("code", "names"),
-    [
-        ("from a._b import c", ["c"]),
-        ("from a import _b as c", ["_b"]),
-        ("import a._b", ["_b"]),
-        ("from mcvrp.a import _b", []),
-        ("from __future__ import annotations", []),
-        ("import a\na.b(1)._c.d()", ["_c"]),
-        ("from a import b\nb.c = 1\ndel b.d", ["c", "d"]),
-        ("import a\na.__b__", ["__b__"]),
-        ("import a\nsetattr(a, 'b', 1)\ngetattr(a, '_c')", ["b", "_c"]),
-        ("class A:\n    def f(self, other):\n        self._x = other._x", []),
-        ("import a\nx = a.b()\nx.c = 1", []),
-        ("import os\nos._exit(1)", []),
-    ],
-)
-def test_a_reach_is_found(code: str, names: list[str]) -> None:
-    assert sorted(reaches(code)) == sorted(names)
 
 
 def reaches(code: str) -> Iterator[str]:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli.inspect import inspect
-from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
@@ -129,12 +128,6 @@ def test_a_model_without_a_class_for_each_address_is_refused(place: OwnCity) -> 
     assert load_model(place.store, "own")[0].config.classes == place.city.classes == CUSTOMERS + 51
     with pytest.raises(McvrpError, match=r"has 351 output classes, city \w+ needs 356: train a new model"):
         place.card.require_city(grown)
-
-
-def test_sizes_that_the_city_cannot_have_are_refused_before_a_run(place: OwnCity) -> None:
-    spec = load_preset("smoke", ["city.name=own", "city.source=imported", "benchmark.sizes=[20, 301]"])
-    with pytest.raises(McvrpError, match=r"sizes.1 = 301 is more than the city has customers \(300\)"):
-        check_pipeline(place.store, spec)
 
 
 def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None:

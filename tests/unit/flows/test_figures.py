@@ -15,15 +15,11 @@ from mcvrp.flows.figures import (
     label_figures,
     label_lacks,
     night_figures,
-    night_lacks,
     phase_figures,
-    phase_table,
 )
 from mcvrp.model.problem import City
 from mcvrp.storage.driven import IntakeReceipt
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.driven.intake import Quarantined
-from mcvrp.tasks.driven.stable_files import LeftOut
 from mcvrp.tasks.driven.take import Taken
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.retrain.nightly import NightSummary
@@ -79,39 +75,6 @@ def test_a_night_without_days_to_learn_from_has_its_reason(days: tuple[str, ...]
     figures = night_figures(NightSummary("c", taken, 3, None))
     assert figures["decision"] == f"no new days to learn from{why}: nothing to do"
     assert figures["champion"] == "version 3"
-
-
-def test_a_night_names_the_files_and_days_that_it_left_out() -> None:
-    """Those that wait for themselves are no reason for an exit code."""
-    taken = Taken(
-        (),
-        0,
-        left_out=(LeftOut("incoming/b.csv", "is refused: b"), LeftOut("incoming/c.csv", "waits", waits=True)),
-        quarantined=(
-            Quarantined(IntakeReceipt("a.csv", "0", open={"2026-02-01": (("C1",),)}), ("row 2: x",)),
-        ),
-    )
-    taken = replace(taken, days=["2026-02-01"])
-    night = NightSummary("c", taken, 3, None, waiting=("2026-02-01",))
-    figures = night_figures(night)
-    assert figures["decision"] == "no new days to learn from: nothing to do"
-    assert figures["refused files"] == "incoming/b.csv"
-    assert figures["not ingested yet"] == "incoming/c.csv waits"
-    assert figures["rows in quarantine"] == "1"
-    assert figures["not learned from"].startswith("2026-02-01: rows of it are in quarantine")
-    refused, rejected = night_lacks(night).splitlines()
-    assert refused == "incoming/b.csv is refused: b"
-    assert rejected.startswith("a.csv: 1 rows of 2026-02-01 are in quarantine: row 2: x; correct or remove")
-
-
-def test_phases_are_columns() -> None:
-    kept = PhaseSummary("III", 9, 9, 90, 0, 1.0, {"greedy_gap": 7.5, "kept_step": 4})
-    table, note = phase_table([PhaseSummary("I", 30, 30, 300, 0, 1.0, {}), kept]).split("\n\n")
-    rows = table.splitlines()
-    assert rows[0] == "| phase | I | III |"
-    assert rows[2] == "| steps | 30 | 9 |"
-    assert rows[-1] == "| greedy gap, held out |  | 7.50 % |"
-    assert note == f"- III: {phase_figures(kept)['note']}"
 
 
 def test_each_job_of_a_phase_is_a_task_run_of_its_own(

@@ -1,16 +1,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
-from numpy.typing import NDArray
 
 from mcvrp.model.curriculum import Curriculum, Order, Samples
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.random import philox_order
 
 
 def curriculum(counts: Sequence[int], first: int, last: int, batch: int, **options: Any) -> Curriculum:
@@ -89,56 +86,12 @@ def test_a_batch_does_not_depend_on_earlier_requests() -> None:
             assert pairs(again.global_batch(step)) == batches[step - 1]
 
 
-@pytest.fixture
-def shuffled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the lengths of the random orders that are computed."""
-    calls: list[int] = []
-
-    def counted(key: int, stream: tuple[int, int], count: int) -> NDArray[np.int64]:
-        calls.append(count)
-        return philox_order(key, stream, count)
-
-    monkeypatch.setattr("mcvrp.model.curriculum.philox_order", counted)
-    return calls
-
-
-def test_a_window_over_several_sets_shuffles_each_set_once(shuffled: list[int]) -> None:
-    """Batches of a window may be of several sets: none of them sorts a set of millions again."""
-    phase = Curriculum((100,) * 3, 20, 20, 22, 10, ("counted",), order="bucketed")
-    for step in range(1, phase.steps + 1):
-        phase.global_batch(step)
-    assert sorted(shuffled) == [60, 100, 200, 300]  # the batches of the only window, and three sets
-
-
-def test_labels_and_sampled_paths_of_a_phase_shuffle_their_sets_once(shuffled: list[int]) -> None:
-    """A policy-gradient phase takes a batch of each in turn."""
-    for order in get_args(Order):
-        phases = [Curriculum((100,), 20, 20, 20, 10, (of, order), order=order) for of in ("labels", "paths")]
-        shuffled.clear()
-        for step in range(1, 11):
-            for phase in phases:
-                phase.global_batch(step)
-        windows = [10] * 2 if order == "bucketed" else []
-        assert sorted(shuffled) == [*windows, 100, 100]
-
-
 def test_streams_differ_and_passes_are_shuffled_again() -> None:
     one = curriculum([300], 20, 20, 100, passes=2)
     other = Curriculum((300,), 20, 20, 20, 100, ("data", "2", "I"))
     assert stream(one)[:300] != stream(one)[300:]
     assert sorted(stream(one)[:300]) == sorted(stream(one)[300:])
     assert stream(one)[:300] != stream(other)
-
-
-def test_a_truncated_subset_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many sizes a phase has."""
-    order = Mock(wraps=philox_order)
-    monkeypatch.setattr("mcvrp.model.curriculum.philox_order", order)
-    phase = Curriculum((5,) * 1100, 20, 1119, 1119, 10, ("a",), trunc_stream=("once",), trunc=2)
-    for _ in range(2):
-        for size in range(20, 1120):
-            phase.subset(size)
-    assert order.call_count == 1100
 
 
 def test_truncated_subsets_are_shared_by_phases_with_the_same_name() -> None:

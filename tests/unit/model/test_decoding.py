@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from mcvrp.model import decoding, paths
+from mcvrp.model import paths
 from mcvrp.model.decoding import Beam, Decoded, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import problem_features
@@ -240,20 +240,6 @@ def beam_by_hand(city: City, instance: Instance, width: int, dominance: bool) ->
 
 
 # --- memory, precision, bad input
-
-
-def test_memory_bounds_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paths at once follow the free memory and the network's size; one is always possible."""
-    monkeypatch.setattr(decoding, "available_memory", lambda: 1 << 20)
-    few = decoding.paths_at_once(MODEL, 20, share=1)
-    tokens = 2 * 20 + 21
-    assert few == int((1 << 19) / (2 * 2 * 16 * tokens * 4 * decoding._COPIES))
-    assert decoding.paths_at_once(MODEL, 20, share=100) > few  # keys of the problem are shared
-    monkeypatch.setattr(decoding, "available_memory", lambda: 0)
-    assert decoding.paths_at_once(MODEL, 20, share=1) == 1
-    (scarce,) = run([MIXED[1]], samples=3)
-    monkeypatch.undo()
-    require_equal([scarce], run([MIXED[1]], samples=3))
 
 
 def test_a_network_in_bf16_answers_feasibly() -> None:

@@ -100,11 +100,6 @@ def test_a_cache_has_the_precision_of_its_keys(model: FmMcvrp) -> None:
         assert {tensor.dtype for layer in model.new_cache(memory, 1, 2) for tensor in layer} == {dtype}
 
 
-def test_attention_has_no_plans_for_each_shape() -> None:
-    """cuDNN's attention, which makes a plan for every new shape, is off wherever there is a network."""
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-
-
 @torch.no_grad()
 def test_encoder_does_not_know_positions(model: FmMcvrp, city: City, pairs: Pairs) -> None:
     """Permuting the problem tokens permutes the embeddings: there is no positional encoding."""

@@ -74,10 +74,3 @@ def test_the_largest_uniform_draws_the_last_kept_node() -> None:
 def test_invalid_settings_are_rejected(make: Callable[[], Strategy], message: str) -> None:
     with pytest.raises(McvrpError, match=message):
         make()
-
-
-def test_descriptions_of_strategies() -> None:
-    assert Nucleus().description == "nucleus sampling with p = 0.9"
-    assert Sampling(0.8, 5, 0.7).description == "nucleus sampling with p = 0.8, k = 5, temperature 0.7"
-    assert Beam(4).description == "beam search of width 4, dominated paths left out"
-    assert Beam(4, dominance=False).description == "beam search of width 4"

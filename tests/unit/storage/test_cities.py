@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.shared_array import dumps
 from mcvrp.storage.cities import find_city, load_city, save_city
 from mcvrp.storage.layout import city_matrix
 from mcvrp.storage.parquet import write_parquet
@@ -41,19 +38,6 @@ def test_a_matrix_of_any_size_is_read_as_it_was_written(nodes: int, tmp_path: Pa
     assert np.array_equal(np.asarray(loaded.matrix), np.asarray(city.matrix))
     assert not np.asarray(loaded.matrix).flags.writeable
     assert loaded.city_id == city.city_id
-
-
-def test_processes_of_a_machine_share_the_matrix_of_a_stored_city(tmp_path: Path) -> None:
-    """10,000 customers have one of 800 MB; so have the older cities that one extends."""
-    store = Store(str(tmp_path))
-    save_city(store, "c", replace(city_of(200), extends=(150,)))
-    city = load_city(store, "c")
-    for each in (city, city.ancestor(0)):
-        message = dumps(each)
-        assert len(message) < each.customers**2
-        arrived = pickle.loads(message)
-        assert np.array_equal(np.asarray(arrived.matrix), np.asarray(each.matrix))
-        assert arrived.city_id == each.city_id
 
 
 @given(rows=st.integers(0, 140), width=st.integers(1, 140))

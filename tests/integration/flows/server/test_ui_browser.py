@@ -5,29 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from mcvrp.flows.figures import phase_table
-from mcvrp.model.problem import City
-from mcvrp.storage.benchmarks import read_results, write_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.statistics import Moments, SizeStatistics
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.run import results_frame
-from mcvrp.tasks.label.card import size_tables
-from mcvrp.tasks.report.formats import to_narrow_markdown
-from mcvrp.tasks.report.tables import benchmark_table
-from mcvrp.tasks.train.phases import PhaseSummary
 from tests.support.browser import new_page
 from tests.support.command import Workplace
 from tests.support.datasets import everything
 from tests.support.labels import drive
-from tests.support.paper_shaped import paper_shaped
 from tests.support.shared import until
 from tests.support.ui import Ui, mcvrp_ui
 
@@ -143,26 +131,6 @@ def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace
     page.locator(f"a[href*='{artifact['id']}']").first.click()
     shows(page, "90 solved instances", str(workplace.store / "labels" / "smoke"))
     assert cut_off(page) == []
-
-
-def test_tables_of_large_runs_fit_their_page(page: Page, ui: Ui, store: Store) -> None:
-    rng = np.random.default_rng(0)
-    metres, routes, seconds = rng.normal(9e6, 1e5, 50), rng.integers(110, 140, 50), rng.gamma(3, 100, 50)
-    moments = Moments.of(metres), Moments.of(routes), Moments.of(seconds)
-    sizes = [SizeStatistics(*moments, n, 10**6, 12_345, 10**10) for n in (900, 1000)]
-    metrics = {"problem_loss": 0.123, "solution_loss": 0.456, "sampled_cost": 123_456.789, "best_gap": 12.3}
-    figures = 500_000, 500_000, 512_000_000, 250_000, 1e6
-    phases = [PhaseSummary(name, *figures, metrics) for name in ("I", "II-A", "II-B", "II-C")]
-    rows = [
-        replace(row, costs=tuple(2e4 * cost for cost in row.costs))
-        for row in paper_shaped(City.uniform(500, seed=1), instances=2, sizes=(20, 400))
-    ]
-    write_results(store, "b", rows)
-    compared = to_narrow_markdown(benchmark_table(results_frame(read_results(store, "b"))))
-    text = "\n\n".join(["# Large runs", size_tables(sizes), phase_table(phases), compared])
-    ui.api("/artifacts/", {"key": "large", "type": "markdown", "data": text})
-    read(page, ui, "# Large runs", "II-C", "FM-MCVRP (NS) + PyVRP (equal time, s = 1000)")
-    expect(page.locator("table")).to_have_count(5)
 
 
 def test_a_cancelled_pipeline_ends_and_resumes(page: Page, ui: Ui, workplace: Workplace) -> None:

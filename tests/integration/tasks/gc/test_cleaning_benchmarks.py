@@ -72,13 +72,10 @@ RUNS: dict[str, object] = {"heuristic_samples": (1, 4)}
 @pytest.mark.parametrize(
     "asked",
     [
-        [FIRST],
         [FIRST, RUNS, {"heuristic_samples": (1, 2, 7)}],
         [{"heuristic_samples": (4,)}, {"heuristic_samples": (1, 3, 4)}],  # numbers between those measured
-        [FIRST, {"samples": (1, 2, 4)}],  # another number of samples, decoded alone
         [{"samples": (1, 2, 8)}, {"samples": (2, 6)}],
         [FIRST, {"instances": (5, 2), "samples": (1, 4, 6)}],
-        [FIRST, {"methods": ("hgs", "pyvrp", "fm-ns"), "pyvrp_iterations": 20}],
     ],
 )
 def test_what_was_asked_for_last_is_never_solved_again(

@@ -127,9 +127,7 @@ def test_many_files_of_a_size_are_merged(store: Store) -> None:
     ("changes", "named"),
     [
         ({"seed": 2}, "seed is 1, requested 2"),
-        ({"iterations": 6}, "iterations is 5, requested 6"),
         ({"solver": "pyvrp", "split": "test"}, "split is 'train', .*; solver is 'hgs', requested 'pyvrp'"),
-        ({"shard_rows": 7}, "shard_rows is 6, requested 7"),
     ],
 )
 def test_a_contradiction_is_refused(store: Store, changes: dict[str, object], named: str) -> None:

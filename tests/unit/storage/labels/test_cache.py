@@ -139,7 +139,7 @@ def test_numbers_take_the_smallest_type_that_holds_them(tmp_path: Path, n: int) 
     assert labels.demands[1].tolist() == columns.demands[0].tolist()
 
 
-@pytest.mark.parametrize("change", ["cut", "empty", "other size", "foreign", "other format"])
+@pytest.mark.parametrize("change", ["cut", "other size", "foreign", "other format"])
 def test_an_invalid_file_is_rebuilt(
     folder: Path,
     store: Store,
@@ -154,7 +154,6 @@ def test_an_invalid_file_is_rebuilt(
         file.write_batch(batch)
     corrupt = {
         "cut": path.read_bytes()[:-1],
-        "empty": b"",
         "other size": path.with_name("n=020.arrow").read_bytes(),
         "foreign": foreign.getvalue().to_pybytes(),
     }
@@ -166,28 +165,6 @@ def test_an_invalid_file_is_rebuilt(
         assert same(cache.labels(21), load_labels(store, "d", 21))
     assert progress == ([(2, 3), (3, 3)] if change in corrupt else [(0, 3), (1, 3), (2, 3), (3, 3)])
     assert len(files(folder)) == len(COUNTS)
-
-
-def test_any_reader_of_arrow_reads_the_files(folder: Path, store: Store) -> None:
-    opened(folder, store, {20: COUNT}).close()
-    rows = pa.ipc.open_file(next(folder.rglob("n=020.arrow"))).read_all()
-    rows.validate(full=True)
-    table = read_table(store, label_file("d", 20, 0, COUNT))
-    for row, label in zip(rows.to_pylist(), table.to_pylist(), strict=True):
-        for name in ("ids", "demands", "capacity"):
-            assert row[name] == label[name]
-        nodes = [0, *row["ids"]]
-        path = [0, *(node for route in label["routes"] for node in [*route, 0])]
-        assert [nodes[position] for position in row["path"]] == path
-
-
-def test_an_open_cache_takes_no_file_descriptor(folder: Path, store: Store) -> None:
-    def descriptors() -> list[str]:  # not those that threads of earlier tests open and close meanwhile
-        paths = (os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir())
-        return [path for path in paths if path.startswith(os.path.realpath(folder))]
-
-    with opened(folder, store):
-        assert not descriptors()
 
 
 def test_one_process_builds_and_the_others_wait(

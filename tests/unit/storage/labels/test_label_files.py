@@ -148,16 +148,6 @@ def test_missing_rows_are_named(
         load_labels(store, "d", N, limit)
 
 
-def test_the_sizes_there_are_are_named(store: Store) -> None:
-    with pytest.raises(McvrpError, match=r"'d' .* has no labels: run mcvrp label"):
-        load_labels(store, "d", N)
-    fill(store, [(0, 4)])
-    for n in (21, 40):
-        store.put(layout.label_file("d", n, 0, 1), b"")
-    with pytest.raises(McvrpError, match=r"no labels of n=99: it has 20, 21, 40: run"):
-        load_labels(store, "d", 99)
-
-
 def rewritten(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(change(pq.read_table(io.BytesIO(data))), buffer)
@@ -180,14 +170,12 @@ CUT = "is no whole Parquet file .*: mcvrp verify --delete removes it, mcvrp labe
 @pytest.mark.parametrize(
     ("corrupt", "message"),
     [
-        (lambda b: b[: len(b) // 2], CUT),
         (lambda b: b[:-1], CUT),
         (lambda b: b"", CUT),
         (lambda b: b.replace(b"runtime", b"run\xffime"), CUT),  # no UTF-8
         (lambda b: rewritten(b, lambda _: pa.table({"a": [1]})), "not a label file .*: move it away"),
         (lambda b: rewritten(b, lambda table: table.drop_columns(["seed"])), CORRUPT),
         (other_footer("spec_hash", "spek"), CORRUPT),
-        (other_footer("absent", None), CORRUPT),
         (other_footer("check", None), CORRUPT),
     ],
 )
@@ -302,11 +290,3 @@ def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, s
             corrupt[-rng.randint(1, footer)] ^= 1 << rng.randrange(8)
         with contextlib.suppress(McvrpError):
             read(bytes(corrupt), path)
-
-
-def test_row_groups_are_small(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcvrp.storage.labels.label_files.ROW_GROUP", 4)
-    fill(store, [(0, 10)])
-    file = pq.ParquetFile(tmp_path / layout.label_file("d", N, 0, 10))
-    assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 2]
-    assert len(load_labels(store, "d", N)) == 10

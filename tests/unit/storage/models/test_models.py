@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -20,7 +20,6 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.models.card import model_readme
 from mcvrp.storage.models.models import ModelCard, export_model, load_model, model_card, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
@@ -120,18 +119,6 @@ def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixtur
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     exec(example.replace("STORE", store.uri), {})
     assert capsys.readouterr().out
-
-
-def test_the_card_shows_what_the_model_has(store: Store) -> None:
-    """Labels of its last phase, whose step it kept, and an example of its sizes."""
-    card = publish(store, checkpoint(store, 1.0))
-    assert "dataset `d`, fingerprint `ffffffffffffffff`" in model_readme(card)
-    assert "10 steps in its last phase |" in model_readme(card)
-    metrics = {**METRICS, "kept_step": 4}
-    readme = model_readme(replace(card, fingerprint="", smallest=5, largest=12, metrics=metrics))
-    assert "| labels | none in its last phase |" in readme
-    assert "10 steps in its last phase, weights of its step 4 |" in readme
-    assert "ids=np.arange(1, 13), demands=np.full(12, 5)" in readme
 
 
 def test_concurrent_publishers_get_different_numbers(store: Store) -> None:

@@ -35,7 +35,6 @@ from mcvrp.tasks.attention.spec import AttentionNetworkSpec, AttentionSpec
 from mcvrp.tasks.attention.train import check_attention_models, train_attention
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
-from tests.support.silent_store import Outage, check_repeated
 
 CITY = City.uniform(30, seed=1)
 TINY = AttentionSpec(
@@ -192,15 +191,6 @@ def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
             train_attention(store, CITY, changed(sizes=(9,)))
 
 
-def test_a_checkpoint_beside_its_finished_model_is_removed(store: Store) -> None:
-    """The publication was killed at its last step; another run ends it."""
-    train_attention(store, CITY, TINY)
-    before, left = everything(store), layout.attention_training("tiny", 6)
-    store.put(left, b"checkpoint")
-    train_attention(store, CITY, TINY)
-    assert everything(store) == before
-
-
 def test_an_interrupted_publication_is_completed_by_the_next_training(store: Store, tmp_path: Path) -> None:
     """Killed at any of its writes: the overview lists the size once it is finished."""
     train_attention(store, CITY, TINY)
@@ -285,16 +275,3 @@ def test_an_interrupted_training_is_the_undisturbed_one(
     (card,) = train_attention(store, CITY, spec).cards
     assert replace(card, seconds=whole.seconds) == whole
     assert store.list(card.folder) == Store.open(tmp_path / "whole").list(card.folder)
-
-
-@pytest.mark.slow
-def test_training_is_repeated_after_a_silence_of_the_store(
-    store: Store, tmp_path: Path, outage: Outage
-) -> None:
-    save_city(store, "small", CITY)
-
-    def trained(silent: Store) -> list[float]:
-        (card,) = train_attention(silent, CITY, TINY).cards
-        return [epoch.greedy for epoch in card.epochs]
-
-    check_repeated(store, tmp_path / "silent", outage, trained, at_least=20, exact=".safetensors")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.blocks import Block, Identity
+from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block
@@ -34,7 +33,6 @@ from mcvrp.tasks.solvers.solver import Answer, Solver, best_of
 METHODS = tuple(all_methods())
 CITY = City.uniform(30, seed=5)
 SPEC = BenchmarkSpec(run="b", sizes=(20, 22), instances=(5, 3), samples=(1, 4), heuristic_samples=(2,))
-HGS_SETTINGS = "HGS-CVRP, 5 s, fleet default, city scaled to a side of 10,000hybgensea 0.2.0"
 WEIGHTS = "63164d6b0e29f82129c66186277f4720a173ed157b4dee78fdef894a7aab4214"
 
 
@@ -172,35 +170,6 @@ def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_on
         assert row.failure is None
         assert row.costs[:2] == (math.inf, math.inf)
         assert row.costs[2] < math.inf
-
-
-@pytest.mark.parametrize(
-    ("settings", "model", "sampling", "samples", "block"),
-    [
-        (HGS_SETTINGS, "", None, (1,), "hgs-83e00173ba-080a9ed428"),
-        ("", WEIGHTS, None, (1,), "fm-gs-6e06ab7b7d-080a9ed428"),
-        ("", WEIGHTS, (0.9, 1000), (1, 16), "fm-ns-4312e5ccd0-f7cc7771d8"),
-    ],
-)
-def test_blocks_keep_their_names(
-    settings: str, model: str, sampling: tuple[float, int] | None, samples: tuple[int, ...], block: str
-) -> None:
-    """Names are part of the stored format: they never change for the same settings."""
-    named = Identity("c933d23bd0864031", 1, ((1, 9), None), settings, model, sampling)
-    assert named.block(block[:-22], samples) == block
-
-
-def test_stored_answers_are_read_in_parallel(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are requested before one is answered."""
-    _, rows = answered(store, SPEC, "hgs")
-    requested, get = threading.Barrier(len(stored_parts(store, SPEC.run))), Store.get
-
-    def waiting(self: Store, path: str) -> bytes:
-        requested.wait(60)
-        return get(self, path)
-
-    monkeypatch.setattr(Store, "get", waiting)
-    assert list(block_of(store, SPEC, "hgs").rows()) == rows
 
 
 NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-hgs", "fm-pyvrp"}

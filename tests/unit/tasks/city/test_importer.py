@@ -31,6 +31,13 @@ from tests.support.workbook import xlsx
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
+OWN: dict[str, Any] = {"depot": "1", "unit": "km", "demand": (1, 5), "capacity": (9, 9)}
+NAMED = """Code client;Name;Customer;lat;lon;depot
+d;Depot;;45,76;4,84;1
+a;Anna;Shop "A";45,77;4,85;
+b;;=1+1;45,75;4,86;
+c;;;45,74;4,83;
+"""
 
 
 def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options: Any) -> PlannedCity:
@@ -102,21 +109,6 @@ def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
     assert exact.city.matrix is None
 
 
-def test_an_instance_of_cvrplib_says_itself_what_options_say(store: Store, tmp_path: Path) -> None:
-    """Options of other files are refused by name, and so are extending a city and rounding addresses."""
-    for option in ({"depot": "1"}, {"unit": "km"}, {"demand": (1, 5)}, {"capacity": (9, 9)}):
-        with pytest.raises(McvrpError, match=f"defines its own {next(iter(option))}"):
-            imported(tmp_path, VRP.read_text(), "E.vrp", **option)
-    with pytest.raises(McvrpError, match=r"is not a \.vrp file, for which unrounded is meant"):
-        imported(tmp_path, sound(), unrounded=True)
-    (tmp_path / "own.csv").write_text(sound())
-    own = AddressFile(file=str(tmp_path / "own.csv"))
-    make_city(store, CitySpec(name="own", source="imported", addresses=own))
-    more = AddressFile(file=str(VRP), extends="own")
-    with pytest.raises(McvrpError, match="which cannot extend a city"):
-        plan_city(store, CitySpec(name="own-2", source="imported", addresses=more))
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -129,6 +121,7 @@ def test_an_instance_of_cvrplib_says_itself_what_options_say(store: Store, tmp_p
         {"spare": -1},
         {"unit": "a unit"},
         {"extends": "lyon", "demand": (1, 4)},
+        {"extends": "lyon", "far": True},
         {"extends": "../lyon"},
     ],
 )
@@ -136,6 +129,26 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
     """The spec is validated before a file is read."""
     with pytest.raises(ValidationError):
         AddressFile(file="any.csv", **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        *(("E.vrp", {key: value}, f"defines its own {key}") for key, value in OWN.items()),
+        ("E.vrp", {"far": True}, "which may have any places: leave far out"),
+        ("own.csv", {"unrounded": True}, r"is not a \.vrp file, for which unrounded is meant"),
+        ("named.csv", {"columns": {"id": "Code"}}, "no column 'Code'"),
+        ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'name' cannot be two fields"),
+        ("named.csv", {}, "rename one, or name it in --columns id=NAME"),
+    ],
+)
+def test_an_option_that_does_not_fit_the_file_is_named(
+    tmp_path: Path, name: str, options: dict[str, Any], message: str
+) -> None:
+    """An instance of CVRPLIB, addresses, and addresses with columns of other names."""
+    data = {"E.vrp": VRP.read_text(), "own.csv": sound(), "named.csv": NAMED.replace("Customer", "Shop")}
+    with pytest.raises(McvrpError, match=message):
+        imported(tmp_path, data[name], name, **options)
 
 
 MILLIMETRES = st.integers(-(10**6), 10**6)
@@ -214,19 +227,12 @@ def refusal(tmp_path: Path, data: str) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("count", [4, 30])
-def test_an_address_far_outside_of_the_others_is_refused(tmp_path: Path, count: int) -> None:
-    """With its row, and the rule: 48.47 in place of 47.47, among any number; --far accepts it."""
-    data = town(count, "x,48.47,8.1,0")
-    rule = r"own\.csv: some addresses are over 5 times as far from the center of all as 75 % of them"
-    mend = r"\(\d\.\d+ km\): correct them, or accept them with --far"
-    row = rf"row {count + 2}: \(48\.47, 8\.1\) is 11[\d.]+ km away"
-    assert re.fullmatch(f"{rule} {mend}; {row}", refusal(tmp_path, data))
-    assert imported(tmp_path, data, far=True).city.customers == count
-
-
-def test_far_addresses_are_found_in_all_coordinates(tmp_path: Path) -> None:
-    """In x and y, several of them, beside rows with other faults, across the antimeridian, and the depot."""
+def test_an_address_far_outside_of_the_others_is_refused(tmp_path: Path) -> None:
+    """With its row, among any number, beside other faults, across the antimeridian; --far accepts it."""
+    for count in (4, 30):
+        data = town(count, "x,48.47,8.1,0")
+        assert re.search(rf"row {count + 2}: \(48\.47, 8\.1\) is 11[\d.]+ km away", refusal(tmp_path, data))
+        assert imported(tmp_path, data, far=True).city.customers == count
     rows = "".join(f"n{k},{k % 5},{k // 5},{int(k == 0)}\n" for k in range(20))
     two = refusal(tmp_path, f"id,x,y,depot\n{rows}a,3,90,\nb,-80,2,\n")
     assert "row 22: (3, 90) is 88.01 away; row 23: (-80, 2) is 82 away" in two
@@ -249,19 +255,6 @@ def test_usual_cities_are_accepted(tmp_path: Path) -> None:
     assert imported(tmp_path, village).city.customers == 30
     other = town(20, lat=47.9).replace("n", "m").splitlines()[2:]
     assert imported(tmp_path, town(30, *other)).city.customers == 48
-
-
-def test_far_is_for_new_cities_of_addresses(store: Store, tmp_path: Path) -> None:
-    """An extension has the limit of its city's frame, to whose width no rule of its own is added."""
-    with pytest.raises(ValidationError, match="far is for a new city"):
-        AddressFile(file="any.csv", extends="own", far=True)
-    with pytest.raises(McvrpError, match="which may have any places: leave far out"):
-        imported(tmp_path, VRP.read_text(), "E.vrp", far=True)
-    (tmp_path / "own.csv").write_text(town(30))
-    make_city(store, spec_of(tmp_path / "own.csv"))
-    street = "".join(f"s{k},47.47{k},8.1\n" for k in range(8))
-    (tmp_path / "more.csv").write_text(f"id,lat,lon\n{street}t,47.515,8.145\n")
-    assert plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own")).city.customers == 38
 
 
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
@@ -398,26 +391,6 @@ def test_the_matrix_of_an_extended_city_holds_its_parents(store: Store, tmp_path
         plan_city(store, more)
 
 
-@pytest.mark.parametrize(
-    ("own", "more", "options"),
-    [
-        ("id,x,y,depot\nd,.5,.5,1\na,.1,.2,\n", "id,x,y\na,.9,.1\ne,.3,.3\n", {}),
-        ("id,x,y,depot\nd,0,0,1\na,9,8,\n", "id,x,y\na,9.1,8\ne,3,3\n", {"unit": "km"}),
-        (sound(), "id,lat,lon\na,45.7701,4.85\ne,45.755,4.845\n", {"unit": "km"}),
-    ],
-    ids=["unit square", "kilometres", "degrees"],
-)
-def test_an_address_that_has_moved_is_refused(
-    store: Store, tmp_path: Path, own: str, more: str, options: dict[str, Any]
-) -> None:
-    """In any unit of the coordinates."""
-    (tmp_path / "own.csv").write_text(own)
-    (tmp_path / "more.csv").write_text(more)
-    make_city(store, spec_of(tmp_path / "own.csv", **options))
-    with pytest.raises(McvrpError, match=r"row 2: 'a' has moved by .* give the new place a new id"):
-        plan_city(store, spec_of(tmp_path / "more.csv", "child", extends="own"))
-
-
 def test_a_difference_of_rounding_is_no_move(store: Store, tmp_path: Path) -> None:
     """A centimetre, also where costs in kilometres are a matrix and coordinates are metres."""
     costs = np.ones((5, 5)) - np.eye(5)
@@ -428,14 +401,9 @@ def test_a_difference_of_rounding_is_no_move(store: Store, tmp_path: Path) -> No
     make_city(store, spec_of(tmp_path / "own.csv", unit="km", matrix=str(tmp_path / "own.npy")))
     more = spec_of(tmp_path / "more.csv", "child", extends="own", matrix=str(tmp_path / "more.npy"))
     assert plan_city(store, more).city.customers == 4
-
-
-NAMED = """Code client;Name;Customer;lat;lon;depot
-d;Depot;;45,76;4,84;1
-a;Anna;Shop "A";45,77;4,85;
-b;;=1+1;45,75;4,86;
-c;;;45,74;4,83;
-"""
+    (tmp_path / "more.csv").write_text("id,lat,lon\na,45.7701,4.85\ne,45.755,4.845\n")
+    with pytest.raises(McvrpError, match="row 2: 'a' has moved by"):  # eleven metres
+        plan_city(store, more)
 
 
 def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Path) -> None:
@@ -493,19 +461,6 @@ def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Pa
     assert child.further["Phone"] == ("", "", "", "", "+33 6")
     assert child.further.keys() == {"Name", "Customer", "Phone"}
     assert child.columns == {"id": "Code client"}
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"id": "Code"}, "no column 'Code'"),
-        ({"id": "Name", "lat": "name"}, "'name' cannot be two fields"),
-        ({}, "rename one, or name it in --columns id=NAME"),
-    ],
-)
-def test_columns_that_are_not_there_are_named(tmp_path: Path, columns: dict[str, str], message: str) -> None:
-    with pytest.raises(McvrpError, match=message):
-        imported(tmp_path, NAMED.replace("Customer", "Shop"), columns=columns)
 
 
 def test_a_synthetic_city_is_as_before() -> None:

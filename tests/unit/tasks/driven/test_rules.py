@@ -52,16 +52,6 @@ def known(day: CheckedDay) -> KnownDay:
     return KnownDay("first.csv", day.instance, day.solution, ": remove it")
 
 
-def test_a_day_comes_back_as_it_was_driven() -> None:
-    (day,) = check(GOOD).days
-    assert day.date == datetime.date(2026, 2, 27)
-    assert day.instance.ids.tolist() == [1, 2, 3, 4]
-    assert day.instance.demands.tolist() == [4, 6, 2, 1]
-    assert day.instance.capacity == 10
-    assert day.solution == canonical(CITY, Solution.of([[1, 2], [3, 4]]))
-    assert check(GOOD).rejected.empty
-
-
 @pytest.mark.parametrize(
     ("cells", "read"),
     [
@@ -101,51 +91,6 @@ def test_an_order_of_day_and_month_is_kept_to(order: DateOrder, read: list[str])
     table = pd.DataFrame({"date": [other], "route": "a"}, dtype="string")
     with pytest.raises(McvrpError, match=f"friday.csv: row 0: date '{other}' is not a date like 2026-01-31"):
         days(table, order)
-
-
-def test_a_row_that_may_belong_to_any_day_refuses_its_file() -> None:
-    """All such rows are named at once; what can be declared, with the name of the setting."""
-    cells = ["2026-02-30", "2062-02-27", "1926-02-27", None, DAY, DAY]
-    table = pd.DataFrame({"date": cells, "route": ["a"] * 5 + [" "]}, index=range(2, 8), dtype="string")
-    with pytest.raises(McvrpError) as error:
-        days(table)
-    assert str(error.value) == (
-        "friday.csv: row 2: date '2026-02-30' is not a date like 2026-01-31; row 3: date '2062-02-27' is in "
-        "the future; row 4: date '1926-02-27' is before the year 2000; row 5: date is missing; "
-        "row 7: route is missing"
-    )
-    unclear = pd.DataFrame({"date": ["02/11/2025", "2/2/2026"], "route": "a"}, index=[2, 3], dtype="string")
-    with pytest.raises(
-        McvrpError, match=r"'02/11/2025' in row 2 may have day or month first: set nightly\.dates = day-first"
-    ):
-        days(unclear)
-    assert days(unclear, "day-first").dt.strftime("%Y-%m-%d").tolist() == ["2025-11-02", "2026-02-02"]
-
-
-def test_all_reasons_of_a_row_are_given_at_once() -> None:
-    """Three nights would be needed for three reasons; the customer and the row are named."""
-    rows: list[Row] = [
-        (DAY, "a", 1, "C1", 4, 10),
-        (DAY, "a", 1, "C99", "x", 10),
-        (DAY, "b", 1, "C2", 8, 12),
-        (DAY, "b", 3, "C2", 8, 12),
-        (DAY, "c", 1, "C3", 1, 10),
-        (DAY, "d", 1, "C4", 1, 10),
-    ]
-    checked = check(rows)
-    assert checked.rejected["reason"].tolist() == [
-        "its route has stop 1 twice",
-        "demand 'x' is not a whole number from 1 to 65,535; customer 'C99' is not in the city; "
-        "its route has stop 1 twice",
-        "its route has 2 stops, numbered up to 3; its capacity is 12, that of most routes of the day 10; "
-        "its route delivers 16, its capacity is 12; customer 'C2' is served twice that day",
-        "customer 'C2' is served twice that day",
-    ]
-    first, second = checked.routes
-    assert first.faults[0] == "row 2, customer 'C1': its route has stop 1 twice"
-    assert first.faults[1].startswith("row 3: demand 'x' is not")
-    assert (second.day, second.rows, second.customers) == (DAY, (4, 5), ("C2", "C2"))
-    assert not any("…" in fault for route in checked.routes for fault in route.faults)
 
 
 def test_a_row_twice_counts_once() -> None:

@@ -6,8 +6,6 @@ import datetime
 import errno
 import io
 import os
-import signal
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
-from mcvrp.storage.driven import IntakeReceipt, checksum, driven_days, read_day
+from mcvrp.storage.driven import IntakeReceipt, checksum, read_day
 from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
@@ -145,43 +143,6 @@ def test_a_quarantine_has_the_form_of_its_file(store: Store) -> None:
     assert ";Käse;" in quarantine
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_broken_route_is_repaired_later(store: Store, whole: bool) -> None:
-    """Its corrected rows, or the whole day's, are added; the day is that of a file without an error."""
-    store.put("incoming/friday.csv", BROKEN.encode())
-    (first,) = take(store).receipts
-    assert (first.quarantined, read_day(store, "lyon", FRIDAY).instance.ids.tolist()) == (2, [1])
-    corrected = BROKEN.encode()
-    if not whole:
-        corrected = store.get(layout.driven_quarantine("lyon", first.quarantine))
-    store.put("incoming/corrected.csv", corrected.replace(b"C99", b"C2"))
-    taken = take(store)
-    (second,) = taken.receipts
-    assert (second.quarantined, second.days) == (0, ("2026-02-27",))
-    assert [day.source for day in taken.stored] == [f"{first.sha256}+{second.sha256}"]
-    assert list(driven_days(store, "lyon")) == list(taken.stored)
-    label = read_day(store, "lyon", FRIDAY)
-    assert label.solution == canonical(CITY, Solution.of([[1], [2, 3]]))
-    assert (label.instance.demands.tolist(), label.cost) == ([4, 2, 2], cost(CITY, label.solution))
-    before = everything(store)
-    assert take(store).receipts == ()
-    assert everything(store) == before
-
-
-def test_a_day_is_repaired_after_its_city_was_extended(store: Store) -> None:
-    """A later customer may be on the corrected route; the day is then one of the extended city."""
-    store.put("incoming/friday.csv", BROKEN.encode())
-    take(store)
-    grown = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
-    extended = StoredCity("lyon", grown, LYON.addresses.extended(["C99"], None), "imported")
-    store.put("incoming/again.csv", BROKEN.replace(",b,", ",c,").encode())
-    taken = take_routes(store, extended, today=TODAY)
-    assert (taken.days, taken.stored[0].city_id) == (["2026-02-27"], grown.city_id)
-    label = read_day(store, "lyon", FRIDAY)
-    assert label.solution == canonical(grown, Solution.of([[1], [13, 3]]))
-    assert label.cost == cost(grown, label.solution)
-
-
 def test_a_repair_has_the_capacity_of_its_day(store: Store) -> None:
     store.put("incoming/friday.csv", BROKEN.encode())
     store.put(
@@ -191,22 +152,6 @@ def test_a_repair_has_the_capacity_of_its_day(store: Store) -> None:
     _, later = take(store).receipts
     assert (later.days, later.quarantined) == ((), 3)
     assert quarantine(store, later).count("its capacity is 12, not 10 as on 2026-02-27, which was") == 2
-
-
-def test_what_was_not_ingested_has_a_line_each(store: Store) -> None:
-    """Rows and customers are named, as many as a person reads, on each night until they are corrected."""
-    rows = "".join(f"2026-02-27,a{node},1,C{node},0,10\n" for node in range(1, 9))
-    store.put("incoming/demands.csv", f"{HEADER}\n{rows}2026-02-28,b,1,C98,0,10\n".encode())
-    store.put("incoming/bad.csv", b"day\n1\n")
-    for _ in range(2):
-        refused, rejected = take(store).lacks("driven/lyon/quarantine").splitlines()
-        assert refused.startswith("incoming/bad.csv is refused: bad.csv has no column date")
-        assert rejected.startswith(
-            "demands.csv: 9 rows of 2026-02-27 and 2026-02-28 are in quarantine: row 2, customer 'C1': "
-            "demand '0' is not a whole number from 1 to 65,535; row 3, customer 'C2': demand"
-        )
-        assert "; and 4 more; correct or remove them in the file (driven/lyon/quarantine/demands-" in rejected
-        assert "…" not in rejected
 
 
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
@@ -221,10 +166,7 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
     assert refused.endswith("has 200,000,001 bytes, more than 200,000,000: split it")
 
 
-@pytest.mark.parametrize("quiet_seconds", [0.0, 0.01])
-def test_a_file_that_cannot_be_read_waits(
-    store: Store, monkeypatch: pytest.MonkeyPatch, quiet_seconds: float
-) -> None:
+def test_a_file_that_cannot_be_read_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are ingested."""
     for name, data in (("a.csv", MIXED), ("friday.csv", GOOD)):
         store.put(f"incoming/{name}", data.encode())
@@ -236,7 +178,7 @@ def test_a_file_that_cannot_be_read_waits(
         return get(self, path, *bounds)
 
     monkeypatch.setattr(Folder, "get", denied)
-    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=quiet_seconds)
+    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
     assert taken.days == ["2026-02-27"]
     (refused,) = taken.refused
     assert refused.startswith("incoming/a.csv is refused: ")
@@ -352,31 +294,6 @@ def test_the_order_of_day_and_month_may_be_that_of_the_city(store: Store) -> Non
     assert take(store, city).days == ["2026-02-03"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_spreadsheet_whose_reader_is_stopped_is_read_by_the_next_night(
-    store: Store, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    """The file may be valid: it is reported and tried again by the next ingestion; others are ingested."""
-    rows = [HEADER.split(","), *([(DAY, 46081), r, s, c, d, 10] for r, s, c, d in STOPS)]
-    store.put("incoming/a.xlsx", xlsx({"Routes": rows}))
-    store.put("incoming/friday.csv", GOOD.encode())
-    real = subprocess.Popen
-
-    def stopped(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
-        process = real(*args, **options)
-        process.send_signal(number)
-        return process
-
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "Popen", stopped)
-        taken = take(store)
-    assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
-    (refused,) = taken.refused
-    assert refused.startswith("incoming/a.xlsx is refused: ")
-    assert f"exit code {-number}" in refused
-    assert [receipt.days for receipt in take(store).receipts] == [("2026-02-28",)]
-
-
 def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:
     """Routes, too: an é of two characters is the é of one."""
     ids = ("depot", "Caf\u00e9", "007", "7", *map("C{}".format, range(9)))
@@ -419,38 +336,6 @@ def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
         store.delete(layout.driven_receipt("lyon", key))
     take(store)
     assert everything(store) == whole
-
-
-@pytest.mark.parametrize("writes", range(12))
-def test_whoever_is_stopped_is_followed_by_the_same_result(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
-) -> None:
-    two_days = BROKEN + MIXED.removeprefix(f"{HEADER}\n")
-    undisturbed = Store.open(tmp_path / "undisturbed")
-    for each in (store, undisturbed):
-        each.put("incoming/both.csv", two_days.encode())
-        each.put("incoming/corrected.csv", BROKEN.replace("C99", "C2").encode())
-    take(undisturbed)
-
-    left = iter(range(writes))
-
-    def stopped(write: Callable[..., object]) -> Callable[..., object]:
-        def counted(*arguments: object, **options: object) -> object:
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            return write(*arguments, **options)
-
-        return counted
-
-    with monkeypatch.context() as patch:
-        for name in ("put", "put_new", "put_json"):
-            patch.setattr(Store, name, stopped(getattr(Store, name)))
-        with pytest.raises(KeyboardInterrupt):
-            take(store)
-    take(store)
-    assert [day.date for day in driven_days(store, "lyon")] == [FRIDAY, SATURDAY]
-    ours = {path: data for path, data in everything(store).items() if not path.startswith("undisturbed/")}
-    assert ours == everything(undisturbed)
 
 
 def test_days_of_another_city_are_refused(store: Store, tmp_path: Path) -> None:
@@ -531,18 +416,11 @@ def test_a_refused_solution_is_read_again_once_it_is_corrected(store: Store) -> 
     assert (take_solutions(store).receipts, take_solutions(store).known) == ((), 2)
 
 
-def test_two_days_may_have_the_same_routes(store: Store) -> None:
-    for day in ("2026-01-30", "2026-01-31"):
-        store.put(f"incoming/{day}.vrp", VRP)
-        store.put(f"incoming/{day}.sol", SOL)
+def test_endings_may_have_capitals(store: Store) -> None:
+    for day, vrp, sol in (("30", ".vrp", ".SOL"), ("31", ".VRP", ".sol")):  # with the same routes
+        store.put(f"incoming/2026-01-{day}{vrp}", VRP)
+        store.put(f"incoming/2026-01-{day}{sol}", SOL)
     assert take_solutions(store).days == ["2026-01-30", "2026-01-31"]
-
-
-@pytest.mark.parametrize(("vrp", "sol"), [(".vrp", ".SOL"), (".VRP", ".SOL"), (".VRP", ".sol")])
-def test_endings_may_have_capitals(store: Store, vrp: str, sol: str) -> None:
-    store.put(f"incoming/2026-01-31{vrp}", VRP)
-    store.put(f"incoming/2026-01-31{sol}", SOL)
-    assert take_solutions(store).days == ["2026-01-31"]
 
 
 def test_a_solution_needs_its_instance(store: Store) -> None:

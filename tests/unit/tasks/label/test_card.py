@@ -14,9 +14,8 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import table_labels
-from mcvrp.storage.labels.statistics import Moments, SizeStatistics, size_statistics
+from mcvrp.storage.labels.statistics import size_statistics
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.card import selection, size_tables
 from tests.support.datasets import CITY, everything, label_path, label_spec, make_dataset, write_card_of
 
 
@@ -76,34 +75,3 @@ def test_a_dataset_has_the_nodes_of_its_labels(store: Store) -> None:
     np.testing.assert_array_equal(nodes[["x", "y"]], CITY.xy)
     assert tuple(nodes["id"]) == city.address_ids
     assert "`city.parquet`" in store.get(layout.card("d")).decode()
-
-
-def some_statistics(count: int) -> list[SizeStatistics]:
-    rng = np.random.default_rng(0)
-    return [
-        SizeStatistics(
-            n=n,
-            rows=50,
-            absent=0,
-            bytes=1000,
-            cost=Moments.of(rng.normal(n / 4, 1, 50)),
-            routes=Moments.of(rng.integers(n // 6, n // 5 + 2, 50)),
-            runtime=Moments.of(rng.gamma(3, n / 1000, 50)),
-        )
-        for n in range(20, 20 + count)
-    ]
-
-
-@pytest.mark.parametrize("count", [1, 40, 41, 400])
-def test_any_number_of_sizes_is_listed(count: int) -> None:
-    """Many have a selection, the tables stay readable, and the totals are those of all."""
-    labels, solutions = (part.splitlines() for part in size_tables(some_statistics(count)).split("\n\n"))
-    assert len(labels) - 1 == len(solutions) == 2 + (count if count <= 40 else 20)
-    assert f" {50 * count:,} " in labels[-1]
-
-
-def test_a_selection_has_both_ends() -> None:
-    statistics = some_statistics(50)
-    chosen = [size.n for size in selection(statistics, 6)]
-    assert (chosen[0], chosen[-1], len(set(chosen))) == (20, 69, 6)
-    assert selection(statistics[:2], 6) == statistics[:2]

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
@@ -42,19 +41,6 @@ def same(one: Label | str, other: Label | str) -> bool:
     assert isinstance(one, Label)
     assert isinstance(other, Label)
     return (one.index, one.seed, one.solution) == (other.index, other.seed, other.solution)
-
-
-def test_an_isolated_process_shares_the_matrix_of_its_city() -> None:
-    """Equal labels; the costs are not sent to the process."""
-    city = City(CITY.xy, CITY.costs(np.arange(61)))
-    recipe = LabelSpec(dataset="d", smallest=20, largest=20, count=6, iterations=5).recipe(city)
-    outcomes = []
-    for unit in (UNIT, replace(UNIT, isolated=False)):
-        with solving(city, recipe, unit) as solve:
-            outcomes.append(solve(0, 7))
-            maps = [Path(f"/proc/{child.pid}/maps").read_text() for child in psutil.Process().children()]
-            assert any("memfd:mcvrp" in text for text in maps) == unit.isolated
-    assert same(*outcomes)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import Any
@@ -24,9 +23,6 @@ from mcvrp.tasks.solvers.budgets import BudgetName, budget_for, tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.datasets import CITY, label_spec
 
-GOLDEN = (
-    "76718549d98f2444"  # the hash of the defaults, not tuned, on CITY, as labels in people's stores carry it
-)
 BASE = {"dataset": "d", "smallest": 20, "largest": 22, "count": 100}
 DEMANDS = st.none() | st.tuples(st.integers(1, 9), st.integers(9, 20))
 CAPACITIES = st.none() | st.tuples(st.integers(20, 40), st.integers(40, 60))
@@ -41,25 +37,16 @@ def spec(**changes: object) -> LabelSpec:
     [
         ({"smallest": 23}, "smallest = 23 is above largest = 22"),
         ({"count": 0}, "count"),
-        ({"smallest": -1}, "smallest"),
         ({"time_limit": 1.0, "iterations": 5}, "exclude each other"),
-        ({"time_limit": 0.0}, "time_limit"),
         ({"iterations": 0}, "iterations"),
         ({"solver": "vroom"}, "solver"),
         ({"solver": "pyvrp", "fleet": 10}, "fleet = 10 is only supported by hgs, the solver is pyvrp"),
         ({"fleet": 0}, "greater than or equal to 1"),
-        ({"solver": "pyvrp", "population": 5}, "population = 5 is only supported by hgs"),
         ({"population": 1}, "population"),
-        ({"granular": 0}, "granular"),
-        ({"solver": "pyvrp", "budget": "thrifty"}, "budget = thrifty is only supported by hgs"),
-        ({"budget": "thrifty", "population": 5}, "unset either budget .* or these"),
         ({"budget": "converged", "time_limit": 5.0}, "unset either budget .* or these"),
-        ({"budget": "lavish"}, "budget"),
         ({"time_limit": 0}, "time_limit"),
         ({"solver": "lkh3", "time_limit": 1.0}, "lkh3 does not support time_limit"),
         ({"demand": (0, 9)}, "demand"),
-        ({"demand": (5, 4)}, "demand"),
-        ({"demand": (1, 2**16)}, "demand"),
         (
             {"demand": (1, 9), "capacity": (8, 20)},
             r"capacity = \[8, 20\] is not a range from the largest demand, 9, upwards",
@@ -69,7 +56,6 @@ def spec(**changes: object) -> LabelSpec:
         ({"split": "trial"}, "'train', 'valid' or 'test'"),  # challengers are chosen by its instances
         ({"held_out": 4, "split": "test"}, "held_out = 4 requires split train, not test"),
         ({"shards": 4}, "shards"),
-        ({"workers": 0}, "workers"),
     ],
 )
 def test_a_wrong_spec_is_refused(changes: dict[str, object], message: str) -> None:
@@ -103,27 +89,6 @@ def test_a_time_limit_has_tuned_settings_unless_they_are_given() -> None:
         ValidationError, match="tuned = true is only supported by hgs or pyvrp, the solver is l"
     ):
         spec(tuned=True, solver="lkh3")
-
-
-def test_a_dataset_from_before_tuned_settings_keeps_the_solvers_own(store: Store) -> None:
-    fields = {**spec(tuned=False).identity(CITY), "smallest": 20, "largest": 21, "count": 3, "shard_rows": 6}
-    assert "tuned" not in fields
-    store.put(layout.label_spec("d"), json.dumps(fields).encode())
-    assert stored_spec(store, "d")[0].tuned is False
-    document = SpecDocument.read(store, "d")
-    document.require_same(store, Source(spec(tuned=False), CITY))
-    with pytest.raises(McvrpError, match="tuned is False, requested 'tuned settings 3'"):
-        document.require_same(store, Source(spec(), CITY))
-    tuned = document.extended(Source(spec(), CITY))
-    store.put(layout.label_spec("d"), json.dumps(dict(tuned.fields)).encode())
-    assert stored_spec(store, "d")[0].tuned is True
-    with pytest.raises(McvrpError, match="tuned is 'tuned settings 3', requested False"):
-        SpecDocument.read(store, "d").require_same(store, Source(spec(tuned=False), CITY))
-    other = City.uniform(CITY.customers, seed=77)
-    save_city(store, "lyon", CITY)
-    message = rf"dataset 'd' is of city 'lyon' \({CITY.city_id}\), not of {other.city_id}: name that city"
-    with pytest.raises(McvrpError, match=message):
-        SpecDocument.read(store, "d").require_same(store, Source(spec(), other))
 
 
 def test_identity_is_what_decides_the_labels() -> None:
@@ -198,11 +163,8 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
 
 
 def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """Ranges decide the hash, whoever sets them; a synthetic city's is what it was."""
+    """Ranges decide the hash, whoever sets them."""
     here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert (
-        LabelSpec(dataset="d", smallest=20, largest=21, count=5, tuned=False).recipe(CITY).spec_hash == GOLDEN
-    )
     assert spec().rules_in(CITY) == Rules()
     assert spec().rules_in(here) == Rules((2, 12), (40, 60))
     assert spec(demand=(1, 3)).rules_in(here) == Rules((1, 3), (40, 60))

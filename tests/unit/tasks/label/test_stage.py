@@ -11,7 +11,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import label_missing, labels_missing
-from tests.support.counted_store import count_requests
 from tests.support.datasets import (
     CITY,
     count_footers,
@@ -32,19 +31,6 @@ def test_a_run_with_nothing_to_do_changes_nothing(store: Store, monkeypatch: pyt
     assert label_missing(store, CITY, label_spec()).new == 0
     assert sorted(footers.values()) == [1] * 4
     assert everything(store) == before
-
-
-def test_the_check_before_a_run_asks_the_same_of_any_number_of_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    requests, counts = count_requests(monkeypatch), []
-    for largest in (21, 26):
-        store, spec = Store.open(tmp_path / str(largest)), label_spec(largest=largest, count=2)
-        make_dataset(store, spec)
-        with requests.counted() as counted:
-            labels_missing(store, CITY, spec)
-        counts.append(counted.total())
-    assert counts[1] == counts[0]
 
 
 @pytest.mark.parametrize("writes", range(3))

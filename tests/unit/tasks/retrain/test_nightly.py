@@ -42,7 +42,6 @@ from mcvrp.tasks.train import phases
 from mcvrp.tasks.train.phases import train
 from tests.support.datasets import count_footers, everything
 from tests.support.killed import killed_at_each_write
-from tests.support.silent_store import Outage, check_repeated
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
 CITY = City.uniform(60, seed=3)
@@ -250,15 +249,6 @@ def test_a_night_may_learn_from_what_is_left_of_a_day(store: Store, decided: lis
     assert len(first.record.days) == len(second.record.days)
 
 
-def test_a_refused_file_stops_no_night_and_is_named_by_each(store: Store, decided: list[bool]) -> None:
-    drive(store, 1, 8)
-    store.put("incoming/bad.csv", b"day\n1\n")
-    first, second = night(store), night(store)
-    assert (first.new, second.new) == (True, False)
-    for done in (first, second):
-        assert done.taken.lacks("").startswith("incoming/bad.csv is refused: bad.csv has no column date")
-
-
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
     """Return the champion's cost on each trial instance (n, i)."""
     pairs = read_pairs(store, "small", trial)
@@ -387,32 +377,6 @@ def test_a_killed_night_is_completed(
         assert len(promoted_once(there, meanwhile)) == 2 + meanwhile
 
 
-@pytest.mark.slow
-def test_a_night_is_repeated_after_a_silence_of_the_store(
-    store: Store,
-    decided: list[bool],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    outage: Outage,
-) -> None:
-    monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
-    drive(store, 1, 8)
-
-    def result(there: Store) -> object:
-        done = night(there, AS_DRIVEN)  # labels of a beam hold its seconds
-        return done.taken.stored, done.record, pointer(there, "small", "champion").version
-
-    check_repeated(
-        store,
-        tmp_path / "silent",
-        outage,
-        result,
-        at_least=100,
-        exact=(".safetensors", "0000.parquet"),
-        most=80,
-    )
-
-
 def promoted_once(store: Store, meanwhile: bool) -> list[int]:
     """Complete a killed night, with another version published ``meanwhile``, and return all versions."""
     if meanwhile:
@@ -446,21 +410,6 @@ def test_a_champion_that_somebody_moved_is_left_alone(
     else:
         assert not record.promote
         assert "the champion was changed" in record.reasons[-1]
-
-
-def test_the_drift_is_that_of_the_latest_days(
-    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Held-out ones, too; after years a change would not show among all days."""
-    measured = Mock(return_value=())
-    monkeypatch.setattr(nightly, "drift", measured)
-    monkeypatch.setattr(nightly, "_RECENT", 3)
-    drive(store, 1, 8)
-    night(store)
-    days = read_days(store, SMALL.name)
-    (_, _, now), _ = measured.call_args
-    latest = [days[date].instance for date in sorted(days)[-3:]]
-    assert [day.ids.tolist() for day in now] == [day.ids.tolist() for day in latest]
 
 
 def test_a_night_without_days_completes_a_promotion_and_names_the_champion(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +13,9 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance
-from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.layout import label_spec
-from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.held_out import HeldOut, measured, require
-from mcvrp.tasks.train.resume import label_counts
 from tests.support.training import CITY, small_spec, write_dataset
 
 TABLE = CityTable.of(CITY)
@@ -82,21 +78,6 @@ def test_ranks_share_the_instances(store: Store, network: FmMcvrp, monkeypatch: 
     assert [int((part > 0).sum()) for part in parts] == [1] * 6 + [0] * 2
     gap = float(np.mean(100 * (torch.stack(parts).sum(0).numpy() / held_out.costs - 1)))
     assert gap == pytest.approx(held_out.gap(network, TABLE, Greedy(), 1, 0, 1))
-
-
-def test_training_lists_a_dataset_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For its held-out set and for its labels, not once per size."""
-    listed, files = list[str](), Store.files
-
-    def counted(self: Store, prefix: str, **options: Any) -> Sequence[StoredFile]:
-        listed.append(prefix)
-        return files(self, prefix, **options)
-
-    monkeypatch.setattr(Store, "files", counted)
-    held_out = HeldOut.load(store, CITY, "tiny-held-out", range(20, 23))
-    counts = label_counts(Dataset.open(store, "tiny-held-out"), CITY, SPEC, "I")
-    assert (len(held_out.instances), counts) == (9, (3, 3, 3))
-    assert listed == ["labels/tiny-held-out/data"] * 2
 
 
 def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +19,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
-from mcvrp.storage.training.mlflow_runs import log_model
 from mcvrp.tasks.train import resources
 from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.log import TrainLog, Watch
@@ -232,11 +229,3 @@ def test_training_without_mlflow_says_what_to_install(
     with pytest.raises(McvrpError, match=r"MLflow is not installed: run pip install '.\[mlflow\]'"):
         step(small_spec(tracker="mlflow"))
     resources.require_tracker(small_spec())
-
-
-def test_a_node_without_mlflow_trains_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks of a Ray cluster may be on machines other than the one that was checked."""
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    assert re.search(
-        r"MLflow has not .* install the extra 'mlflow'", log_model("small", "II", "m", "s3://b/m")
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from mcvrp.model.instances import Rules
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
-from mcvrp.storage.layout import label_spec, model_alias, run_card, run_figures
+from mcvrp.storage.layout import label_spec, run_card, run_figures
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import active_owner
@@ -34,7 +33,7 @@ from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.resume import starting_point
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
-from tests.support.datasets import count_footers, everything
+from tests.support.datasets import everything
 from tests.support.leases import FAR, taken_over
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
@@ -105,24 +104,6 @@ def test_phases_are_trained_in_order_and_the_model_is_published_once(store: Stor
     card.require_city(CITY)
     with pytest.raises(McvrpError, match=f"routes city {CITY.city_id}, not city"):
         card.require_city(City.uniform(60, seed=4))
-    # names, and hashes only where these are the same
-    for own, other, message in (
-        ("lyon", "paris", "routes city 'lyon', not city 'paris'"),
-        ("lyon", "lyon", f"routes city 'lyon' ({CITY.city_id}), not city 'lyon' ("),
-        (None, "paris", f"routes city {CITY.city_id}, not city 'paris' ("),
-        ("lyon", None, "routes city 'lyon' ("),
-    ):
-        with pytest.raises(McvrpError, match=re.escape(message)):
-            replace(card, city=own).require_city(City.uniform(60, seed=4), other)
-
-
-def test_a_finished_run_reads_each_footer_once_per_phase(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train(store, small_spec(), pretend)
-    footers = count_footers(monkeypatch)
-    train(store, small_spec(), forbidden)
-    assert sorted(footers.values()) == [2, 2, 2]
 
 
 def test_a_run_killed_after_its_last_checkpoint_has_its_card_from_the_next(
@@ -150,22 +131,10 @@ def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
         card = replace(first, run=f"night-{night}", weights_sha256=hashlib.sha256(data).hexdigest())
         publish_model(store, card, data)
 
-    def forget_first() -> None:
-        for path in store.list(model_alias("small", "champion")):
-            if store.get_json(path)["version"] == 1:
-                store.delete(path)
-        store.delete(model_alias("small", "challenger"))
-
     def promote(version: int) -> None:
         move_champion(store, "small", version, pointer(store, "small", "champion"))
 
-    for change in (
-        lambda: None,
-        lambda: promote(3),
-        lambda: promote(4),
-        lambda: roll_back(store, "small"),
-        forget_first,
-    ):
+    for change in (lambda: None, lambda: promote(3), lambda: promote(4), lambda: roll_back(store, "small")):
         change()
         before = everything(store, "models")
         assert train(store, small_spec(), forbidden).model == first
@@ -251,9 +220,7 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
     ("changes", "match"),
     [
         ({"network": small_spec().network.model_copy(update={"dim": 32})}, "network.dim = 16, now it is 32"),
-        ({"network": POINTER}, "network.pointer = not set, now it is True"),
         ({"seed": 2}, "recipe.seed = 1, now it is 2"),
-        ({"batch": 24}, "recipe.batch = 12, now it is 24"),
         (
             {"phases": tuple(p.model_copy(update={"lr": 0.1}) for p in small_spec().phases)},
             "recipe.lr = 0.01, now it is 0.1",
