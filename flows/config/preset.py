@@ -14,9 +14,9 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
-from mcvrp.storage.store.local import require_file
-from mcvrp.storage.store.parsing import parse_toml
+from mcvrp.storage.parsing import parse_toml
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.file_bytes import require_file
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, PercentFor
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import render
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import provenance_line
-from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics

@@ -50,7 +50,7 @@ def stored(folder: Path) -> list[Path]:
         ),
         ("run --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
-        ("label --store {file}", ["is a file"]),
+        ("label --store {file}", ["there is no store"]),
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
         ("inspect nothing", ["nothing at"]),
         ("city import addresses.csv", ["no file addresses.csv"]),

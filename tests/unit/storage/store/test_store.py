@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from obstore.store import LocalStore
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
@@ -52,10 +53,9 @@ def test_what_a_killed_writer_has_left_is_no_file(store: Store, tmp_path: Path) 
     assert store.list("") == []
     store.put("a/b", b"1")
     assert not store.put_new("a/b", b"2")
-    assert store.list("") == ["a/b"]
-    assert [file.path for file in store.files("", hidden=True)] == ["a/b", "a/b#1"]
-    store.delete("a/b#1")
-    assert os.listdir(tmp_path / "a") == ["b"]
+    assert [file.path for file in store.files("", hidden=True)] == ["a/b"]
+    store.delete("a")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_written_file_and_its_name_are_synced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,13 +113,13 @@ def test_a_range_and_a_stream_have_the_bytes_of_the_file(store: Store) -> None:
 def test_each_store_has_a_connection_and_copies_in_another_process_share_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connected, made = stores.connected, list[str]()
+    made = list[LocalStore]()
 
-    def counted(uri: str, *, probing: bool = False) -> object:
-        made.append(uri)
-        return connected(uri, probing=probing)
+    def counted() -> LocalStore:
+        made.append(LocalStore())
+        return made[-1]
 
-    monkeypatch.setattr(stores, "connected", counted)
+    monkeypatch.setattr(stores, "LocalStore", counted)
     one, other = Store(str(tmp_path)), Store(str(tmp_path))
     for _ in range(2):
         assert one.list("") == other.list("") == []
@@ -130,22 +130,20 @@ def test_each_store_has_a_connection_and_copies_in_another_process_share_one(
     assert len(made) == 3
 
 
-def test_an_opened_store_exists_can_be_written_or_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_opened_store_exists_or_is_created_by_its_first_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"there is no store .*absent"):
         Store.open(tmp_path / "absent", writable=False)
-    assert Store.open(tmp_path, writable=False).list("") == []
-    assert os.listdir(tmp_path) == []
     (tmp_path / "f").write_text("mine")
-    with pytest.raises(McvrpError, match="f is a file"):
+    with pytest.raises(McvrpError, match=r"there is no store .*f: name a folder"):
         Store.open(tmp_path / "f")
-    longer = tmp_path / ("n" * 256)
-    longer_below = tmp_path / "new" / longer.name
-    for folder in (tmp_path / "f" / "below", longer, longer / "below", longer_below, "/proc/mcvrp"):
-        with pytest.raises(McvrpError, match=f"cannot write to the store {folder}"):
-            Store.open(folder)  # refused to the superuser, too
+    store = Store.open(tmp_path / "new" / "store")
+    assert os.listdir(tmp_path) == ["f"]
+    store.put("a", b"1")
+    assert Store.open(tmp_path / "new" / "store", writable=False).get("a") == b"1"
+    for folder in (tmp_path / "f" / "below", tmp_path / ("n" * 256), "/proc/mcvrp"):
+        with pytest.raises(StoreError, match=f"cannot write {folder}/a "):
+            Store.open(folder).put("a", b"1")  # refused to the superuser, too
     assert (tmp_path / "f").read_text() == "mine"
-    Store.open(tmp_path / "new" / "store")
-    assert os.listdir(tmp_path) == ["f"]  # the first file creates it
 
 
 def test_json_reads_back(store: Store) -> None:
@@ -260,8 +258,7 @@ def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        *("file://host/x", "file://host", "file://", "file://user:secret@host/x", "file://~/x", "file:x"),
-        *("file:/x", "file:///a%20b", "file:///a?b", "file:///a#b", "FILE:///x", "s3:/bucket/x", "s3:bucket"),
+        *("file://user:secret@host/x", "file:///x", "file:x", "FILE:///x", "s3:/bucket/x", "s3:bucket"),
         *("s3://bucket/x?y", "s3://bucket/x?", "s3://bucket/x#", "s3://bucket:80/x", "s3://", "s3:///x"),
     ],
 )
@@ -269,17 +266,15 @@ def test_an_address_is_not_read_as_another_one(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match=r"is not (the|a)|contains an @") as caught:
+    with pytest.raises(StoreError, match="is not the address of a store") as caught:
         Store.open(address)
     assert "secret" not in str(caught.value)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_has_four_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "a b"
-    addresses = ["a b", str(folder), f"file://{folder}", f"file://localhost{folder}"]
-    assert {Store.open(address).uri for address in addresses} == {str(folder)}
+    assert {Store.open(each).uri for each in ("a b", "./a b/", "x/../a b")} == {str(tmp_path / "a b")}
 
 
 @pytest.mark.parametrize(
@@ -291,42 +286,25 @@ def test_names_with_spaces_and_joiners_of_other_languages_are_read(store: Store,
     path.write_bytes(b"1")
     assert store.list("incoming") == [f"incoming/{name}"]
     assert store.get(f"incoming/{name}") == b"1"
-    assert store.omitted("") == []
 
 
-@pytest.mark.parametrize("name", [b"a\nb", b"a\xe2\x80\xa8b", b"a\\b", b"\xe9.csv", b"\xe9/b.csv"])
-def test_files_with_invalid_names_are_listed_apart(store: Store, name: bytes) -> None:
+@pytest.mark.parametrize("name", [b"a\nb.csv", b"a\x1b.csv", b"\xe9.csv", b"\xe9/b.csv"])
+def test_a_name_that_obstore_does_not_know_is_refused(store: Store, name: bytes) -> None:
+    """It comes from another program, such as a CSV file with an accent in Latin-1, and ends a listing."""
     path = Path(store.uri, os.fsdecode(name))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"1")
-    store.put("a/.b\u3000c", b"hidden")
-    assert store.list("") == []
-    assert store.omitted("") == [os.fsdecode(name)]
+    with pytest.raises(StoreError, match=r"cannot list .* \(.*csv.*\): rename or remove that file") as caught:
+        store.list("")
+    assert "\n" not in str(caught.value)
 
 
-def test_names_that_are_not_utf8_are_not_listed(store: Store) -> None:
-    """They come from other programs, such as a CSV file with an accent in Latin-1."""
-    store.put("incoming/a.csv", b"1")
-    root = os.fsencode(store.uri)
-    Path(os.fsdecode(root + b"/incoming/\xe9.csv")).write_bytes(b"2")
-    Path(os.fsdecode(root + b"/\xe9")).mkdir()
-    Path(os.fsdecode(root + b"/\xe9/b.csv")).write_bytes(b"3")
-    assert store.list("") == ["incoming/a.csv"]
-    assert store.folders("") == ["incoming"]
-
-
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("a" * 1025, "has 1,025 bytes, use at most 1,024"),
-        ("a\\b", "contains a control character or a backslash, remove it"),
-        ("../a", "leads out of the store, give a path below it"),
-        ("a//b", "leads out of the store"),
-    ],
-)
-def test_an_invalid_name_is_refused(tmp_path: Path, name: str, fault: str) -> None:
-    with pytest.raises(McvrpError, match=rf"is not a valid name in a store: it {fault}"):
-        Store.open(tmp_path).get(name)
+@pytest.mark.parametrize("name", ["../a", "a//b", "a/./b", "/etc", "a\0b"])
+def test_an_invalid_name_is_refused(store: Store, name: str) -> None:
+    for use in (store.get, store.list, store.delete, lambda path: store.put_new(path, b"")):
+        with pytest.raises(McvrpError):
+            use(name)
+    assert os.listdir(store.uri) == []
 
 
 def test_the_command_that_removes_a_folder_is_one_of_its_shell(tmp_path: Path) -> None:
