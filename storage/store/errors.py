@@ -27,7 +27,10 @@ _REMEDIES = (  # by what an error says: the first that matches
     (_system(errno.ENOSPC, errno.EDQUOT), _FULL),
     (_system(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH), _SILENT),
     (r"\(os error \d+\)", "check the path"),
-    ("NoSuchBucket|404(?s:.*)list request", "create the bucket, or check its name and AWS_ENDPOINT_URL"),
+    (
+        r"NoSuchBucket|list request(?s:.*?)code: 404",
+        "create the bucket, or check its name and AWS_ENDPOINT_URL",
+    ),
     (r"QuotaExceeded|StorageFull|code: 507\b", _FULL),
     (r"code: 40[13]\b", "request permission, or check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE)"),
     (r"code: (408|409|425|429|50[^15])\b|already exists", _SILENT),
@@ -35,7 +38,6 @@ _REMEDIES = (  # by what an error says: the first that matches
     ("", "check the path, the address and the variables AWS_... of the environment"),
 )
 _BROKEN = {"Connect": "no connection", "Timeout": "no answer in time"}  # by obstore's kind of HTTP error
-_MOST = 200  # characters of what a server says
 
 
 class StoreError(McvrpError):
@@ -61,7 +63,7 @@ def refusal(action: str, error: BaseException) -> StoreError:
         text = f"{getattr(error, 'strerror', '')} (os error {number})"
     remedy = next(remedy for pattern, remedy in _REMEDIES if re.search(pattern, text))
     kind = StoreUnavailable if remedy in (_SILENT, _NO_ENDPOINT) else StoreError
-    return kind(f"{action} ({brief(_said(text), _MOST)}): {remedy}")
+    return kind(f"{action} ({brief(_said(text), 200)}): {remedy}")
 
 
 def _said(text: str) -> str:
@@ -74,4 +76,6 @@ def _said(text: str) -> str:
     if text.endswith(")") and "(os error" in text:
         return text.rpartition(" (os error")[0].rpartition(": ")[2]
     fields = [re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("Code", "Message")]
-    return ": ".join(field[1] for field in fields if field) or text.rpartition(" - ")[2].strip(" :")
+    if "Error performing" in text:  # without the request and the number of retries
+        text = text.rpartition(" - ")[2].strip(" :")
+    return ": ".join(field[1] for field in fields if field) or text

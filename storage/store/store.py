@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _BUCKET = re.compile(r"s3://[^/@:?#]+(/[^@?#]*)?")
 _NUMBER = re.compile(r"(\d{6,})(\.[a-z]+)?")
-_OF_USERS = "incoming"  # folder of a store that others write to, perhaps before we do
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,8 @@ class Store:
     def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
         """Return the store at ``uri``, a local path or ``s3://bucket/prefix``.
 
-        Endpoint, region and credentials of an object store come from the standard environment and
-        profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...). StoreError if
-        it does not answer at once, if the path is a file, or if a store to read does not exist.
+        Endpoint, region and credentials of an object store come from the environment (AWS_...) and profiles.
+        StoreError if it does not answer at once, if the path is a file, or if a store to read does not exist.
         """
         store = cls.at(uri)
         if not store._local:
@@ -97,10 +95,10 @@ class Store:
         return cls(os.path.abspath(os.path.expanduser(text)))
 
     def put_new(self, path: str, data: bytes) -> bool:
-        """Write ``data`` at ``path``, whole, unless another file exists there; return whether ``data`` is.
+        """Write ``data`` at ``path``, whole, unless a file exists there; return whether that one is ``data``.
 
-        Of several concurrent callers with other bytes one succeeds, and knows it: if the answer is lost, or
-        obstore's second try finds the file of its first, the bytes there tell.
+        Of several concurrent callers with different bytes one succeeds, and knows it: if the answer to it was
+        lost, or obstore's second try found the file of the first, the bytes are read back and compared.
         """
 
         def create(key: str) -> bool:
@@ -190,8 +188,7 @@ class Store:
     def numbered(self, folder: str) -> dict[int, StoredFile]:
         """Return the files 000018, 000018.json and so on in ``folder`` by their numbers, in ascending order.
 
-        This is how several processes write one thing: whoever creates the next number has written it. The
-        highest counts, the others are its history.
+        Several processes write one thing so: who creates a number has it, the highest counts.
         """
         names = ((file.path.rpartition("/")[2], file) for file in self.files(folder, hidden=True))
         return {int(match[1]): file for name, file in names if (match := _NUMBER.fullmatch(name))}
@@ -229,15 +226,13 @@ class Store:
 
     def removal(self, path: str) -> str:
         """Return the shell command that removes the folder at ``path``, for messages."""
-        command = "rm -r" if self._local else "aws s3 rm --recursive"
-        return f"{command} {shlex.quote(self.url(path))}"
+        return f"{'rm -r' if self._local else 'aws s3 rm --recursive'} {shlex.quote(self.url(path))}"
 
     def _probe(self, writable: bool) -> None:
         """Make the first request, with short timeouts; create a file twice in a store that is to be begun."""
         probe = Store(self.uri)
         probe.__dict__["_client"] = s3.connect(self.uri, s3.PROBING)
-        begun = set(probe.folders("")) - {_OF_USERS}
-        if not writable or begun:
+        if set(probe.folders("")) - {"incoming"} or not writable:  # that one is written by others, too
             return
         path = f".probe-{secrets.token_hex(4)}"
         first, second = probe.put_new(path, b"1"), probe.put_new(path, b"2")
@@ -257,8 +252,9 @@ class Store:
             return s3.answer(lambda: request(key))
         except REFUSALS as error:
             if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
-                remedy = "check the name, mcvrp inspect lists the store"
-                raise NoSuchFile(f"there is no {self.url(path)}: {remedy}") from error
+                raise NoSuchFile(
+                    f"there is no {self.url(path)}: check the name with mcvrp inspect"
+                ) from error
             raise refusal(f"cannot {verb} {self.url(path)}", error) from error
 
     def _key(self, path: str) -> str:
