@@ -260,9 +260,7 @@ class Store:
     def _key(self, path: str) -> str:
         """Return obstore's name of ``path``; McvrpError if it could lead out of the store."""
         if path and any(part in ("", ".", "..") for part in path.split("/")):
-            raise McvrpError(
-                f"{shown(path, 80)} leads out of the store or has an empty part: give a path below it"
-            )
+            raise McvrpError(f"{shown(path, 80)} leads out of the store: name one below it, without // or ..")
         return f"{self._root}/{path}".strip("/")
 
     def _entry(self, meta: ObjectMeta) -> StoredFile:
