@@ -310,3 +310,8 @@ def test_row_groups_are_small(store: Store, tmp_path: Path, monkeypatch: pytest.
     file = pq.ParquetFile(tmp_path / layout.label_file("d", N, 0, 10))
     assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 2]
     assert len(load_labels(store, "d", N)) == 10
+
+
+def test_names_of_label_files_are_parsed() -> None:
+    assert layout.rows_of(layout.label_file("d", 1000, 5, 2**32 - 1)) == (5, 2**32 - 1)
+    assert layout.rows_of("labels/d/data/n=020/other.parquet") is None
