@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from mcvrp.model.errors import McvrpError, brief
-from mcvrp.storage.store.parsing import parse_json
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import Schema
 

@@ -31,7 +31,6 @@ from mcvrp.storage.labels.label_files import (
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import card, escaped, section, table
 from mcvrp.storage.packs import Pack
-from mcvrp.storage.store.numbered import numbered
 from mcvrp.storage.store.store import Store
 
 _DIGITS = 16  # of a checksum, in names of files
@@ -161,7 +160,7 @@ def _day_file(city: City, day: tuple[Instance, Solution], source: str) -> bytes:
 
 def _latest_file(store: Store, name: str, date: datetime.date) -> tuple[int, str]:
     """Return number and path of the file of a day; McvrpError if there is none."""
-    number = max(numbered(store, layout.driven_day(name, date.isoformat())), default=1)
+    number = max(store.numbered(layout.driven_day(name, date.isoformat())), default=1)
     return number, layout.driven_day_file(name, date.isoformat(), number)
 
 

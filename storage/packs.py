@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.errors import StoreError
-from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile
 
 NAMED = 1.0  # time of files that are known by their names alone: written once, never replaced

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcvrp.model.errors import McvrpError, reason
-from mcvrp.storage.store.errors import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import Schema
 
+# Errors of pyarrow for bytes that are not Parquet; ValueError if the name of a column is not UTF-8.
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _VERSION = b"mcvrp_schema_version"  # in the footer of a file with a schema
 
 

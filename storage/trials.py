@@ -12,9 +12,9 @@ import pyarrow as pa
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.packs import NAMED, Pack
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.provenance import Provenance
-from mcvrp.storage.store.parallel import in_parallel
 from mcvrp.storage.store.store import Store, StoredFile
 
 

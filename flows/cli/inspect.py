@@ -15,7 +15,7 @@ from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.models import named_version, versions
-from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 _LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
@@ -54,7 +54,7 @@ def draw(store: Store, path: str, n: int, i: int, out: str | Path | None) -> Out
     from mcvrp.tasks.support.pictures import png, solutions
 
     dataset = _in_store(store, path).removeprefix("labels/")
-    if "/" in dataset or not store.exists(f"labels/{dataset or '.'}"):
+    if "/" in dataset or not store.list(f"labels/{dataset or '.'}"):
         raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels")
     label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)

@@ -18,7 +18,7 @@ ROOT = "mcvrp"  # the parent of all our loggers
 
 
 def redact(text: str) -> str:
-    """Return ``text`` without passwords in URLs, secrets of the environment, and keys of stores."""
+    """Return ``text`` without passwords in URLs, and secrets of the environment."""
     for secret in settings.secrets():
         text = text.replace(secret, "…")
     return without_logins(text)

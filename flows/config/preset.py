@@ -11,8 +11,8 @@ from typing import Any
 from mcvrp.flows.config.parameters import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
-from mcvrp.storage.store.local import require_file
-from mcvrp.storage.store.parsing import parse_toml
+from mcvrp.storage.parsing import parse_toml
+from mcvrp.tasks.files.file_bytes import require_file
 
 DEFAULT = "laptop"
 FOLDER = Path(__file__).parents[1] / "presets"

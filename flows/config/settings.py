@@ -9,7 +9,6 @@ from pathlib import Path
 from secrets import token_hex
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.store.credentials import keys_in_use
 
 DEFAULT_STORE = "./store"
 
@@ -104,11 +103,11 @@ _SHORTEST_SECRET = 6  # characters; shorter values would match any text
 
 
 def secrets() -> list[str]:
-    """Return the secrets of the environment and the keys of the stores in use, the longest first."""
+    """Return the secrets of the environment, the longest first."""
     values = {value for name, value in os.environ.items() if _SECRET.search(name.upper())}
     # the password of user:password may occur alone
     logins = (value for name, value in os.environ.items() if "AUTH_STRING" in name)
-    values |= {login.partition(":")[2] for login in logins} | keys_in_use()
+    values |= {login.partition(":")[2] for login in logins}
     return sorted((value for value in values if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 

@@ -17,7 +17,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
 from mcvrp.storage.labels.schema import Label, table_labels
-from mcvrp.storage.store.parallel import in_parallel
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
 _MOST_CHARACTERS = 100  # of a list of sizes

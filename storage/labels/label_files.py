@@ -16,7 +16,7 @@ from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
 from mcvrp.storage.labels.statistics import FileFigures
-from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read together

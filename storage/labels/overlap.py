@@ -17,7 +17,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Instance
 from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.dataset import list_files, without_merged
-from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 _COLUMNS = ["index", "ids", "demands", "capacity"]

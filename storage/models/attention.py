@@ -22,8 +22,8 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays as Arrays, read_weights
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import Provenance, provenance_line
-from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
 from mcvrp.storage.versions import ATTENTION

@@ -19,8 +19,7 @@ from typing import Literal, get_args
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
-from mcvrp.storage.store.numbered import numbered
-from mcvrp.storage.store.parallel import in_parallel
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import ALIAS
 
@@ -92,7 +91,7 @@ def named_before(store: Store, name: str) -> int:
 
 
 def _read(store: Store, name: str, alias: str) -> Pointer:
-    files = numbered(store, layout.model_alias(name, alias))
+    files = store.numbered(layout.model_alias(name, alias))
     paths = [file.path for file in files.values()]
     if alias == "challenger":
         paths = paths[-1:]

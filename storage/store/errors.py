@@ -1,35 +1,43 @@
-"""Errors of a store: what the library or the system says, and a remedy for those that users meet."""
+"""Errors of a store: what obstore or the system says, and a remedy for those that users meet."""
 
 from __future__ import annotations
 
 import errno
 import re
 
-import pyarrow as pa
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError
 
-from mcvrp.model.errors import IncompleteError, McvrpError, brief, reason
+from mcvrp.model.errors import IncompleteError, McvrpError, brief, without_logins
 
-# Errors of pyarrow for bytes that are not Parquet; ValueError if the name of a column is not UTF-8.
-UNREADABLE = (pa.ArrowException, OSError, ValueError)
 REFUSALS = (BaseError, OSError, ValueError)  # that obstore and the system raise
 
-NO_BUCKET = "create the bucket, or check its name and AWS_ENDPOINT_URL"
-NO_PERMISSION = "request permission, or check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE)"
-NO_ENDPOINT = "check that it is running, and AWS_ENDPOINT_URL"
-FULL = "free space there, or request a larger quota"
-SILENT = "run the same command again once the store answers"
-_OTHER = "check the path, the address and the variables AWS_... of the environment"
+_NO_ENDPOINT = "check that it is running, and AWS_ENDPOINT_URL"
+_FULL = "free space there, or request a larger quota"
+_SILENT = "run the same command again once the store answers"
 
-_NUMBERS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "request permission, or give another folder"),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), FULL),
-    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ETIMEDOUT), SILENT),
-    **dict.fromkeys((errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN), SILENT),
-}
-_STATUS = {403: NO_PERMISSION, 401: NO_PERMISSION, 507: FULL, **dict.fromkeys((408, 409, 425, 429), SILENT)}
+
+def _system(*numbers: int) -> str:
+    return rf"\(os error ({'|'.join(map(str, numbers))})\)"
+
+
+_REMEDIES = (  # by what an error says: the first that matches
+    ("kind: Connect,", _NO_ENDPOINT),
+    ("HTTP error", _SILENT),
+    (_system(errno.EACCES, errno.EPERM, errno.EROFS), "request permission, or give another folder"),
+    (_system(errno.ENOSPC, errno.EDQUOT), _FULL),
+    (_system(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH), _SILENT),
+    (r"\(os error \d+\)", "check the path"),
+    (
+        r"NoSuchBucket|list request(?s:.*?)code: 404",
+        "create the bucket, or check its name and AWS_ENDPOINT_URL",
+    ),
+    (r"QuotaExceeded|StorageFull|code: 507\b", _FULL),
+    (r"code: 40[13]\b", "request permission, or check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE)"),
+    (r"code: (408|409|425|429|50[^15])\b|already exists", _SILENT),
+    ("invalid path", "rename or remove that file"),
+    ("", "check the path, the address and the variables AWS_... of the environment"),
+)
 _BROKEN = {"Connect": "no connection", "Timeout": "no answer in time"}  # by obstore's kind of HTTP error
-_MOST = 200  # characters of what a server says
 
 
 class StoreError(McvrpError):
@@ -40,44 +48,34 @@ class StoreUnavailable(StoreError, IncompleteError):
     """The store does not answer, after all retries: the same command resumes the work."""
 
 
+class NoSuchFile(McvrpError):
+    """There is no file at a path."""
+
+
 class LeaseLost(StoreError):
     """The lease of this process was taken over."""
 
 
 def refusal(action: str, error: BaseException) -> StoreError:
     """Return the error of the store for ``error``, which ended ``action`` ("cannot read s3://bucket/a")."""
-    text, _, source = str(error).partition("\n\nDebug source:")
-    remedy, said = _OTHER, reason(error)
-    number = getattr(error, "errno", None) or _number(r"\(os error (\d+)\)", text)
-    if number:
-        remedy, said = _NUMBERS.get(number, "check the path"), said.rpartition(": ")[2]
-    elif isinstance(error, (BaseError, FileNotFoundError)):
-        remedy, said = _answer(error, text, source)
-    kind = StoreUnavailable if remedy in (SILENT, NO_ENDPOINT) else StoreError
-    return kind(f"{action} ({brief(said, _MOST)}): {remedy}")
+    text = str(error)
+    if number := getattr(error, "errno", None):
+        text = f"{getattr(error, 'strerror', '')} (os error {number})"
+    remedy = next(remedy for pattern, remedy in _REMEDIES if re.search(pattern, text))
+    kind = StoreUnavailable if remedy in (_SILENT, _NO_ENDPOINT) else StoreError
+    return kind(f"{action} ({brief(_said(text), 200)}): {remedy}")
 
 
-def _answer(error: BaseException, text: str, source: str) -> tuple[str, str]:
-    """Return the remedy for an answer of an object store, or for none, and what the server says."""
-    if broken := re.search(r"\bkind: (\w+)", source) if "HTTP error" in text else None:
-        server = re.search(r"https?://[^/\s]+", text)
-        said = f"{_BROKEN.get(broken[1], 'connection lost')} at {server[0] if server else 'the server'}"
-        return NO_ENDPOINT if broken[1] == "Connect" else SILENT, said
-    code, message = (re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("Code", "Message"))
-    said = f"{code[1]}: {message[1]}" if code and message else (code or [text])[-1]
-    said = said.rpartition(" - ")[2].strip(" :")  # without the number of retries
-    status = _number(r"status code: (\d+)", text) or 0
-    if "NoSuchBucket" in text or (status == 404 and "list request" in text):
-        return NO_BUCKET, said
-    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
-        return NO_PERMISSION, said
-    if "QuotaExceeded" in text or "StorageFull" in text:
-        return FULL, said
-    if isinstance(error, AlreadyExistsError):  # obstore's name for any conflict of two requests
-        return SILENT, said
-    return _STATUS.get(status, SILENT if status >= 500 and status not in (501, 505) else _OTHER), said
-
-
-def _number(pattern: str, text: str) -> int | None:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else None
+def _said(text: str) -> str:
+    """Return what the server or the system says, without the words of obstore around it."""
+    text, _, source = text.partition("\n\nDebug source:")
+    if "HTTP error" in text:
+        kind, server = re.search(r"\bkind: (\w+)", source), re.search(r"https?://[^/\s]+", text)
+        broken = _BROKEN.get(kind[1] if kind else "", "connection lost")
+        return f"{broken} at {without_logins(server[0]) if server else 'the server'}"
+    if text.endswith(")") and "(os error" in text:
+        return text.rpartition(" (os error")[0].rpartition(": ")[2]
+    fields = [re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("Code", "Message")]
+    if "Error performing" in text:  # without the request and the number of retries
+        text = text.rpartition(" - ")[2].strip(" :")
+    return ": ".join(field[1] for field in fields if field) or text

@@ -7,45 +7,57 @@ import io
 import json
 import os
 import re
+import secrets
 import shlex
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcvrp.model.errors import McvrpError, without_logins
+import obstore
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import LocalStore
+
+from mcvrp.model.errors import McvrpError, shown
+from mcvrp.storage.parsing import parse_json
+from mcvrp.storage.store import local, s3
 from mcvrp.storage.store.errors import (
     REFUSALS,
+    NoSuchFile,
     StoreError as StoreError,
     StoreUnavailable as StoreUnavailable,
     refusal,
 )
-from mcvrp.storage.store.files import Files, StoredFile as StoredFile
-from mcvrp.storage.store.local import Folder, folder_at
-from mcvrp.storage.store.parsing import parse_json
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import S3Store
 
 T = TypeVar("T")
-_LONGEST = 1024  # bytes of a name: the limit of S3
-_ABSENT = "check the name, mcvrp inspect lists the store"
-# Unicode categories: control and unassigned characters, surrogates, ends of lines and of paragraphs.
-_REFUSED = {"Cc", "Cn", "Cs", "Zl", "Zp"}
-_HALF_WRITTEN = re.compile(r"#\d+$")  # name of a file that obstore is writing to a folder
+_BUCKET = re.compile(r"s3://[^/@:?#]+(/[^@?#]*)?")
+_NUMBER = re.compile(r"(\d{6,})(\.[a-z]+)?")
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Entry of a listing: path, size in bytes, and time of the last write in seconds since 1970."""
+
+    path: str
+    size: int
+    modified: float
 
 
 @dataclass(frozen=True)
 class Store:
-    """Files with relative POSIX names such as "labels/laptop/labels.json".
+    """Files with relative POSIX names such as "labels/laptop/spec.json", in a folder or a bucket.
 
     Use `Store.open` to make one. Five verbs: `put_new` (creates a file once), `put`, `get`, `list`, `delete`;
     the other methods are forms of these. A file that several processes may write is created once, under a
     number that says which counts: there is no exchange of one content for another.
 
     Each store has its own connection; pickled, it connects again in the other process. Every method refuses
-    names that could lead out of the store; an object store may hold such names, a folder some that are not
-    UTF-8: listings omit both, `omitted` returns them. Every method raises StoreError if the store refuses,
-    and StoreUnavailable if it has not answered for three minutes; whether a write without an answer took
-    effect is unknown.
+    names that could lead out of the store, and raises StoreError if the store refuses, and StoreUnavailable
+    if it has not answered for three minutes; whether a write without an answer took effect is unknown.
     """
 
     uri: str  # absolute path of a folder, or s3://bucket/prefix
@@ -53,128 +65,148 @@ class Store:
     def __reduce__(self) -> tuple[Callable[[str], Store], tuple[str]]:
         return _received, (self.uri,)
 
-    @cached_property
-    def _files(self) -> Files:
-        return connected(self.uri)
-
     @classmethod
     def open(cls, uri: str | os.PathLike[str], *, writable: bool = True) -> Store:
-        """Return the store at ``uri``, a local path, ``file:///PATH`` or ``s3://bucket/prefix``.
+        """Return the store at ``uri``, a local path or ``s3://bucket/prefix``.
 
-        Endpoint, region and credentials of an object store come from the standard environment and
-        profiles (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, ...). A ``writable``
-        one is going to be written, which is tried now. StoreError if the path is a file, or nothing can be
-        read or written there.
+        Endpoint, region and credentials of an object store come from the environment (AWS_...) and profiles.
+        StoreError if it does not answer at once, if the path is a file, or if a store to read does not exist.
         """
         store = cls.at(uri)
-        with _translated(f"cannot {'write to' if writable else 'read'} the store {store.uri}"):
-            connected(store.uri, probing=True).probe(writable=writable)
+        if not store._local:
+            store._probe(writable)
+        elif not os.path.isdir(store.uri) and (os.path.exists(store.uri) or not writable):
+            raise StoreError(
+                f"there is no store {store.uri}: name a folder, or create a store with mcvrp city create"
+            )
         return store
 
     @classmethod
     def at(cls, uri: str | os.PathLike[str]) -> Store:
         """Return the store at ``uri`` without a request; StoreError if it is not the address of a store."""
         text = os.fspath(uri)
-        if "://" not in text or text.startswith("file://"):
-            return cls(folder_at(text))
-        if "@" in text:  # secret keys may contain a slash: the position of the @ does not tell a login
+        if _BUCKET.fullmatch(text):
+            return cls(text.rstrip("/"))
+        if "://" in text or text.startswith(("file:", "s3:")):  # as a path, it would be another folder
             raise StoreError(
-                f"{without_logins(text)} contains an @, as after an access key: give keys in the environment "
-                "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or in a profile; a bucket or prefix with an @ "
-                "cannot be a store"
+                f"{text.partition(':')[0]}:… is not the address of a store: give the path of a folder or "
+                "s3://bucket/prefix, and keys as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
-        scheme, location = text.split("://", 1)
-        return cls(f"{scheme}://{location.rstrip('/')}")
+        return cls(os.path.abspath(os.path.expanduser(text)))
 
     def put_new(self, path: str, data: bytes) -> bool:
-        """Write ``data`` at ``path``, whole, unless a file exists there; return whether it was written.
+        """Write ``data`` at ``path``, whole, unless a file exists there; return whether that one is ``data``.
 
-        Of several concurrent callers one succeeds, and knows it: also if the answer to it was lost.
+        Of several concurrent callers with different bytes one succeeds, and knows it: if the answer to it was
+        lost, or obstore's second try found the file of the first, the bytes are read back and compared.
         """
-        with self._asked("write", path) as files:
-            return files.create(path, data)
+
+        def create(key: str) -> bool:
+            try:
+                obstore.put(self._client, key, data, mode="create")
+            except REFUSALS as error:
+                unknown = isinstance(refusal("", error), StoreUnavailable)
+                if not unknown and not isinstance(error, AlreadyExistsError):
+                    raise
+                try:
+                    return obstore.get(self._client, key).bytes().to_bytes() == data
+                except FileNotFoundError:
+                    raise error from None
+            if self._local:
+                local.sync(f"/{key}")  # obstore does not
+            return True
+
+        return self._request("write", path, create)
 
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``, whole or not at all; replaces an existing file."""
-        with self._asked("write", path) as files:
-            files.put(path, data)
+
+        def write(key: str) -> None:
+            obstore.put(self._client, key, data)
+            if self._local:
+                local.sync(f"/{key}")
+
+        self._request("write", path, write)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes at ``path``, or those from ``start`` to ``stop`` (excluded).
 
-        McvrpError if there is no such file.
+        NoSuchFile if there is none.
         """
-        with self._asked("read", path) as files:
-            try:
-                return files.get(path, start, stop)
-            except FileNotFoundError as error:
-                raise self._absent(path) from error
+        if stop is None:
+            return self._request("read", path, lambda key: obstore.get(self._client, key).bytes().to_bytes())
+        return self._request(
+            "read", path, lambda key: obstore.get_range(self._client, key, start=start, end=stop).to_bytes()
+        )
 
     def find(self, path: str) -> bytes | None:
         """Return the bytes at ``path``, None if there is no such file: one request instead of two."""
-        with self._asked("read", path) as files, contextlib.suppress(FileNotFoundError):
-            return files.get(path)
+        with contextlib.suppress(NoSuchFile):
+            return self.get(path)
         return None
 
     def open_input(self, path: str) -> io.RawIOBase:
-        """Open ``path`` for random access; McvrpError if there is no such file."""
+        """Open ``path`` for random access; NoSuchFile if there is none."""
         return _Reader(self, path, self.size(path))
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or folder at ``path``."""
-        with self._asked("look at", path) as files:
-            return files.exists(path)
+        """Return whether there is a file at ``path``."""
+        return self.stat(path) is not None
 
     def size(self, path: str) -> int:
-        """Return the number of bytes at ``path``; McvrpError if there is no such file."""
-        if (file := self.stat(path)) is None:
-            raise self._absent(path)
-        return file.size
+        """Return the number of bytes at ``path``; NoSuchFile if there is none."""
+        return self._request("look at", path, lambda key: obstore.head(self._client, key))["size"]
 
     def stat(self, path: str) -> StoredFile | None:
         """Return the entry of the file at ``path`` in a listing, None if there is no such file."""
-        with self._asked("look at", path) as files:
-            return files.stat(path)
+        with contextlib.suppress(NoSuchFile):
+            return self._entry(self._request("look at", path, lambda key: obstore.head(self._client, key)))
+        return None
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of the folders directly below ``prefix``, sorted."""
         folder = prefix.rstrip("/")
-        with self._asked("list", folder) as files:
-            return sorted(name for name in files.folders(folder) if not _fault(name))
+        found = self._request("list", folder, lambda k: obstore.list_with_delimiter(self._client, k or None))
+        return sorted(path.rpartition("/")[2] for path in found["common_prefixes"])
 
     def files(self, prefix: str, *, hidden: bool = False) -> Sequence[StoredFile]:
-        """Return the files of `list` with size and time; ``hidden`` includes those that are being written.
+        """Return the files of `list` with size and time; ``hidden`` includes leases and packs.
 
-        Names of leases, packs, and files that are not ours, begin with a dot.
+        Their names, and those of files that are not ours, begin with a dot.
         """
-        valid = (file for file in self._listed(prefix) if not _fault(file.path))
-        files = (file for file in valid if hidden or not _is_hidden(file.path))
-        return sorted(files, key=lambda file: file.path)
+        folder = prefix.rstrip("/")
+        chunks = self._request(
+            "list", folder, lambda key: [*obstore.list(self._client, key or None, chunk_size=1000)]
+        )
+        files = (self._entry(meta) for chunk in chunks for meta in chunk)
+        return sorted((f for f in files if hidden or "/." not in f"/{f.path}"), key=lambda f: f.path)
 
     def list(self, prefix: str) -> list[str]:
         """Return the paths of the files below the folder ``prefix`` at any depth, sorted."""
         return [file.path for file in self.files(prefix)]
 
-    def omitted(self, prefix: str) -> Sequence[str]:
-        """Return the paths of the files that `list` omits because of their names, sorted.
+    def numbered(self, folder: str) -> dict[int, StoredFile]:
+        """Return the files 000018, 000018.json and so on in ``folder`` by their numbers, in ascending order.
 
-        Bytes that are not UTF-8 are surrogates, as in `os.fsdecode`.
+        Several processes write one thing so: who creates a number has it, the highest counts.
         """
-        paths = (file.path for file in self._listed(prefix))
-        return sorted(path for path in paths if _fault(path) and not _is_hidden(path))
+        names = ((file.path.rpartition("/")[2], file) for file in self.files(folder, hidden=True))
+        return {int(match[1]): file for name, file in names if (match := _NUMBER.fullmatch(name))}
 
     def delete(self, path: str) -> None:
         """Remove the file or the whole folder at ``path``, if it exists."""
-        with self._asked("delete", path) as files:
-            files.delete(path)
+        if self._local:
+            self._request("delete", path, lambda key: local.remove(f"/{key}"))
+        else:
+            self.delete_files([path, *(file.path for file in self.files(path, hidden=True))])
 
     def delete_files(self, paths: Sequence[str]) -> None:
         """Remove the files at ``paths``, if they exist, several at a time."""
-        for path in paths:
-            _require_sound(path)
-        if paths:
-            with self._asked("delete", paths[0]) as files:
-                files.delete_files(paths)
+        if self._local:
+            for path in paths:
+                self.delete(path)
+        elif keys := [*map(self._key, paths)]:
+            self._request("delete", paths[0], lambda _: obstore.delete(self._client, keys))
 
     def put_json(self, path: str, value: object) -> None:
         """Write ``value`` as an indented JSON document."""
@@ -194,47 +226,65 @@ class Store:
 
     def removal(self, path: str) -> str:
         """Return the shell command that removes the folder at ``path``, for messages."""
-        command = "aws s3 rm --recursive" if "://" in self.uri else "rm -r"
-        return f"{command} {shlex.quote(self.url(path))}"
+        return f"{'rm -r' if self._local else 'aws s3 rm --recursive'} {shlex.quote(self.url(path))}"
 
-    def _listed(self, prefix: str) -> Sequence[StoredFile]:
-        folder = prefix.rstrip("/")
-        with self._asked("list", folder) as files:
-            return [*files.files(folder)]
+    def _probe(self, writable: bool) -> None:
+        """Make the first request, with short timeouts; create a file twice in a store that is to be begun."""
+        probe = Store(self.uri)
+        probe.__dict__["_client"] = s3.connect(self.uri, s3.PROBING)
+        if set(probe.folders("")) - {"incoming"} or not writable:  # that one is written by others, too
+            return
+        path = f".probe-{secrets.token_hex(4)}"
+        first, second = probe.put_new(path, b"1"), probe.put_new(path, b"2")
+        probe.delete_files([path])
+        if not first or second:
+            raise StoreError(
+                f"the server of {self.uri} overwrites an object that was to be created (it ignores "
+                "If-None-Match), so that writers would lose each other's work: use another server"
+            )
 
-    @contextlib.contextmanager
-    def _asked(self, verb: str, path: str) -> Iterator[Files]:
-        """Yield the files, for one request; its errors name ``verb`` and ``path``."""
-        _require_sound(path)
-        with _translated(f"cannot {verb} {self.url(path)}"):
-            yield self._files
+    def _request(self, verb: str, path: str, request: Callable[[str], T]) -> T:
+        """Return the answer to ``request``, given the key of ``path``; errors name ``verb`` and ``path``."""
+        key = self._key(path)
+        try:
+            if self._local:
+                return request(key)
+            return s3.answer(lambda: request(key))
+        except REFUSALS as error:
+            if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+                raise NoSuchFile(
+                    f"there is no {self.url(path)}: check the name with mcvrp inspect"
+                ) from error
+            raise refusal(f"cannot {verb} {self.url(path)}", error) from error
 
-    def _absent(self, path: str) -> McvrpError:
-        return McvrpError(f"there is no {self.url(path)}: {_ABSENT}")
+    def _key(self, path: str) -> str:
+        """Return obstore's name of ``path``; McvrpError if it could lead out of the store."""
+        if path and any(part in ("", ".", "..") for part in path.split("/")):
+            raise McvrpError(f"{shown(path, 80)} leads out of the store: name one below it, without // or ..")
+        return f"{self._root}/{path}".strip("/")
+
+    def _entry(self, meta: ObjectMeta) -> StoredFile:
+        path = meta["path"].removeprefix(self._root).lstrip("/")
+        return StoredFile(path, meta["size"], meta["last_modified"].timestamp())
+
+    @cached_property
+    def _client(self) -> LocalStore | S3Store:
+        return LocalStore() if self._local else s3.connect(self.uri, s3.WORKING)
+
+    @cached_property
+    def _local(self) -> bool:
+        return "://" not in self.uri
+
+    @cached_property
+    def _root(self) -> str:
+        """Key of the store itself: the whole path of a folder, or the prefix in its bucket."""
+        path = self.uri if self._local else self.uri.removeprefix("s3://").partition("/")[2]
+        return path.strip("/")
 
 
 @cache
 def _received(uri: str) -> Store:
     return Store(uri)  # one per address in another process: a worker receives a store with each task
-
-
-def connected(uri: str, *, probing: bool = False) -> Files:
-    """Return the files at ``uri``, ``probing`` with short timeouts; StoreError if the settings are wrong."""
-    if "://" not in uri:
-        return Folder(uri)
-    if not uri.startswith("s3://"):
-        raise StoreError(f"{uri.partition('?')[0]} is not a store: give a folder or an s3:// address")
-    from mcvrp.storage.store import s3
-
-    return s3.Bucket(uri, s3.PROBING if probing else s3.WORKING)
-
-
-@contextlib.contextmanager
-def _translated(action: str) -> Iterator[None]:
-    try:
-        yield
-    except REFUSALS as error:
-        raise refusal(action, error) from error
 
 
 class _Reader(io.RawIOBase):
@@ -262,24 +312,3 @@ class _Reader(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-
-def _require_sound(path: str) -> None:
-    if path and (fault := _fault(path)):
-        raise McvrpError(f"{path[:80]!r} is not a valid name in a store: {fault}")
-
-
-def _fault(path: str) -> str | None:
-    """Return what is wrong with ``path`` as a name in the store, with the remedy; None if it is valid."""
-    if (count := len(path.encode(errors="replace"))) > _LONGEST:
-        return f"it has {count:,} bytes, use at most {_LONGEST:,}"
-    special = "" if path.isprintable() else path  # other spaces than " ", and joiners, are not "printable"
-    if "\\" in path or any(unicodedata.category(letter) in _REFUSED for letter in special):
-        return "it contains a control character or a backslash, remove it"
-    if any(part in ("", ".", "..") for part in path.split("/")):
-        return "it leads out of the store, give a path below it"
-    return None
-
-
-def _is_hidden(path: str) -> bool:
-    return "/." in f"/{path}" or _HALF_WRITTEN.search(path) is not None

@@ -17,7 +17,7 @@ import numpy as np
 
 from mcvrp.model.instances import Rules
 from mcvrp.storage.benchmarks import PartRow, Routes, StoredPart, read_part
-from mcvrp.storage.store.parallel import in_parallel
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.methods import Method
 from mcvrp.tasks.benchmark.part import Part

@@ -35,7 +35,7 @@ def remove_day(store: Store, city: str, date: datetime.date, model: str) -> Remo
 
 
 def _require_day(store: Store, city: str, date: str) -> None:
-    if store.exists(layout.driven_day(city, date)):
+    if store.list(layout.driven_day(city, date)):
         return
     if not any(date in (*each.days, *each.open) for each in receipts(store, city)):
         raise McvrpError(

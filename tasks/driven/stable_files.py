@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from mcvrp.model.errors import McvrpError, printable
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import LeaseLost, StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.files.cvrplib import INSTANCE
@@ -24,7 +24,6 @@ T = TypeVar("T")
 CUT_SECONDS = 600.0  # unchanged for so long, a truncated file is no longer being uploaded
 _LINE_ENDS = (b"\n", b"\r", b"\x00")  # the last one for UTF-16
 _PARQUET_END = b"PAR1"
-_INVALID = "has a name that is not UTF-8, or with a control character or a backslash: rename it"
 
 
 class NotYet(McvrpError):
@@ -70,7 +69,6 @@ def stable_files(
     why = f"has a name that ends with none of {', '.join(endings)}"
     before = list(filter(named, found))
     others = [LeftOut(file.path, why) for file in found if not named(file)]
-    others += [LeftOut(printable(path), _INVALID) for path in store.omitted(folder)]
     if seconds <= 0 or "://" in store.uri:
         return before, others
     now = time.time()

@@ -5,6 +5,8 @@ Pipes and devices are refused.
 
 from __future__ import annotations
 
+import errno
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from mcvrp.model.errors import LONGEST, McvrpError, brief, enumerated, reason
-from mcvrp.storage.store.local import require_file
 from mcvrp.storage.store.store import Store
 
 IN_STORE = "store:"  # prefix of paths in the store
@@ -21,6 +22,15 @@ _PATH = 120  # characters of a path in messages
 MOST_FAULTS = 100  # a file with more is not read to its end
 LARGEST = 1e9  # coordinate: beyond it, float64 does not resolve millimetres in squares
 _NAME = 60  # characters of a file name
+
+
+def require_file(path: Path, most: int | None = None) -> None:
+    """Raise OSError if ``path`` is neither file nor folder, or has more than ``most`` bytes."""
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise OSError(errno.ENXIO, "it is a pipe or a device, not a file")  # reading it may never end
+    if most is not None and status.st_size > most:
+        raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, the limit is {most:,}")
 
 
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.city import nfc
 from mcvrp.model.errors import McvrpError, brief, reason, shown
-from mcvrp.storage.store.errors import UNREADABLE
+from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped, whole
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
 from mcvrp.tasks.files.spreadsheet import cell_text, first_sheet, is_spreadsheet

@@ -24,7 +24,6 @@ from mcvrp.tasks.gc.spec import RetentionSpec as RetentionSpec
 
 _DAY = 86_400.0
 _OF_TRIALS = ("labels", "training")  # top folders
-_HALF_WRITTEN = re.compile(r".*#\d+")
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,6 @@ class _Cleaning:
                 used = result_settings(self.store, run) if has_results else ()
                 for part in (part for part in self._names(f"{folder}/parts") if not part.startswith(used)):
                     yield self._candidate(f"{folder}/parts/{part}", "the report has other settings")
-        for path, file in self.files.items():
-            if _HALF_WRITTEN.fullmatch(path) and self._is_old([file]):
-                yield Candidate(path, 1, file.size, "half-written by a process that was killed")
 
     def remove(self, path: str) -> bool:
         """Remove ``path``, unless a process has begun to use it; return whether it was removed."""

@@ -18,8 +18,8 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_text
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import FIELD
-from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.versions import LABEL
 from mcvrp.tasks.label.work import LabelRecipe

@@ -18,7 +18,7 @@ from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import label_file, parse_footer, parse_table
 from mcvrp.storage.labels.schema import Label, label_table
-from mcvrp.storage.store.parallel import in_parallel
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import Merge
 from mcvrp.tasks.label.solving import Attempt, solver_seed, solving

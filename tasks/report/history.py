@@ -11,7 +11,7 @@ from urllib.parse import quote
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import ModelCard
-from mcvrp.storage.store.parsing import parse_json
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import stored_spec

@@ -61,7 +61,7 @@ def windowed(
         if done:
             last_result = time.monotonic()
         elif time.monotonic() - last_result > _SILENT_SECONDS:
-            store.exists("")
+            store.folders("")  # raises if the store does not answer
             last_result = time.monotonic()
         for reference in done:
             yield in_flight.pop(reference), _result(reference, refusals)

@@ -15,8 +15,8 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import card, image, section, table
 from mcvrp.storage.models.card import network_text
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import provenance_line
-from mcvrp.storage.store.parsing import parse_json
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics

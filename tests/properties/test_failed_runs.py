@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import obstore
 import pytest
 from prefect import Task
 from prefect.client.schemas.objects import State
@@ -15,7 +16,6 @@ from prefect.client.schemas.objects import State
 from mcvrp.flows import benchmark, city, label, nightly, solve, train
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.server import artifacts, stage
-from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store
 from tests.support.solving import put_day
 
@@ -33,8 +33,7 @@ def nothing(patch: pytest.MonkeyPatch) -> None:
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
     full = Mock(side_effect=OSError(28, "No space left on device"))
-    patch.setattr(Folder, "put", full)
-    patch.setattr(Folder, "create", full)
+    patch.setattr(obstore, "put", full)
 
 
 def s3_down(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.models.registry import Move, _read, enrol, move_champion, pointer, roll_back
 from mcvrp.storage.store.lease import Lease
-from mcvrp.storage.store.numbered import numbered
 from mcvrp.storage.store.store import StoreUnavailable
 from tests.support.model_store import Actor, Fault, Model, use
 
@@ -97,7 +96,7 @@ class Leases(Machine):
 
     @invariant()
     def the_highest_number_is_never_lost(self) -> None:
-        files = numbered(self.store, FOLDER)
+        files = self.store.numbered(FOLDER)
         assert max(files, default=0) >= self.highest
 
     def teardown(self) -> None:

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tests.support.silent_store import READS, serve_all
+from tests.support.silent_store import Request, serve_all
 
-_PAGE = 1000  # entries of one answer to a listing
+_WRITES = {"write", "delete"}
 
 
 @dataclass
 class Requests:
-    """Requests of this process by the name of the operation, one per page of a listing, and bytes read."""
+    """Requests of this process by their verb, one per page of a listing, and bytes read."""
 
     counts: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
 
-    def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        answer = work(*arguments, **named)
-        if isinstance(answer, Iterator):
-            answer = [*answer]
-        pages = -(-len(answer) // _PAGE) if isinstance(answer, list) else 1
-        self.counts[work.__name__] += max(1, pages)
+    def serve(self, verb: str, path: str, request: Request) -> Any:
+        self.counts[verb] += 1  # also one for a file that does not exist
+        answer = request()
+        self.counts[verb] += max(0, len(answer) - 1) if isinstance(answer, list) else 0
         self.bytes += len(answer) if isinstance(answer, bytes) else 0
         return answer
 
     @property
     def reading(self) -> int:
         """Number of requests that read."""
-        return sum(count for name, count in self.counts.items() if name in READS)
+        return sum(count for verb, count in self.counts.items() if verb not in _WRITES)
 
     @contextmanager
     def counted(self) -> Iterator[Counter[str]]:
-        """Yield a counter that has the requests of the block by operation once it is left."""
+        """Yield a counter that has the requests of the block by verb once it is left."""
         before, counts = Counter(self.counts), Counter[str]()
         yield counts
         counts.update(self.counts - before)

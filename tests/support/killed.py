@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mcvrp.storage.store import lease
-from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store
 
 
@@ -47,43 +46,31 @@ def killed_at_each_write(
 
 @contextlib.contextmanager
 def _killed(k: int) -> Iterator[None]:
-    left, asked = k, Store._asked
+    left, really = k, Store._request
 
-    @contextlib.contextmanager
-    def alive(self: Store, verb: str, path: str) -> Iterator[Any]:
-        if left <= 0:
-            raise Killed
-        with asked(self, verb, path) as files:
-            yield files
-
-    def counted(name: str) -> Callable[..., Any]:
-        really = getattr(Folder, name)
-
-        def write(self: Folder, path: str, *arguments: Any) -> Any:
-            nonlocal left
+    def request(self: Store, verb: str, path: str, work: Callable[[str], Any]) -> Any:
+        nonlocal left
+        if left > 0 and verb in ("write", "delete"):
             left -= 1
             if left == 0:
-                _leave_half(Path(self._root, path), name)
-                raise Killed
-            return really(self, path, *arguments)
-
-        return write
+                _leave_half(Path(self.uri, path), verb)
+        if left <= 0:
+            raise Killed
+        return really(self, verb, path, work)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "_asked", alive)
+        patch.setattr(Store, "_request", request)
         patch.setattr(lease, "TTL_SECONDS", 60.0)  # its keeper makes no request
         # the keeper of a process that was killed, too, has nothing to say
         patch.setattr(threading, "excepthook", lambda _: None)
-        for name in ("put", "create", "delete"):
-            patch.setattr(Folder, name, counted(name))
         yield
 
 
-def _leave_half(target: Path, kind: str) -> None:
-    if kind == "delete" and target.is_dir():
+def _leave_half(target: Path, verb: str) -> None:
+    if verb == "delete" and target.is_dir():
         files = sorted(path for path in target.rglob("*") if path.is_file())
         for file in files[: len(files) // 2]:
             file.unlink()
-    elif kind in ("put", "create"):
+    elif verb == "write":
         target.parent.mkdir(parents=True, exist_ok=True)
         target.with_name(f"{target.name}#1").write_bytes(b"half")

@@ -1,6 +1,6 @@
 """Model of an object store in memory: its clock, its faults and the order of its requests are the test's.
 
-The requests are those of `storage.store.s3.Bucket`, which finds the model in the place of the library.
+The requests are those of `storage.store.store.Store`, which finds the model in the place of obstore.
 Several actors, each a thread, make them in turns.
 """
 
@@ -16,8 +16,7 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import MemoryStore
 
-from mcvrp.storage.store import s3
-from mcvrp.storage.store.s3 import Bucket
+from mcvrp.storage.store import store as stores
 from mcvrp.storage.store.store import Store
 
 Fault = Literal["", "lost", "refused", "retried"]
@@ -84,7 +83,6 @@ class Model:
         fault = self._turn()
         if fault == "refused":
             raise _no_answer()
-        options = {name: options[name] for name in options if name in ("mode", "attributes")}
         obstore.put(client, path, data, **options)
         self._written[path] = self.now
         if fault == "lost":
@@ -92,9 +90,9 @@ class Model:
         if fault == "retried" and options.get("mode") == "create":  # the library's second try finds the first
             raise AlreadyExistsError("it exists")
 
-    def get(self, client: Any, path: str, **options: Any) -> Any:
+    def get(self, client: Any, path: str) -> Any:
         self._turn()
-        return obstore.get(client, path, **options)
+        return obstore.get(client, path)
 
     def head(self, client: Any, path: str) -> Any:
         self._turn()
@@ -116,10 +114,8 @@ class Model:
 
     def store(self) -> Store:
         """Return a store of this model."""
-        files = Bucket.__new__(Bucket)
-        files._client = self.client  # type: ignore[assignment]
         store = Store("s3://model")
-        store.__dict__["_files"] = files
+        store.__dict__["_client"] = self.client
         return store
 
     def _turn(self) -> Fault:
@@ -138,8 +134,8 @@ class Model:
 
 
 def use(model: Model, patch: pytest.MonkeyPatch) -> None:
-    """Have buckets ask ``model``, and leases wait for its turns."""
-    patch.setattr(s3, "obstore", model)
+    """Have stores ask ``model``, and leases wait for its turns."""
+    patch.setattr(stores, "obstore", model)
     patch.setattr("mcvrp.storage.store.lease.time.sleep", model.sleep)
 
 

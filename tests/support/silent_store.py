@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 
-from mcvrp.storage.store import lease, store as stores
-from mcvrp.storage.store.local import Folder
+from mcvrp.storage.store import lease
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from tests.support.datasets import everything
 
-READS = {"get", "stat", "exists", "files", "folders", "probe"}
-REQUESTS = {*READS, "put", "create", "delete", "delete_files"}
+Request = Callable[[], Any]
 
 
 @dataclass
@@ -34,31 +32,13 @@ class Outage:
     def begin(self, first: float, *, length: int = 1, lost: bool = False) -> None:
         self.first, self.length, self.lost, self.requests = first, length, lost, 0
 
-    def serve(self, work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def serve(self, verb: str, path: str, request: Request) -> Any:
         self.requests += 1
         if self.first <= self.requests < self.first + self.length:
             if self.lost and self.requests == self.first:
-                work(*arguments, **named)
+                request()
             raise OSError(errno.EIO, "no answer")
-        return work(*arguments, **named)
-
-
-class Served:
-    """Wrapper of a store whose ``methods`` are requests: ``serve`` calls them."""
-
-    def __init__(self, inner: Any, serve: Callable[..., Any], methods: set[str]) -> None:
-        self._inner, self._serve, self._methods = inner, serve, methods
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._inner, name)
-        if name not in self._methods:
-            return value
-
-        def served(*arguments: Any, **named: Any) -> Any:
-            answer = self._serve(value, *arguments, **named)
-            return [*answer] if name == "files" else answer
-
-        return served
+        return request()
 
 
 @pytest.fixture
@@ -69,9 +49,14 @@ def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     outage.first = math.inf
 
 
-def serve_all(patch: pytest.MonkeyPatch, serve: Callable[..., Any]) -> None:
-    """Have ``serve`` carry out the requests of all stores in local folders."""
-    patch.setattr(stores, "connected", lambda uri, probing=False: Served(Folder(uri), serve, REQUESTS))
+def serve_all(patch: pytest.MonkeyPatch, serve: Callable[[str, str, Request], Any]) -> None:
+    """Have ``serve`` carry out the requests of all stores, given verb and path."""
+    really = Store._request
+
+    def served(self: Store, verb: str, path: str, request: Callable[[str], Any]) -> Any:
+        return really(self, verb, path, lambda key: serve(verb, path, lambda: request(key)))
+
+    patch.setattr(Store, "_request", served)
 
 
 def check_repeated(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import find_city, load_city, save_city
+from mcvrp.storage import layout
+from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, stored_city
 from mcvrp.storage.layout import city_matrix
 from mcvrp.storage.parquet import write_parquet
 from mcvrp.storage.store.store import Store, StoreUnavailable
@@ -81,3 +82,86 @@ def test_a_silent_store_is_no_store_without_the_city(store: Store, outage: Outag
     with pytest.raises(StoreUnavailable):
         find_city(store, city.city_id)
     assert find_city(store, city.city_id).city_id == city.city_id
+
+
+XY = City.uniform(6, 1)
+
+
+@pytest.mark.parametrize(
+    "city",
+    [
+        XY,
+        City(7 * XY.xy + 3, None, (3.0, 3.0), 7.0, "m"),
+        City(XY.xy, XY.costs(np.arange(7))),
+        City(XY.xy, XY.costs(np.arange(7)) + np.tri(7, k=-1)),
+        City(XY.xy, extends=(2, 4), spare=3, demand=(2, 5), capacity=(7, 70)),
+    ],
+    ids=["uniform", "framed", "symmetric matrix", "matrix", "extending"],
+)
+def test_a_city_reads_back(store: Store, city: City) -> None:
+    save_city(store, "c", city)
+    back = load_city(store, "c")
+    assert back.city_id == city.city_id
+    for field in ("origin", "scale", "unit", "extends", "classes", "demand", "capacity"):
+        assert getattr(back, field) == getattr(city, field)
+    assert stored_city(store, "c").addresses.ids == tuple("0123456")
+    assert store.get_json(layout.city_card("c"))["source"] == "synthetic"
+
+
+def test_addresses_read_back(store: Store) -> None:
+    addresses = Addresses(("депо", "a;b", *"cdefg"), np.arange(14.0).reshape(7, 2), "+proj=tmerc")
+    save_city(store, "c", XY, addresses)
+    assert stored_city(store, "c").city.address_ids == addresses.ids
+    back = stored_city(store, "c").addresses
+    assert (back.ids, back.projection) == (addresses.ids, addresses.projection)
+    assert back.lonlat is not None
+    np.testing.assert_array_equal(back.lonlat, np.arange(14.0).reshape(7, 2))
+    assert back.nodes(["a;b", "zz", "депо"]).tolist() == [1, -1, 0]
+    with pytest.raises(McvrpError, match="same id"):
+        Addresses(("a", "a"))
+
+
+def test_a_city_without_further_columns_is_read(store: Store) -> None:
+    """The format before them: schema version 2, whose card knows no names of columns."""
+    save_city(store, "c", XY, Addresses(tuple("0123456")))
+    card = store.get_json(layout.city_card("c"))
+    assert card.pop("columns") == {}
+    store.put_json(layout.city_card("c"), card | {"schema_version": 2})
+    back = stored_city(store, "c").addresses
+    assert (back.ids, back.further, back.columns) == (tuple("0123456"), {}, {})
+
+
+def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) -> None:
+    child = City(XY.xy, extends=(4,))
+    save_city(store, "a-child", child)
+    save_city(store, "parent", City(XY.xy[:5]))
+    store.put(layout.city_card("a-broken"), b"[]")
+    for _ in range(2):
+        parent = find_city(store, child.ancestors[0])
+        assert (parent.customers, parent.city_id) == (4, child.ancestors[0])
+        store.delete("cities/parent")
+    assert find_city(store, child.city_id).customers == 6
+
+
+def test_an_unknown_city_is_answered_with_those_there_are(store: Store) -> None:
+    with pytest.raises(McvrpError, match=r"no city 'lyn' in [^:]*: name one that exists"):
+        load_city(store, "lyn")
+    for name in ("lyon", "metz"):
+        save_city(store, name, City.uniform(3, seed=1))
+    with pytest.raises(McvrpError, match=r"no city 'lyn' in .* \(did you mean lyon\?\)"):
+        load_city(store, "lyn")
+    with pytest.raises(McvrpError, match=r"no city 'x' in .* \(there are: lyon, metz\)"):
+        load_city(store, "x")
+
+
+def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
+    with pytest.raises(McvrpError, match=r"no city 'c' in .*: name one that exists"):
+        load_city(store, "c")
+    save_city(store, "c", City.uniform(5, 1))
+    save_city(store, "other", City.uniform(5, 2))
+    store.put(layout.city_path("c"), store.get(layout.city_path("other")))
+    with pytest.raises(McvrpError, match="its card names"):
+        load_city(store, "c")
+    store.put(layout.city_path("c"), b"PAR1 no more")
+    with pytest.raises(McvrpError, match="is not a readable city"):
+        load_city(store, "c")

@@ -22,7 +22,7 @@ from typing import Any
 import obstore
 import pytest
 
-from mcvrp.storage.store import s3 as s3_objects
+from mcvrp.storage.store import store as stores
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 from tests.support.s3_proxy import Proxy
 from tests.support.s3_server import DOMAIN, S3Server
@@ -84,7 +84,7 @@ def refused(uri: str, *, writable: bool = True) -> str:
             ".no connection at http://no.such.*.: check that it is running",
         ),
         ({"AWS_ENDPOINT_URL": "no address"}, "AWS_ENDPOINT_URL='no address' is no address"),
-        ({"AWS_ENDPOINT_URL": None, "AWS_REGION": None}, "no region.*: set AWS_REGION"),
+        ({"AWS_CA_BUNDLE": "/absent"}, "/absent.*: check .*AWS_CA_BUNDLE"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -168,7 +168,7 @@ def test_a_server_that_overwrites_on_a_create_is_refused(
 ) -> None:
     """Nothing is left there."""
     with monkeypatch.context() as patch:
-        patch.setattr(s3_objects, "obstore", Overwriting())
+        patch.setattr(stores, "obstore", Overwriting())
         with pytest.raises(StoreError, match=r"ignores If-None-Match.*use another server"):
             Store.open(s3_uri)
     assert Store.open(s3_uri).files("", hidden=True) == []

@@ -46,12 +46,9 @@ def test_keys_that_lead_elsewhere_are_not_ours(s3_uri: str) -> None:
     store.put("labels/d/spec.json", b"{}")
     bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
     client = boto3.client("s3")
-    for key, listed in (("labels/d/a\\b", True), ("labels/../../etc/passwd", False)):
-        client.put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
-        with pytest.raises(McvrpError, match="is not a valid name in a store"):
-            store.get(key)
-        if listed:
-            assert store.list("labels") == ["labels/d/spec.json"]
-        else:
-            with pytest.raises(StoreError, match=r"cannot list .*etc/passwd"):
-                store.list("labels")
+    key = "labels/../../etc/passwd"
+    client.put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
+    with pytest.raises(McvrpError, match="leads out of the store"):
+        store.get(key)
+    with pytest.raises(StoreError, match=r"cannot list .*etc/passwd.*: rename or remove that file"):
+        store.list("labels")

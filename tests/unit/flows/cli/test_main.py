@@ -52,7 +52,7 @@ def stored(folder: Path) -> list[Path]:
         ("run --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
-        ("label --store {file}", ["is a file"]),
+        ("label --store {file}", ["there is no store"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("inspect nothing", ["nothing at"]),
         ("inspect --out here.png", ["--draw N I"]),

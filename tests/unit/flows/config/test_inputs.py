@@ -11,19 +11,17 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from tests.support.datasets import CITY
-from tests.support.silent_store import Outage
 
 
-def test_only_the_first_stage_requires_an_answer_at_once(store: Store, outage: Outage) -> None:
+def test_only_the_first_stage_requires_an_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages of a pipeline open the store without a request; the flow that was started fails at once."""
-    store.put("a", b"1")
-    outage.begin(1)
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "canary")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(StoreUnavailable):
-        open_store(store.uri)
-    outage.begin(2)
+        open_store("s3://bucket/prefix")
     with checked_before():
-        assert open_store(store.uri).get("a") == b"1"
-    assert outage.requests == 1
+        assert open_store("s3://bucket/prefix").uri == "s3://bucket/prefix"
 
 
 def test_a_checked_stage_is_not_checked_again(tmp_path: Path) -> None:

@@ -290,3 +290,8 @@ def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, s
             corrupt[-rng.randint(1, footer)] ^= 1 << rng.randrange(8)
         with contextlib.suppress(McvrpError):
             read(bytes(corrupt), path)
+
+
+def test_names_of_label_files_are_parsed() -> None:
+    assert layout.rows_of(layout.label_file("d", 1000, 5, 2**32 - 1)) == (5, 2**32 - 1)
+    assert layout.rows_of("labels/d/data/n=020/other.parquet") is None

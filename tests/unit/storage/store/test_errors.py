@@ -6,7 +6,7 @@ import errno
 import os
 
 import pytest
-from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
+from obstore.exceptions import AlreadyExistsError, GenericError, InvalidPathError, PermissionDeniedError
 
 from mcvrp.storage.store.errors import StoreError, StoreUnavailable, refusal
 
@@ -28,6 +28,11 @@ def broken(kind: str) -> Exception:
 
 PERMANENT: list[tuple[Exception, str]] = [
     (answer(FileNotFoundError, 404, "NoSuchBucket"), "NoSuchBucket: so {it} is): create the bucket"),
+    (
+        GenericError("Error performing list request: Error performing GET http://h:1/b - status code: 404 "),
+        "status code: 404): create the bucket",
+    ),
+    (InvalidPathError('invalid path: Path "a - \n.csv"'), r'"a - \n.csv"): rename or remove that file'),
     (answer(PermissionDeniedError, 403, "AccessDenied"), "AccessDenied: so {it} is): request permission"),
     (answer(PermissionDeniedError, 403, ""), "request permission"),
     (answer(GenericError, 507, "XMinioStorageFull"), "free space"),

@@ -41,7 +41,7 @@ def test_an_obstacle_at_the_path_of_a_file_that_is_created_is_named(
     target = Path(store.uri, path)
     target.parent.mkdir(parents=True)
     make(target)
-    with pytest.raises(McvrpError, match=rf"{path} \(there is a folder, a pipe or a broken link\)") as caught:
+    with pytest.raises(McvrpError, match=rf"cannot write .*{path} \(File exists\): check the path") as caught:
         work(store)
     assert "\n" not in str(caught.value)
     assert os.path.lexists(target)
@@ -51,17 +51,10 @@ def test_a_file_and_a_folder_in_each_others_place_are_named(store: Store) -> Non
     store.put("a/b", b"1")
     for path in ("a", "a/b/c"):
         with pytest.raises(
-            StoreError, match=rf"cannot write {store.url(path)} \(.* directory .*\): check the path"
+            StoreError, match=rf"cannot write {store.url(path)} \((Is|Not) a directory\): check the path"
         ):
             store.put(path, b"1")
     assert store.list("") == ["a/b"]
-
-
-def test_a_pipe_is_not_read(store: Store) -> None:
-    os.mkfifo(Path(store.uri, "pipe"))
-    for read in (store.get, store.find):
-        with pytest.raises(StoreError, match="it is a pipe or a device"):
-            read("pipe")
 
 
 def test_links_are_followed_and_removed_themselves(tmp_path: Path) -> None:

@@ -14,11 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from obstore.store import LocalStore
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City
-from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, stored_city
 from mcvrp.storage.store import store as stores
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
 
@@ -51,10 +49,9 @@ def test_what_a_killed_writer_has_left_is_no_file(store: Store, tmp_path: Path) 
     assert store.list("") == []
     store.put("a/b", b"1")
     assert not store.put_new("a/b", b"2")
-    assert store.list("") == ["a/b"]
-    assert [file.path for file in store.files("", hidden=True)] == ["a/b", "a/b#1"]
-    store.delete("a/b#1")
-    assert os.listdir(tmp_path / "a") == ["b"]
+    assert [file.path for file in store.files("", hidden=True)] == ["a/b"]
+    store.delete("a")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_written_file_and_its_name_are_synced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,13 +109,13 @@ def test_a_range_and_a_stream_have_the_bytes_of_the_file(store: Store) -> None:
 def test_each_store_has_a_connection_and_copies_in_another_process_share_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connected, made = stores.connected, list[str]()
+    made = list[LocalStore]()
 
-    def counted(uri: str, *, probing: bool = False) -> object:
-        made.append(uri)
-        return connected(uri, probing=probing)
+    def counted() -> LocalStore:
+        made.append(LocalStore())
+        return made[-1]
 
-    monkeypatch.setattr(stores, "connected", counted)
+    monkeypatch.setattr(stores, "LocalStore", counted)
     one, other = Store(str(tmp_path)), Store(str(tmp_path))
     for _ in range(2):
         assert one.list("") == other.list("") == []
@@ -129,22 +126,20 @@ def test_each_store_has_a_connection_and_copies_in_another_process_share_one(
     assert len(made) == 3
 
 
-def test_an_opened_store_exists_can_be_written_or_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_opened_store_exists_or_is_created_by_its_first_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"there is no store .*absent"):
         Store.open(tmp_path / "absent", writable=False)
-    assert Store.open(tmp_path, writable=False).list("") == []
-    assert os.listdir(tmp_path) == []
     (tmp_path / "f").write_text("mine")
-    with pytest.raises(McvrpError, match="f is a file"):
+    with pytest.raises(McvrpError, match=r"there is no store .*f: name a folder"):
         Store.open(tmp_path / "f")
-    longer = tmp_path / ("n" * 256)
-    longer_below = tmp_path / "new" / longer.name
-    for folder in (tmp_path / "f" / "below", longer, longer / "below", longer_below, "/proc/mcvrp"):
-        with pytest.raises(McvrpError, match=f"cannot write to the store {folder}"):
-            Store.open(folder)  # refused to the superuser, too
+    store = Store.open(tmp_path / "new" / "store")
+    assert os.listdir(tmp_path) == ["f"]
+    store.put("a", b"1")
+    assert Store.open(tmp_path / "new" / "store", writable=False).get("a") == b"1"
+    for folder in (tmp_path / "f" / "below", tmp_path / ("n" * 256), "/proc/mcvrp"):
+        with pytest.raises(StoreError, match=f"cannot write {folder}/a "):
+            Store.open(folder).put("a", b"1")  # refused to the superuser, too
     assert (tmp_path / "f").read_text() == "mine"
-    Store.open(tmp_path / "new" / "store")
-    assert os.listdir(tmp_path) == ["f"]  # the first file creates it
 
 
 def test_json_reads_back(store: Store) -> None:
@@ -155,99 +150,10 @@ def test_json_reads_back(store: Store) -> None:
         store.get_json("x.json")
 
 
-def test_names_of_label_files_are_parsed() -> None:
-    assert layout.rows_of(layout.label_file("d", 1000, 5, 2**32 - 1)) == (5, 2**32 - 1)
-    assert layout.rows_of("labels/d/data/n=020/other.parquet") is None
-
-
-XY = City.uniform(6, 1)
-
-
-@pytest.mark.parametrize(
-    "city",
-    [
-        XY,
-        City(7 * XY.xy + 3, None, (3.0, 3.0), 7.0, "m"),
-        City(XY.xy, XY.costs(np.arange(7))),
-        City(XY.xy, XY.costs(np.arange(7)) + np.tri(7, k=-1)),
-        City(XY.xy, extends=(2, 4), spare=3, demand=(2, 5), capacity=(7, 70)),
-    ],
-    ids=["uniform", "framed", "symmetric matrix", "matrix", "extending"],
-)
-def test_a_city_reads_back(store: Store, city: City) -> None:
-    save_city(store, "c", city)
-    back = load_city(store, "c")
-    assert back.city_id == city.city_id
-    for field in ("origin", "scale", "unit", "extends", "classes", "demand", "capacity"):
-        assert getattr(back, field) == getattr(city, field)
-    assert stored_city(store, "c").addresses.ids == tuple("0123456")
-    assert store.get_json(layout.city_card("c"))["source"] == "synthetic"
-
-
-def test_addresses_read_back(store: Store) -> None:
-    addresses = Addresses(("депо", "a;b", *"cdefg"), np.arange(14.0).reshape(7, 2), "+proj=tmerc")
-    save_city(store, "c", XY, addresses)
-    assert stored_city(store, "c").city.address_ids == addresses.ids
-    back = stored_city(store, "c").addresses
-    assert (back.ids, back.projection) == (addresses.ids, addresses.projection)
-    assert back.lonlat is not None
-    np.testing.assert_array_equal(back.lonlat, np.arange(14.0).reshape(7, 2))
-    assert back.nodes(["a;b", "zz", "депо"]).tolist() == [1, -1, 0]
-    with pytest.raises(McvrpError, match="same id"):
-        Addresses(("a", "a"))
-
-
-def test_a_city_without_further_columns_is_read(store: Store) -> None:
-    """The format before them: schema version 2, whose card knows no names of columns."""
-    save_city(store, "c", XY, Addresses(tuple("0123456")))
-    card = store.get_json(layout.city_card("c"))
-    assert card.pop("columns") == {}
-    store.put_json(layout.city_card("c"), card | {"schema_version": 2})
-    back = stored_city(store, "c").addresses
-    assert (back.ids, back.further, back.columns) == (tuple("0123456"), {}, {})
-
-
-def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) -> None:
-    child = City(XY.xy, extends=(4,))
-    save_city(store, "a-child", child)
-    save_city(store, "parent", City(XY.xy[:5]))
-    store.put(layout.city_card("a-broken"), b"[]")
-    for _ in range(2):
-        parent = find_city(store, child.ancestors[0])
-        assert (parent.customers, parent.city_id) == (4, child.ancestors[0])
-        store.delete("cities/parent")
-    assert find_city(store, child.city_id).customers == 6
-
-
-def test_an_unknown_city_is_answered_with_those_there_are(store: Store) -> None:
-    with pytest.raises(McvrpError, match=r"no city 'lyn' in [^:]*: name one that exists"):
-        load_city(store, "lyn")
-    for name in ("lyon", "metz"):
-        save_city(store, name, City.uniform(3, seed=1))
-    with pytest.raises(McvrpError, match=r"no city 'lyn' in .* \(did you mean lyon\?\)"):
-        load_city(store, "lyn")
-    with pytest.raises(McvrpError, match=r"no city 'x' in .* \(there are: lyon, metz\)"):
-        load_city(store, "x")
-
-
-def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
-    with pytest.raises(McvrpError, match=r"no city 'c' in .*: name one that exists"):
-        load_city(store, "c")
-    save_city(store, "c", City.uniform(5, 1))
-    save_city(store, "other", City.uniform(5, 2))
-    store.put(layout.city_path("c"), store.get(layout.city_path("other")))
-    with pytest.raises(McvrpError, match="its card names"):
-        load_city(store, "c")
-    store.put(layout.city_path("c"), b"PAR1 no more")
-    with pytest.raises(McvrpError, match="is not a readable city"):
-        load_city(store, "c")
-
-
 @pytest.mark.parametrize(
     "address",
     [
-        *("file://host/x", "file://host", "file://", "file://user:secret@host/x", "file://~/x", "file:x"),
-        *("file:/x", "file:///a%20b", "file:///a?b", "file:///a#b", "FILE:///x", "s3:/bucket/x", "s3:bucket"),
+        *("file://user:secret@host/x", "file:///x", "file:x", "FILE:///x", "s3:/bucket/x", "s3:bucket"),
         *("s3://bucket/x?y", "s3://bucket/x?", "s3://bucket/x#", "s3://bucket:80/x", "s3://", "s3:///x"),
     ],
 )
@@ -255,17 +161,15 @@ def test_an_address_is_not_read_as_another_one(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match=r"is not (the|a)|contains an @") as caught:
+    with pytest.raises(StoreError, match="is not the address of a store") as caught:
         Store.open(address)
     assert "secret" not in str(caught.value)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_has_four_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "a b"
-    addresses = ["a b", str(folder), f"file://{folder}", f"file://localhost{folder}"]
-    assert {Store.open(address).uri for address in addresses} == {str(folder)}
+    assert {Store.open(each).uri for each in ("a b", "./a b/", "x/../a b")} == {str(tmp_path / "a b")}
 
 
 @pytest.mark.parametrize(
@@ -277,42 +181,25 @@ def test_names_with_spaces_and_joiners_of_other_languages_are_read(store: Store,
     path.write_bytes(b"1")
     assert store.list("incoming") == [f"incoming/{name}"]
     assert store.get(f"incoming/{name}") == b"1"
-    assert store.omitted("") == []
 
 
-@pytest.mark.parametrize("name", [b"a\nb", b"a\xe2\x80\xa8b", b"a\\b", b"\xe9.csv", b"\xe9/b.csv"])
-def test_files_with_invalid_names_are_listed_apart(store: Store, name: bytes) -> None:
+@pytest.mark.parametrize("name", [b"a\nb.csv", b"a\x1b.csv", b"\xe9.csv", b"\xe9/b.csv"])
+def test_a_name_that_obstore_does_not_know_is_refused(store: Store, name: bytes) -> None:
+    """It comes from another program, such as a CSV file with an accent in Latin-1, and ends a listing."""
     path = Path(store.uri, os.fsdecode(name))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"1")
-    store.put("a/.b\u3000c", b"hidden")
-    assert store.list("") == []
-    assert store.omitted("") == [os.fsdecode(name)]
+    with pytest.raises(StoreError, match=r"cannot list .* \(.*csv.*\): rename or remove that file") as caught:
+        store.list("")
+    assert "\n" not in str(caught.value)
 
 
-def test_names_that_are_not_utf8_are_not_listed(store: Store) -> None:
-    """They come from other programs, such as a CSV file with an accent in Latin-1."""
-    store.put("incoming/a.csv", b"1")
-    root = os.fsencode(store.uri)
-    Path(os.fsdecode(root + b"/incoming/\xe9.csv")).write_bytes(b"2")
-    Path(os.fsdecode(root + b"/\xe9")).mkdir()
-    Path(os.fsdecode(root + b"/\xe9/b.csv")).write_bytes(b"3")
-    assert store.list("") == ["incoming/a.csv"]
-    assert store.folders("") == ["incoming"]
-
-
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("a" * 1025, "has 1,025 bytes, use at most 1,024"),
-        ("a\\b", "contains a control character or a backslash, remove it"),
-        ("../a", "leads out of the store, give a path below it"),
-        ("a//b", "leads out of the store"),
-    ],
-)
-def test_an_invalid_name_is_refused(tmp_path: Path, name: str, fault: str) -> None:
-    with pytest.raises(McvrpError, match=rf"is not a valid name in a store: it {fault}"):
-        Store.open(tmp_path).get(name)
+@pytest.mark.parametrize("name", ["../a", "a//b", "a/./b", "/etc", "a\0b"])
+def test_an_invalid_name_is_refused(store: Store, name: str) -> None:
+    for use in (store.get, store.list, store.delete, lambda path: store.put_new(path, b"")):
+        with pytest.raises(McvrpError):
+            use(name)
+    assert os.listdir(store.uri) == []
 
 
 def test_the_command_that_removes_a_folder_is_one_of_its_shell(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_killed_removal_is_completed_by_the_next(wrong: Store, tmp_path: Path)
         lambda s: remove_day(s, "lyon", FRIDAY, "small"),
         at_least=5,
     ):
-        if there.exists(layout.driven_day("lyon", str(FRIDAY))):
+        if there.list(layout.driven_day("lyon", str(FRIDAY))):
             remove_day(there, "lyon", FRIDAY, "small")
         take(there)
         left = [path for path in everything(there) if path.startswith(("driven/lyon/", "labels/"))]

@@ -69,16 +69,6 @@ def test_a_file_that_is_no_table_is_named(store: Store) -> None:
     assert look(store, seconds=0) == (["day.csv"], {"day.txt": why}, 0)
 
 
-def test_a_file_whose_name_is_not_valid_is_named(store: Store) -> None:
-    names = {"a\nb.csv": r"a\nb.csv", "a\\b.csv": r"a\b.csv", os.fsdecode(b"\xe9.csv"): r"\udce9.csv"}
-    for name in ("a\u3000b.csv", *names):
-        put(store, name, WHOLE, 60)
-    stable, others, _ = look(store)
-    assert stable == ["a\u3000b.csv"]
-    assert others.keys() == set(names.values())
-    assert all("control character or a backslash: rename it" in why for why in others.values())
-
-
 @pytest.mark.parametrize("name", ["stalled.csv", "stalled.parquet", "empty.csv"])
 def test_what_looks_cut_off_is_left_for_longer(store: Store, name: str) -> None:
     data = {"stalled.csv": WHOLE[:-1], "stalled.parquet": b"PAR1 half of it", "empty.csv": b""}[name]

@@ -21,12 +21,12 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.driven import IntakeReceipt, checksum, read_day
-from mcvrp.storage.store.local import Folder
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
+from tests.support.silent_store import Request, serve_all
 from tests.support.workbook import DAY, with_cell, xlsx
 
 CITY = City.uniform(12, seed=1)
@@ -170,14 +170,13 @@ def test_a_file_that_cannot_be_read_waits(store: Store, monkeypatch: pytest.Monk
     """The others are ingested."""
     for name, data in (("a.csv", MIXED), ("friday.csv", GOOD)):
         store.put(f"incoming/{name}", data.encode())
-    get = Folder.get
 
-    def denied(self: Folder, path: str, *bounds: Any) -> bytes:
-        if path.endswith("a.csv"):
+    def denied(verb: str, path: str, request: Request) -> Any:
+        if verb == "read" and path.endswith("a.csv"):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return get(self, path, *bounds)
+        return request()
 
-    monkeypatch.setattr(Folder, "get", denied)
+    serve_all(monkeypatch, denied)
     taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
     assert taken.days == ["2026-02-27"]
     (refused,) = taken.refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -69,9 +70,10 @@ def test_a_folder_of_its_name_is_not_its_file(store: Store, solved: list[int]) -
 
 def test_of_two_workers_one_creates_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of the others is dropped, even if their solver found other routes in the same time."""
-    context, put_new = WorkerContext(store, CITY, RECIPE), Store.put_new
+    context, put_new, seconds = WorkerContext(store, CITY, RECIPE), Store.put_new, count(1.0)
     monkeypatch.setattr(Store, "stat", lambda *_: None)  # they have begun at the same time
-    monkeypatch.setattr(solving, "attempting", answering(lambda i, _: LABELS[i]))
+    answer = answering(lambda i, _: replace(LABELS[i], runtime=next(seconds)))
+    monkeypatch.setattr(solving, "attempting", answer)
     results: list[bool] = []
 
     def noted(self: Store, path: str, data: bytes) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcvrp.storage.store.parsing import parse_json, parse_toml
+from mcvrp.storage.parsing import parse_json, parse_toml
 
 READERS = [(parse_json, '{"x": %s}'), (parse_toml, "x = %s")]
 
