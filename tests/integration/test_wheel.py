@@ -30,7 +30,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_file_of_the_packages_is_in_it(unpacked: Path) -> None:
-    """Code, presets, templates and published figures; nothing of the tests, nothing beside `mcvrp`."""
+    """Code, presets and templates; nothing of the tests, nothing beside `mcvrp`."""
     sources = [path for floor in FLOORS for path in (ROOT / floor).rglob("*") if path.is_file()]
     wanted = {str(path.relative_to(ROOT)) for path in sources if "__pycache__" not in path.parts}
     package = unpacked / "mcvrp"
