@@ -68,7 +68,7 @@ def first_sheet(name: str, data: bytes) -> Sheet:
     if done.returncode:
         raise McvrpError(
             f"{name} could not be read (exit code {done.returncode}): maybe a cell far from the table takes "
-            f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time, {_BEYOND}, or save it as CSV"
+            f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time; {_BEYOND}, or save it as CSV"
         )
     facts, _, text = done.stdout.decode().partition("\n")
     title, others = json.loads(facts)

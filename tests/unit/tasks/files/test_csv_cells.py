@@ -184,6 +184,7 @@ def test_truth_is_no_number() -> None:
         (b"id;lat;x\na;45,7;1.5\n", Dialect(";", ",")),
         (b'id\tlat\na\t"45,7"\r\n', Dialect("\t", ",")),
         (b"id\tlat\na\t45\n", Dialect("\t", ".")),
+        (b"id|lat\na|48,86\n", Dialect("|", ",")),
         (b"\xef\xbb\xbfid;lat\na;1.5\n", Dialect(";", ".", "utf-8-sig")),
         ("id;name\na;Käse\n".encode("cp1252"), Dialect(";", ",", "utf-8-sig")),
         ("id,name\na,Käse\n".encode("utf-16"), Dialect(",", ".", "utf-8-sig")),

@@ -113,18 +113,12 @@ def test_a_large_instance_needs_unrounded_costs(tmp_path: Path) -> None:
     assert "is not that of unrounded distances" in exact.notes[0]
 
 
-def test_explicit_costs_are_read_as_they_stand(tmp_path: Path) -> None:
+def test_explicit_costs_are_read_as_they_stand() -> None:
     full = small(EXPLICIT)
     assert full.city.matrix is not None
     assert full.city.matrix[3].tolist() == [9, 5, 6, 0]
     assert not full.city.symmetric
     assert full.city.xy.tolist() == [[0, 0], [3, 4], [6, 0], [1, 1]]
-    lower = EXPLICIT.replace("FULL_MATRIX", "LOWER_ROW").replace(
-        MATRIX, "EDGE_WEIGHT_SECTION\n1 2 4\n3\n5 6\n"
-    )
-    matrix = small(lower).city.matrix
-    assert matrix is not None
-    assert matrix.tolist() == [[0, 1, 2, 3], [1, 0, 4, 5], [2, 4, 0, 6], [3, 5, 6, 0]]
 
 
 def test_costs_without_places_are_laid_out() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
@@ -44,13 +43,6 @@ def test_a_hidden_sheet_is_not_read_before_a_visible_one() -> None:
     data = with_state(xlsx({"Secret": [["a"], [1]], "Orders": ORDERS}), "Secret", "veryHidden")
     table = read_tabular("a.xlsx", data)
     assert (table.name, table.notes) == ("a.xlsx, sheet 'Orders'", ())
-
-
-def test_many_cells_come_in_order() -> None:
-    numbers = np.arange(60_000)
-    table = read_tabular("a.xlsx", xlsx({"S": [["a", "b"], *([k, f"x{k}"] for k in range(60_000))]}))
-    assert np.array_equal(table.numbers("a", Faults(table.name)), numbers)
-    assert table.text("b").tolist() == [f"x{k}" for k in range(60_000)]
 
 
 def _merged(area: str) -> bytes:

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.files.csv_cells import Dialect, csv_bytes
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from tests.support.malformed import parquet
@@ -39,12 +38,6 @@ def test_excels_line_with_the_separator_is_no_row(data: bytes) -> None:
 def test_a_declared_separator_is_used() -> None:
     """Also if another one is more frequent in the header."""
     assert list(read_tabular("f", b"sep=;\na,b,c;d\n1,2,3;4\n").frame.columns) == ["a,b,c", "d"]
-
-
-def test_a_file_with_pipes_is_written_with_pipes() -> None:
-    table = read_tabular("f", b"id|lat\nA1|48,86\n")
-    assert table.dialect == Dialect("|", ",")
-    assert read_tabular("f", csv_bytes(table.frame, table.dialect)).frame.equals(table.frame)
 
 
 def test_ids_and_titles_are_compared_in_composed_form() -> None:

@@ -6,10 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
-from numpy.typing import NDArray
 
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.tasks.files.vrp_text import VrpText, vrp_text
@@ -198,13 +196,6 @@ def test_no_change_of_a_line_makes_another_instance(text: str) -> None:
     assert outcomes == {True, None}
 
 
-@pytest.mark.parametrize("words", NAMES)
-@pytest.mark.parametrize("keyword", ["NAME", "COMMENT"])
-def test_words_of_a_name_are_no_keywords(keyword: str, words: str) -> None:
-    (line,) = (line for line in LINES if line.startswith(keyword))
-    assert content(read(SMALL.replace(line, f"{keyword} : {words}"))) == content(read(SMALL))
-
-
 def spec(line: str, before: str = "CAPACITY") -> str:
     return SMALL.replace(before, f"{line}\n{before}", 1)
 
@@ -321,15 +312,3 @@ HARMLESS = (
 @pytest.mark.parametrize("line", HARMLESS)
 def test_lines_without_a_meaning_for_routes_are_accepted(line: str) -> None:
     assert content(read(spec(line))) == content(read(SMALL))
-
-
-def test_a_large_matrix_is_read_as_it_was_written() -> None:
-    n = 300
-    costs: NDArray[np.float64] = np.random.default_rng(1).integers(1, 10**6, (n, n)).astype(float)
-    np.fill_diagonal(costs, 0)
-    rows = "\n".join(" ".join(f"{cell:.0f}" for cell in row) for row in costs)
-    text = EXPLICIT.replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n").replace(": 4", f": {n}")
-    text = text[: text.index("NODE_COORD")] + text[text.index("EDGE_WEIGHT_S") :]
-    demands = "".join(f"{k} 1\n" for k in range(2, n + 1))
-    matrix = read(text.replace("2 4\n3 5\n4 6\n", demands)).matrix
-    assert np.array_equal(matrix, costs)  # type: ignore[arg-type]
