@@ -24,7 +24,7 @@ from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
-from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.day import Request, Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import (
@@ -215,19 +215,18 @@ def solve(
         orders = pd.DataFrame({"customer": list(orders), "demand": list(orders.values())})
     elif not isinstance(orders, str):
         orders = pd.DataFrame(orders)
-    planned = plan_day(
-        store,
+    request = Request(
+        orders,
         city,
         folder or model,
-        orders,
         dated.capacity,
-        spec,
-        unrounded=unrounded,
         start=None if start is None else str(start),
-        date=dated.date,
         keep=None if keep is None else str(keep),
+        date=dated.date,
+        unrounded=unrounded,
         usual_model=usual_model,
     )
+    planned = plan_day(store, request, spec)
     if out is None:
         routed = RoutedDay(solve_day(store, planned, began))
     else:

@@ -134,7 +134,9 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
 def _provenance(planned: Planned) -> Provenance:
     """Return the provenance of a day: city of the store, model, and orders with the digest of the day."""
     parents = [
-        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.stored else None,
+        Parent(layout.city_dir(planned.city_name), planned.city.city_id)
+        if isinstance(planned.request.city, str)
+        else None,
         planned.card.as_parent if planned.card else None,
         Parent(f"{OUTSIDE}{planned.day.source}", planned.digest),
     ]
