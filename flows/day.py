@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import (
     Place,
     day_name,
-    prepare,
     require_free,
     solve_figures,
     stop_table,
@@ -232,7 +230,6 @@ def solve(
     else:
         place = Place(Store.open(Path(ROUTES) / day_name(planned) if out is True else out))
         replaced = require_free(place, planned, overwrite)
-        threading.Thread(target=prepare, daemon=True).start()
         solved = solve_day(store, planned, began)
         routed = RoutedDay(solved, place.url, write_day(place, solved), replaced or "")
     for failure in routed.summary.failures:

@@ -82,13 +82,6 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     return None
 
 
-def prepare() -> None:
-    """Import and compile what the files of any day need; meant for a thread while others search."""
-    from mcvrp.tasks.solve import sheets as sheets
-
-    markdown.compile_all("mcvrp.tasks.solve")
-
-
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day and return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import map_page, route_map
