@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +23,12 @@ from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
-from mcvrp.tasks.solve.day import Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.day import Request, Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import (
     Place,
     day_name,
-    prepare,
     require_free,
     solve_figures,
     stop_table,
@@ -215,25 +213,23 @@ def solve(
         orders = pd.DataFrame({"customer": list(orders), "demand": list(orders.values())})
     elif not isinstance(orders, str):
         orders = pd.DataFrame(orders)
-    planned = plan_day(
-        store,
+    request = Request(
+        orders,
         city,
         folder or model,
-        orders,
         dated.capacity,
-        spec,
-        unrounded=unrounded,
         start=None if start is None else str(start),
-        date=dated.date,
         keep=None if keep is None else str(keep),
+        date=dated.date,
+        unrounded=unrounded,
         usual_model=usual_model,
     )
+    planned = plan_day(store, request, spec)
     if out is None:
         routed = RoutedDay(solve_day(store, planned, began))
     else:
         place = Place(Store.open(Path(ROUTES) / day_name(planned) if out is True else out))
         replaced = require_free(place, planned, overwrite)
-        threading.Thread(target=prepare, daemon=True).start()
         solved = solve_day(store, planned, began)
         routed = RoutedDay(solved, place.url, write_day(place, solved), replaced or "")
     for failure in routed.summary.failures:

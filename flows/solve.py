@@ -16,7 +16,7 @@ from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.day import Planned, Request, Solved, SolveSummary, plan_day, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
@@ -101,18 +101,8 @@ def solve(
     began, opened = time.monotonic(), open_store(store)
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
-        planned = plan_day(
-            opened,
-            city,
-            model,
-            orders,
-            capacity,
-            solve,
-            unrounded=unrounded,
-            start=start,
-            keep=keep,
-            date=date,
-        )
+        request = Request(orders, city, model, capacity, start, keep, date, unrounded)
+        planned = plan_day(opened, request, solve)
         place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")

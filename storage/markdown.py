@@ -29,13 +29,6 @@ def render(package: str, template: str, **values: object) -> str:
     return _environment(package).get_template(template).render(**values)
 
 
-def compile_all(package: str) -> None:
-    """Compile all templates of ``package``, which takes a tenth of a second, before they are needed."""
-    environment = _environment(package)
-    for name in environment.list_templates():
-        environment.get_template(name)
-
-
 @lru_cache(maxsize=16)
 def _environment(package: str) -> Environment:
     return Environment(

@@ -6,6 +6,7 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.tasks.solve.day import (
+        Request as Request,
         SolveSummary as SolveSummary,
         plan_day as plan_day,
         solve_day as solve_day,

@@ -41,9 +41,44 @@ _NAMED = 5  # customers that are named, of those merged or left out
 
 
 @dataclass(frozen=True)
+class Request:
+    """What somebody asks for: the routes of a day's orders.
+
+    Parameters
+    ----------
+    orders
+        CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
+    city, model
+        Names in the store, a city, or the folder of an exported model. The city may be None for a CVRPLIB
+        instance.
+    capacity
+        Of a vehicle, None if the orders or the city define it.
+    start, keep
+        Files of earlier routes to start from and of decided ones, see `read_start` and `read_kept`.
+    date
+        Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
+        routes need.
+    usual_model
+        Model to use if ``model`` is None and it is one of the city; otherwise the city's only one is used,
+        and without any the day is searched without a model.
+    """
+
+    orders: str | pd.DataFrame | Sequence[Order]
+    city: str | City | None = None
+    model: str | Store | None = None
+    capacity: int | None = None
+    start: str | None = None
+    keep: str | None = None
+    date: datetime.date | None = None
+    unrounded: bool = False
+    usual_model: str | None = None
+
+
+@dataclass(frozen=True)
 class Planned:
     """Day that can be solved: its orders, their city and the model."""
 
+    request: Request
     city_name: str
     city: City
     addresses: Addresses
@@ -52,13 +87,15 @@ class Planned:
     spec: SolveSpec
     rest: Rest  # what is to be planned
     digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
-    folder: Store | None = None  # of an exported model
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
-    date: datetime.date | None = None  # of the day, for files that are ingested after it was driven
     kept: Kept | None = None  # decided routes, if any
-    stored: bool = False  # whether the city is in the store
     without_model: str = ""  # reason for which no model of the city is used, if one was looked for
+
+    @property
+    def date(self) -> datetime.date | None:
+        """Date of the day, for files that are ingested after it was driven."""
+        return self.request.date
 
     @property
     def limits(self) -> str:
@@ -110,55 +147,25 @@ class Solved:
     summary: SolveSummary
 
 
-def plan_day(
-    store: Store,
-    city: str | City | None,
-    model: str | Store | None,
-    orders: str | pd.DataFrame | Sequence[Order],
-    capacity: int | None,
-    spec: SolveSpec,
-    *,
-    unrounded: bool = False,
-    start: str | None = None,
-    date: datetime.date | None = None,
-    keep: str | None = None,
-    usual_model: str | None = None,
-) -> Planned:
+def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     """Return the checked plan of a day; nothing is solved.
-
-    Parameters
-    ----------
-    city, model
-        Names in the store, a city, or the folder of an exported model. The city may be None for a CVRPLIB
-        instance.
-    orders
-        CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
-    capacity
-        Of a vehicle, None if the orders or the city define it.
-    start
-        File of earlier routes to start from, see `read_start`.
-    date
-        Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
-        routes need.
-    keep
-        File of decided routes, see `read_kept`.
-    usual_model
-        Model to use if ``model`` is None and it is one of the city; otherwise the city's only one is used,
-        and without any the day is searched without a model.
 
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
     """
     require_kept(spec)
-    vrp = read_vrp(store, orders, unrounded=unrounded) if is_vrp(orders) else None
-    name, problem, addresses = _city(store, city, vrp)
+    orders, date = request.orders, request.date
+    vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
+    name, problem, addresses = _city(store, request.city, vrp)
     spec = spec.in_unit(problem.unit)
     require_seconds(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
-    day = checked_day(table, problem, addresses, name, capacity, spec, date)
+    day = checked_day(table, problem, addresses, name, request.capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
-    decided = read_kept(store, keep, named, day.instance, day.too_large, date, name) if keep else None
+    decided = None
+    if request.keep:
+        decided = read_kept(store, request.keep, named, day.instance, day.too_large, date, name)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
     require_continued(rest, spec)
@@ -166,27 +173,38 @@ def plan_day(
         require_possible(rest, addresses, limits_text(limits, problem.unit))
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
-    uses_model, without = spec.by in (AUTO, MODEL) and spec.samples > 0, ""
-    if uses_model and model is None and usual_model is not None:
-        model, without = model_of(store, problem, name, usual_model)
+    card, without = _card(store, request, spec, problem, name)
+    free = rest.free(day.instance)
+    start = read_start(store, request.start, problem, named, free, name) if request.start and free else None
+    digest = _digest(day.instance)
+    return Planned(
+        request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without
+    )
+
+
+def _card(
+    store: Store, request: Request, spec: SolveSpec, city: City, name: str
+) -> tuple[ModelCard | None, str]:
+    """Return the card of the model of the city ``name``, None without one, and why none was found."""
+    model, without = request.model, ""
+    if spec.by not in (AUTO, MODEL) or spec.samples == 0:
+        model = None
+    elif model is None and request.usual_model is not None:
+        model, without = model_of(store, city, name, request.usual_model)
         if model is None and (spec.by == MODEL or spec.version is not None):
             raise McvrpError(f"{without}: train one, or search without a model")
-    folder, card = model if isinstance(model, Store) else None, None
-    if model is not None and uses_model:
-        card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
-        try:
-            card.require_city(problem, name)
-        except McvrpError as error:
-            raise McvrpError(f"{error}; use --samples 0 to search without a model") from error
-    elif spec.by == MODEL:
-        raise McvrpError("by model needs a model and its samples: name a model, and set samples to 1 or more")
-    free = rest.free(day.instance)
-    first = read_start(store, start, problem, named, free, name) if start and free else None
-    digest, stored = _digest(day.instance), isinstance(city, str)
-    return Planned(
-        *(name, problem, addresses, day, card, spec, rest, digest, folder, vrp, first, date, decided),
-        *(stored, without),
-    )
+    if model is None:
+        if spec.by == MODEL:
+            raise McvrpError(
+                "by model needs a model and its samples: name a model, and set samples to 1 or more"
+            )
+        return None, without
+    card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
+    try:
+        card.require_city(city, name)
+    except McvrpError as error:
+        raise McvrpError(f"{error}; use --samples 0 to search without a model") from error
+    return card, without
 
 
 def _digest(instance: Instance) -> str:
@@ -291,7 +309,8 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     label = f"model {card.name} version {card.version}"
     from_samples = f"{SOLVERS[solver].label} from samples"
     then = replace(first, seed=spec.seed + cores, label=from_samples) if first else None
-    at, name = (planned.folder, None) if planned.folder else (store, card.name)
+    folder = planned.request.model
+    at, name = (folder, None) if isinstance(folder, Store) else (store, card.name)
     rotations = spec.rotations if card.rotation_trained else 1
     model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
     return [model, *searches]

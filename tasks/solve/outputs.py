@@ -83,13 +83,6 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     return None
 
 
-def prepare() -> None:
-    """Import and compile what the files of any day need; meant for a thread while others search."""
-    from mcvrp.tasks.solve import sheets as sheets
-
-    markdown.compile_all("mcvrp.tasks.solve")
-
-
 def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     """Write the files of a day and return their addresses, README.md first."""
     from mcvrp.tasks.solve.map import map_page, route_map
@@ -135,7 +128,9 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
 def _provenance(planned: Planned) -> Provenance:
     """Return the provenance of a day: city of the store, model, and orders with the digest of the day."""
     parents = [
-        Parent(layout.city_dir(planned.city_name), planned.city.city_id) if planned.stored else None,
+        Parent(layout.city_dir(planned.city_name), planned.city.city_id)
+        if isinstance(planned.request.city, str)
+        else None,
         planned.card.as_parent if planned.card else None,
         Parent(f"{OUTSIDE}{planned.day.source}", planned.digest),
     ]

@@ -22,7 +22,6 @@ from mcvrp.tasks.support.progress import Progress, duration
 from mcvrp.tasks.support.text import length_text
 
 SAVINGS, EARLIER = "savings", "the earlier routes"
-_STARTED_IN = 1.0  # seconds; a machine that needs more for the start does so for the files, too
 _LEAST_SHARE = 0.5  # of the time limit for the search, however long the start-up took
 _WAITED = 30.0  # seconds beyond the time limit for the first routes, which a busy machine may need
 _MARGIN = 0.1  # seconds before the end at which members finish their last slice
@@ -77,8 +76,7 @@ class Portfolio:
     @property
     def span(self) -> float:
         """Seconds for the search."""
-        late = min(max(self.start_up - _STARTED_IN, 0.0), _STARTED_IN)
-        return max(self.time_limit - self.start_up - late, self.time_limit * _LEAST_SHARE)
+        return max(self.time_limit - self.start_up, self.time_limit * _LEAST_SHARE)
 
     def take(self, found: Found) -> None:
         """Take what a member has found; routes that break a limit or are infeasible are left out."""

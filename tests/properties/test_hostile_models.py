@@ -24,7 +24,7 @@ from mcvrp.storage.cities import save_city
 from mcvrp.storage.exported import export_folder, folder_city, import_folder
 from mcvrp.storage.models.models import ModelCard, model_card, open_folder
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import _members, plan_day
+from mcvrp.tasks.solve.day import Request, _members, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.solving import one_way_city, put_day, put_model
 
@@ -75,7 +75,7 @@ def rewrite(file: Path, change: Change) -> None:
 
 def solve(store: Store, city: str, model: str | Store) -> None:
     """Decode in this process; the command starts another one for the same member."""
-    planned = plan_day(store, city, model, ORDERS, 9, QUICK)
+    planned = plan_day(store, Request(ORDERS, city, model, 9), QUICK)
     (member,) = _members(store, planned, planned.rest)
     *_, last = member.found(time.monotonic() + 60)
     assert sum(map(len, last.solution.routes)) == len(ORDERS)

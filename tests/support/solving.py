@@ -22,7 +22,7 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
-from mcvrp.tasks.solve.day import Planned, Solved, plan_day, solve_day
+from mcvrp.tasks.solve.day import Planned, Request, Solved, plan_day, solve_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 CITY = City.uniform(40, seed=5)
@@ -74,7 +74,7 @@ def day_plan(
         ids = stored_city(store, city or "").addresses.ids
         orders = [Order(customer=ids[node], demand=demand) for node, demand in demands.items()]
     checked = SolveSpec.model_validate({"threads": 1} | spec)  # other tests need the cores, too
-    return plan_day(store, city, model, orders, capacity, checked, start=start, date=date, keep=keep)
+    return plan_day(store, Request(orders, city, model, capacity, start, keep, date), checked)
 
 
 def solved_day(

@@ -24,7 +24,7 @@ from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, csv_bytes, whole
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import column_key, read_tabular
 from mcvrp.tasks.label.spec import LabelSpec
-from mcvrp.tasks.solve.day import plan_day, solve_day
+from mcvrp.tasks.solve.day import Request, plan_day, solve_day
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
@@ -66,7 +66,7 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
     store, names = Store.open(tmp_path), Addresses(IDS)
     save_city(store, "town", CITY, names)
     orders = [Order(customer=name, demand=2) for name in IDS[1:]]
-    planned = plan_day(store, "town", None, orders, 9, SolveSpec(samples=0, time_limit=1))
+    planned = plan_day(store, Request(orders, "town", capacity=9), SolveSpec(samples=0, time_limit=1))
     write_day(Place(store, "day"), solve_day(store, planned, 0.0))
     routes = store.get("day/routes.csv")
     assert harmless(routes)

@@ -17,7 +17,7 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
-from mcvrp.tasks.solve.day import _members, plan_day, solve_day
+from mcvrp.tasks.solve.day import Request, _members, plan_day, solve_day
 from mcvrp.tasks.solve.member import ModelMember, SearchMember
 from mcvrp.tasks.solve.models import chosen_model
 from mcvrp.tasks.solve.parts import PartsMember
@@ -96,7 +96,7 @@ def test_damaged_weights_are_reported_beside_the_routes_of_the_search(tmp_path: 
 
 def test_a_day_from_orders_to_summary(store: Store) -> None:
     orders = [Order(customer=str(k), demand=3) for k in (3, 8, 3, 20)]
-    planned = plan_day(store, "small", "small", orders, 10, SolveSpec(samples=4))
+    planned = plan_day(store, Request(orders, "small", "small", 10), SolveSpec(samples=4))
     summary = solve_day(store, planned, time.monotonic()).summary
     assert (summary.lines, summary.customers, summary.demand, summary.capacity) == (4, 3, 12, 10)
     assert summary.utilisation == pytest.approx(12 / (summary.routes * 10))
@@ -181,9 +181,10 @@ def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tm
     put_model(store, "other", City.uniform(40, seed=6))
     save_city(store, "one-way", one_way_city())
     before = store.list("")
-    day: dict[str, Any] = {"city": "small", "model": "small", "orders": orders, "capacity": 20}
+    day: dict[str, Any] = {"city": "small", "model": "small", "orders": orders, "capacity": 20} | change
+    spec = day.pop("spec", SolveSpec())
     with pytest.raises(McvrpError, match=message):
-        plan_day(store, **({"spec": SolveSpec()} | day | change))
+        plan_day(store, Request(**day), spec)
     assert store.list("") == before
 
 

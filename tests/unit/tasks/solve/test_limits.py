@@ -13,7 +13,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Planned, plan_day, solve_day
+from mcvrp.tasks.solve.day import Planned, Request, plan_day, solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
@@ -111,7 +111,7 @@ def test_distance_is_that_of_the_shortest_path() -> None:
 def test_refused_before_the_store_is_read(store: Store) -> None:
     message = "--by model does not support --fleet 4: use --by auto or hgs or pyvrp"
     with pytest.raises(McvrpError, match=message):
-        plan_day(store, "nowhere", "small", [], 18, SolveSpec(by="model", fleet=4))
+        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec(by="model", fleet=4))
     with pytest.raises(
         McvrpError, match="--fleet 3: a total demand of 60 at a capacity of 18 needs at least 4"
     ):
@@ -143,7 +143,7 @@ def test_a_length_is_not_a_time(store: Store) -> None:
     with pytest.raises(McvrpError, match="is a length, but costs of the city are in min: give a number"):
         planned(store, "one-way", longest_route="45km")
     with pytest.raises(McvrpError, match="--by model does not support --longest-route 45km"):
-        plan_day(store, "nowhere", "small", [], 18, SolveSpec(by="model", longest_route="45km"))
+        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec(by="model", longest_route="45km"))
     for wrong in ("45 kms", "-4km", "km", ""):
         with pytest.raises(ValidationError):
             SolveSpec(longest_route=wrong)

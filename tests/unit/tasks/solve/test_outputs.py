@@ -30,7 +30,7 @@ from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.solve.day import Solved, plan_day, solve_day
+from mcvrp.tasks.solve.day import Request, Solved, plan_day, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
@@ -219,7 +219,7 @@ def test_service_times_have_the_decimal_sign_of_their_file(
     save_city(store, "timed", city)
     (tmp_path / "day.csv").write_text("customer;demand;service\n1;3;90,5\n2;4;60\n")
     spec = SolveSpec(shift=28_800.0, time_limit=0.2, threads=1)
-    planned = plan_day(store, "timed", None, str(tmp_path / "day.csv"), 18, spec)
+    planned = plan_day(store, Request(str(tmp_path / "day.csv"), "timed", capacity=18), spec)
     write_day(place, solve_day(store, planned, time.monotonic()))
     data = place.store.get(place.path("routes.csv"))
     table = read_tabular("routes.csv", data)
@@ -233,9 +233,8 @@ def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place:
     """A city that is not in the store is none to link to; customers who are left out have orders, too."""
     orders = [Order(customer=str(k), demand=9) for k in (1, 2, 3)]
     for city, parents in (("small", ["cities/small", "file:orders"]), (CITY, ["file:orders"])):
-        planned = plan_day(
-            store, city, None, orders, 18, SolveSpec(fleet=1, drop=True, threads=1, time_limit=0.3)
-        )
+        spec = SolveSpec(fleet=1, drop=True, threads=1, time_limit=0.3)
+        planned = plan_day(store, Request(orders, city, capacity=18), spec)
         day = solve_day(store, planned, time.monotonic())
         assert day.summary.unserved
         write_day(place, day)
@@ -261,7 +260,8 @@ def test_the_name_of_a_day_is_a_folder_name(store: Store, tmp_path: Path) -> Non
     file = tmp_path / "Ma journée — 21/../é.csv".replace("/", "_")
     file.write_text("customer,demand\n1,3\n")
     names = {
-        day_name(plan_day(store, "small", "small", str(file), capacity, SolveSpec())) for capacity in (5, 6)
+        day_name(plan_day(store, Request(str(file), "small", "small", capacity), SolveSpec()))
+        for capacity in (5, 6)
     }
     assert len(names) == 2
     assert all(name.startswith("Ma-journ") and name.isascii() and "/" not in name for name in names)
