@@ -7,6 +7,7 @@ publisher, it reserves the number), `model.safetensors`, `losses.png`, `README.m
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, overload
@@ -255,8 +256,14 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
 
 
 def _train_again(store: Store, card: ModelCard) -> str:
-    return f"run {store.removal(card.folder)} and mcvrp train, which publishes it again"
+    return f"run {_removal(store, card.folder)} and mcvrp train, which publishes it again"
 
 
 def _export_again(folder: Store) -> str:
-    return f"run {folder.removal('')} and mcvrp models export again"
+    return f"run {_removal(folder)} and mcvrp models export again"
+
+
+def _removal(store: Store, path: str = "") -> str:
+    """Return the shell command that removes the folder at ``path``."""
+    command = "aws s3 rm --recursive" if "://" in store.uri else "rm -r"
+    return f"{command} {shlex.quote(store.url(path))}"

@@ -27,10 +27,7 @@ _REMEDIES = (  # by what an error says: the first that matches
     (_system(errno.ENOSPC, errno.EDQUOT), _FULL),
     (_system(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH), _SILENT),
     (r"\(os error \d+\)", "check the path"),
-    (
-        r"NoSuchBucket|list request(?s:.*?)code: 404",
-        "create the bucket, or check its name and AWS_ENDPOINT_URL",
-    ),
+    (r"NoSuchBucket|list request(?s:.*?)code: 404", "create the bucket, or check its name and the server"),
     (r"QuotaExceeded|StorageFull|code: 507\b", _FULL),
     (r"code: 40[13]\b", "request permission, or check the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE)"),
     (r"code: (408|409|425|429|50[^15])\b|already exists", _SILENT),

@@ -1,10 +1,18 @@
-"""What obstore does not do in a local folder: sync a file to the disk, remove a folder."""
+"""What obstore does not do in a local folder: sync a file, remove a folder, tell if it can be written."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import tempfile
+from pathlib import Path
+
+
+def require_writable(folder: str) -> None:
+    """Raise OSError if nothing can be written in ``folder``; its first file creates it."""
+    with tempfile.TemporaryFile(dir=next(each for each in Path(folder, "-").parents if each.exists())):
+        pass
 
 
 def sync(path: str) -> None:

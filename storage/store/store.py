@@ -8,7 +8,6 @@ import json
 import os
 import re
 import secrets
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -70,7 +69,7 @@ class Store:
         """Return the store at ``uri``, a local path or ``s3://bucket/prefix``.
 
         Endpoint, region and credentials of an object store come from the environment (AWS_...) and profiles.
-        StoreError if it does not answer at once, if the path is a file, or if a store to read does not exist.
+        StoreError if it does not answer at once, cannot be written, is a file, or is to be read and absent.
         """
         store = cls.at(uri)
         if not store._local:
@@ -79,6 +78,8 @@ class Store:
             raise StoreError(
                 f"there is no store {store.uri}: name a folder, or create a store with mcvrp city create"
             )
+        elif writable:
+            store._request("write", "", lambda key: local.require_writable(f"/{key}"))
         return store
 
     @classmethod
@@ -224,10 +225,6 @@ class Store:
         """Return the full address of ``path``, for messages."""
         return f"{self.uri}/{path}" if path else self.uri
 
-    def removal(self, path: str) -> str:
-        """Return the shell command that removes the folder at ``path``, for messages."""
-        return f"{'rm -r' if self._local else 'aws s3 rm --recursive'} {shlex.quote(self.url(path))}"
-
     def _probe(self, writable: bool) -> None:
         """Make the first request, with short timeouts; create a file twice in a store that is to be begun."""
         probe = Store(self.uri)
@@ -251,10 +248,8 @@ class Store:
                 return request(key)
             return s3.answer(lambda: request(key))
         except REFUSALS as error:
-            if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
-                raise NoSuchFile(
-                    f"there is no {self.url(path)}: check the name with mcvrp inspect"
-                ) from error
+            if isinstance(error, FileNotFoundError) and verb != "write" and "NoSuchBucket" not in str(error):
+                raise NoSuchFile(f"there is no {self.url(path)}: check its name (mcvrp inspect)") from error
             raise refusal(f"cannot {verb} {self.url(path)}", error) from error
 
     def _key(self, path: str) -> str:

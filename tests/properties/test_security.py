@@ -168,6 +168,7 @@ LOADERS = re.compile(
 )
 BETWEEN_PROCESSES = {  # of one machine, through a file, a pipe or a Ray of their own
     "tasks/train/ranks/rank.py",
+    "tasks/support/pool.py",
     "tasks/support/processes.py",
     "tasks/support/ray_session.py",
 }

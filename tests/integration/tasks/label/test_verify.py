@@ -207,5 +207,5 @@ def test_a_store_that_does_not_answer_workers_ends_the_command(
     monkeypatch.setattr("mcvrp.tasks.support.ray_window._SILENT_SECONDS", 0.0)
     store = Store.open(scratch)
     outage.begin(1)
-    with ray_session(1), pytest.raises(StoreUnavailable, match="cannot look at"):
+    with ray_session(1), pytest.raises(StoreUnavailable, match="cannot list"):
         list(windowed(_slow, [1], 1, 3.0, store))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import subprocess
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -137,8 +136,8 @@ def test_an_opened_store_exists_or_is_created_by_its_first_file(tmp_path: Path) 
     store.put("a", b"1")
     assert Store.open(tmp_path / "new" / "store", writable=False).get("a") == b"1"
     for folder in (tmp_path / "f" / "below", tmp_path / ("n" * 256), "/proc/mcvrp"):
-        with pytest.raises(StoreError, match=f"cannot write {folder}/a "):
-            Store.open(folder).put("a", b"1")  # refused to the superuser, too
+        with pytest.raises(StoreError, match=f"cannot write {folder} "):
+            Store.open(folder)  # refused to the superuser, too
     assert (tmp_path / "f").read_text() == "mine"
 
 
@@ -200,12 +199,3 @@ def test_an_invalid_name_is_refused(store: Store, name: str) -> None:
         with pytest.raises(McvrpError):
             use(name)
     assert os.listdir(store.uri) == []
-
-
-def test_the_command_that_removes_a_folder_is_one_of_its_shell(tmp_path: Path) -> None:
-    """Names with spaces are quoted; a bucket has no folders to remove with rm."""
-    store = Store.open(tmp_path / "the store")
-    store.put("models/m/0001/model.safetensors", b"1")
-    subprocess.run(store.removal("models/m"), shell=True, check=True)  # noqa: S602
-    assert store.list("") == []
-    assert Store.at("s3://b/p").removal("models/m") == "aws s3 rm --recursive s3://b/p/models/m"

@@ -23,8 +23,8 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_file_is_the_same_at_every_kind_of_place(store: Store, tmp_path: Path) -> None:
-    """Local, in the store, and at the address of a store, with the solution beside it."""
-    for folder in (str(tmp_path / "sets"), "store:sets", f"file://{tmp_path}/sets"):
+    """Local and in the store, with the solution beside it."""
+    for folder in (str(tmp_path / "sets"), "store:sets"):
         assert file_bytes(store, f"{folder}/E-n22-k4.sol") == ("E-n22-k4.sol", store.get("sets/E-n22-k4.sol"))
         best = read_vrp(store, f"{folder}/E-n22-k4.vrp").best
         assert best is not None

@@ -30,7 +30,7 @@ SPECS: dict[type[StrictSpec], dict[str, Any]] = {
 GOLDEN = {
     LabelSpec: "8d63a76d02694de5",
     TrainSpec: "22090484e354df0c",
-    BenchmarkSpec: "444d5a8f0876b138",
+    BenchmarkSpec: "1731e8385c1560dc",
     AttentionSpec: "cfd49b882129e61b",
     TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "da08734061e15deb",
