@@ -62,6 +62,22 @@ def test_a_killed_owner_is_replaced_once_its_lease_is_stale(store: Store) -> Non
     assert kept(store) == {1: killed.size, 2: 0}
 
 
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_only_the_clock_of_the_store_counts(
+    store: Store, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    """A process whose own clock is ten minutes off waits for an owner at work, and replaces a dead one."""
+    real = time.time
+    with monkeypatch.context() as patch, holding(store, FOLDER, WHAT, ttl=TTL):
+        patch.setattr(time, "time", lambda: real() + 60 * minutes)
+        with pytest.raises(McvrpError, match="wait for it"):
+            Lease.acquire(store, FOLDER, WHAT, 20.0)
+    assert subprocess.run([sys.executable, "-c", KILLED, store.uri]).returncode == -9
+    monkeypatch.setattr(time, "time", lambda: real() + 60 * minutes)
+    Lease.acquire(store, FOLDER, WHAT, TTL).end()
+    assert max(kept(store)) == 3
+
+
 @pytest.mark.parametrize("content", [b"\xff\x1b[2J", b"[" * 10_000])
 def test_an_owner_that_cannot_be_read_is_replaced_too(store: Store, content: bytes) -> None:
     store.put(f"{FOLDER}/000041", content)
