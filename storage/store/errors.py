@@ -75,4 +75,4 @@ def _said(text: str) -> str:
     fields = [re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("Code", "Message")]
     if "Error performing" in text:  # without the request and the number of retries
         text = text.rpartition(" - ")[2].strip(" :")
-    return ": ".join(field[1] for field in fields if field) or text
+    return ": ".join(field[1] for field in fields if field and field[1]) or text

@@ -49,7 +49,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     run = ("run", *preset, quiet.uri, "--set", methods)
     refused = place.mcvrp(*run, **s3.environment() | {"AWS_SECRET_ACCESS_KEY": "wrong"})
     assert refused.returncode == 2
-    assert refused.stderr.startswith(f"mcvrp: cannot write to the store {quiet.uri} ")
+    assert refused.stderr.startswith(f"mcvrp: cannot list {quiet.uri} ")
     assert len(refused.stderr.splitlines()) == 1
     done = place.mcvrp(*run, **s3.environment())
     assert done.returncode == 0, done.stderr

@@ -107,7 +107,8 @@ def test_prefect_requires_its_password_with_which_deployments_are_served(stack: 
     for password in (None, "", "wrong", PASSWORD[:-1]):
         assert stack.ask("deployments/filter", password) == 401
     assert stack.ask("deployments/filter", PASSWORD) == []
-    own = {"MCVRP_STORE": str(stack.folder / "store"), "PREFECT_RUNNER_SERVER_PORT": str(stack.health)}
+    own = {"MCVRP_STORE": str(stack.folder / "store"), "MCVRP_PRESET": ""}
+    own["PREFECT_RUNNER_SERVER_PORT"] = str(stack.health)
     stack.start("serve", **own)
     stack.wait(lambda: stack.is_healthy("serve"), "serve")
     assert {each["name"] for each in stack.ask("deployments/filter", PASSWORD)} == set(deployed())

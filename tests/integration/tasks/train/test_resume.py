@@ -100,7 +100,6 @@ def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(
         run.close()
     restarts = [line for line in run.output if "restarted from step" in line]
     assert len(restarts) == parts.count("rank")
-    assert all("SIGKILL" in line for line in restarts)
     assert_same(store, "killed", "whole")
 
 
