@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from mcvrp.model.errors import McvrpError, brief, shown
 from mcvrp.model.instances import InstanceStream
@@ -256,12 +256,6 @@ class SpecDocument:
     def require_same(self, store: Store, source: Source) -> None:
         """Raise McvrpError if the dataset in ``store`` was made from another spec or city than ``source``."""
         name, city, stored_city = source.spec.dataset, source.city, self.fields.get("city_id")
-        if stored_city in city.ancestors:
-            raise McvrpError(
-                f"dataset {name!r} is of city {city_text(store, stored_city)}, which city "
-                f"{city_text(store, city.city_id)} extends: it is still valid and can be trained on, give "
-                "the dataset of the new city another name"
-            )
         if stored_city not in (None, city.city_id):
             raise McvrpError(
                 f"dataset {name!r} is of city {city_text(store, str(stored_city))}, not of "
@@ -315,11 +309,7 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         fields.pop(FIELD, None)
         return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id
     except (KeyError, TypeError, ValueError) as error:
-        why = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False)[0]
-            why = ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]]))
-        raise _no_spec(store.url(path), brief(why, _MOST_CHARACTERS)) from error
+        raise _no_spec(store.url(path), brief(" ".join(str(error).split()), _MOST_CHARACTERS)) from error
 
 
 def _no_spec(where: str, why: str) -> McvrpError:
