@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
-from pathlib import PurePath
 
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import asking, plain, size_text, table
-from mcvrp.flows.cli.stage import spec_of
-from mcvrp.flows.config.preset import DEFAULT
+from mcvrp.flows.cli.stage import preset_of
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
@@ -46,7 +44,8 @@ class Cost:
 
 def plan_run(common: Common, core_price: float | None, gpu_price: float | None) -> Outcome:
     """Return the cost of a run of the preset as a table; ``..._price`` is of an hour, with None of 0."""
-    spec, city, name = spec_of(common), None, PurePath(common.preset or DEFAULT).name
+    preset, city = preset_of(common), None
+    spec = preset.spec(common.overrides)
     require_consistent(spec)
     if spec.city.source == "imported":
         city = plan_city(asking(common), spec.city).city
@@ -56,8 +55,8 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     prices.append(sum(prices))
     rows = [(*cost.row(), f"{price:,.2f}") for cost, price in zip([*costs, total], prices, strict=True)]
     header = "part", "instances", "core-hours", "or GPU-hours", "disk", "money"
-    last = f"{name}: about {total.core_hours / cores:,.1f} hours on the {cores} cores of this machine"
-    document = {"preset": name, "parts": plain(costs), "total": plain(total), "money": prices[-1]}
+    last = f"{preset.name}: about {total.core_hours / cores:,.1f} hours on the {cores} cores of this machine"
+    document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": prices[-1]}
     return Outcome(document, f"{table(header, rows, range(1, 6))}\n\n{last}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
 from mcvrp.flows.cli.output import aligned, named_columns, only_city, plain, reading
-from mcvrp.flows.config.preset import DEFAULT, load_preset
+from mcvrp.flows.cli.stage import spec_of
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import exported, solve
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -17,12 +17,13 @@ from mcvrp.tasks.solve.spec import SolveSpec
 def solve_and_write(common: Common, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     vrp, folder, columns = is_vrp(day.orders), exported(day.model), named_columns(day.columns)
-    if not common.preset and any(text.startswith("city.name") for text in common.overrides):
+    named = any(text.partition("=")[0].strip() == "city.name" for text in common.overrides)
+    if named and not common.preset:
         raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     city = day.city
     if not (folder or city or vrp or common.preset):  # a .vrp and an exported model have their city
         city = only_city(reading(common), "--city")
-    preset = load_preset(common.preset or DEFAULT, common.overrides)
+    preset = spec_of(common)
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
     options = {name: value for name, value in given.items() if value is not None and value is not False}
     if vrp and day.model is None:

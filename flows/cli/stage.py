@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import aligned, markdown_text, only_city, plain, writing
 from mcvrp.flows.config.inputs import checked_before
-from mcvrp.flows.config.preset import DEFAULT, load_preset
+from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError
@@ -13,9 +13,14 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
 
 
+def preset_of(common: Common) -> Preset:
+    """Return the preset of ``common``, by default the demo's."""
+    return Preset.read(common.preset or DEFAULT)
+
+
 def spec_of(common: Common) -> PipelineSpec:
-    """Return the spec of the preset, by default the demo's, with the overrides."""
-    return load_preset(common.preset or DEFAULT, common.overrides)
+    """Return the spec of the preset with the overrides."""
+    return preset_of(common).spec(common.overrides)
 
 
 def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None = None) -> Outcome:
