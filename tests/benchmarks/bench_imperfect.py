@@ -1,10 +1,11 @@
 """Learning from imperfect routes: the gap of a model against that of its labels (bench_imperfect FOLDER).
 
 The demo's network is trained on routes of a heuristic (`label_sources`) and measured on days that no choice
-was made on: split "test", sizes 20, 22 and 24. With fewer days than 30,000, the number of passes and the
-dropout rate are those with the lowest greedy gap to the same heuristic on 200 held-out days (split "valid").
-Each training has one core, two run at a time. Results are kept in FOLDER/results.jsonl; a second start
-computes what is missing. Errors are standard errors over the days.
+was made on: split "test", sizes 20, 22 and 24. With --customers 50 or 100 it is the evening's network, in its
+city of 1,000 addresses. With fewer days than 30,000, the number of passes and the dropout rate are those with
+the lowest greedy gap to the same heuristic on 200 held-out days (split "valid"). Each training has one core,
+two run at a time. Results are kept in FOLDER/results.jsonl; a second start computes what is missing. Errors
+are standard errors over the days.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import City, Instance, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import has_city, load_city, save_city
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREEN, GREY, ORANGE, png, style
 from tests.benchmarks.common import (
     Gap,
     append_row,
@@ -40,15 +43,56 @@ from tests.benchmarks.common import (
 )
 from tests.benchmarks.label_sources import SOURCES, labels_of, nearest_neighbour, two_opt, write_dataset
 
-CITY, TOWN, SIZES = "laptop", City.uniform(100, seed=1), range(20, 25)  # the demo's
-SEED, MEASURED, DAYS = 11, (20, 22, 24), 200  # the instances of the demo's report, per size
+SEED = 11  # of the instances of the demo's report
 ALL_DAYS, VALID_DAYS = 30_000, 200
 SHORT = ("savings, noise 0.3", "sweep", "driven, 10% longer")  # sources of the short form
+LARGER = ("savings, noise 0.1", "savings, noise 0.3")  # of more customers
 FEW = (300, 1_000, 3_000)  # a company's days: one year to ten
 RECIPES = ((3, 0.0), (10, 0.1), (30, 0.2), (60, 0.3))  # passes and dropout rate
 STEPS = range(100, 1_000)  # of the recipes that are tried for few days
-BATCH, NETWORK = 64, {"dim": 64, "heads": 4, "encoder_layers": 3, "decoder_layers": 3, "ff": 256}
+BATCH = 64
 CONTROLS = "savings", "nearest neighbour, 2-opt", "16 random solutions, local search"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A folder of results: days of ``largest`` customers and up to four fewer, in the demo's or a larger city."""
+
+    folder: Path
+    largest: int = 24
+
+    @property
+    def demo(self) -> bool:
+        return self.largest <= 24
+
+    @property
+    def city(self) -> str:
+        return "laptop" if self.demo else "evening"
+
+    @property
+    def town(self) -> City:
+        return City.uniform(100 if self.demo else 1_000, seed=1)
+
+    @property
+    def sizes(self) -> range:
+        return range(self.largest - 4, self.largest + 1)
+
+    @property
+    def measured(self) -> range:
+        return self.sizes[::2]
+
+    @property
+    def days(self) -> int:
+        """Number of measured days per size."""
+        return 200 if self.demo else 50
+
+    @property
+    def network(self) -> dict[str, int]:
+        dim = 64 if self.demo else 96
+        return {"dim": dim, "heads": dim // 16, "encoder_layers": 3, "decoder_layers": 3, "ff": 4 * dim}
+
+    def store(self) -> Store:
+        return Store.open(self.folder)
 
 
 @dataclass(frozen=True)
@@ -74,32 +118,40 @@ def dataset_of(source: str) -> str:
     return "".join(letter if letter.isalnum() else "-" for letter in source)
 
 
-def write_labels(folder: Path, source: str) -> None:
+def write_labels(setting: Setting, source: str) -> None:
     """Write the labels of ``source`` and its held-out days, unless they are there."""
-    store, name = Store.open(folder), dataset_of(source)
-    city = load_city(store, CITY)
+    store, name, sizes = setting.store(), dataset_of(source), setting.sizes
+    city = load_city(store, setting.city)
     for dataset, split, count in ((name, "train", ALL_DAYS), (f"{name}-held-out", "valid", VALID_DAYS)):
         if not store.exists(layout.manifest(dataset)):
-            share = count // len(SIZES)
-            labels = [label for n in SIZES for label in labels_of(source, city, n, share, split=split)]  # type: ignore[arg-type]
+            share = count // len(sizes)
+            labels = [label for n in sizes for label in labels_of(source, city, n, share, split=split)]  # type: ignore[arg-type]
             write_dataset(store, city, dataset, labels)
     store.put_json(layout.label_spec(f"{name}-held-out"), {"split": "valid"})
 
 
-def train(folder: Path, run: Run) -> float:
+def train(setting: Setting, run: Run) -> float:
     """Train ``run`` unless that was done; return the held-out greedy gap to the labels' source in %."""
     from mcvrp.storage.training.checkpoints import latest_checkpoint
     from mcvrp.tasks.train.phases import train as train_run
     from mcvrp.tasks.train.spec import NetworkSpec, PhaseSpec, TrainSpec
 
-    dataset = dataset_of(run.source)
+    dataset, sizes = dataset_of(run.source), setting.sizes
     # the encoder reads orders, no routes: drawn ones serve as well as a company's own
-    encoder = PhaseSpec(name="I", first=20, last=24, trunc=1_000, trains="encoder", lr=3e-3, warmup=100)
+    encoder = PhaseSpec(
+        name="I",
+        first=sizes[0],
+        last=sizes[-1],
+        trunc=1_000,
+        trains="encoder",
+        lr=3e-3 if setting.demo else 2e-3,
+        warmup=100,
+    )
     both = PhaseSpec(
         name="II",
-        first=24,
-        last=24,
-        trunc=run.days // len(SIZES),
+        first=sizes[-1],
+        last=sizes[-1],
+        trunc=run.days // len(sizes),
         passes=run.passes,
         schedule="knee",
         lr=2e-3,
@@ -110,7 +162,7 @@ def train(folder: Path, run: Run) -> float:
         run=run.name,
         model=run.name,
         dataset=dataset,
-        network=NetworkSpec(**NETWORK, dropout=run.dropout, pointer=True),
+        network=NetworkSpec(**setting.network, dropout=run.dropout, pointer=True),
         phases=(encoder, both),
         seed=run.seed,
         batch=BATCH,
@@ -121,23 +173,23 @@ def train(folder: Path, run: Run) -> float:
         held_out=f"{dataset}-held-out",
         held_out_every=1_000_000,
     )
-    store = Store.open(folder)
-    train_run(store, load_city(store, CITY), spec, folder / "cache")
+    store = setting.store()
+    train_run(store, load_city(store, setting.city), spec, setting.folder / "cache")
     checkpoint = latest_checkpoint(store, run.name, "II")
     assert checkpoint is not None
     return float(checkpoint.metrics["greedy_gap"])
 
 
-def model_costs(folder: Path, run: Run) -> dict[str, list[float]]:
+def model_costs(setting: Setting, run: Run) -> dict[str, list[float]]:
     """Return the costs of each way of decoding on the measured days."""
     from mcvrp.model.decoding import Beam, Greedy, Nucleus, decode
     from mcvrp.storage.models.models import load_model
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
     from mcvrp.tasks.solvers.local_search import Polished
 
-    store = Store.open(folder)
-    city, (network, _) = load_city(store, CITY), load_model(store, run.name)
-    instances, costs = measured_days(city), dict[str, list[float]]()
+    store = setting.store()
+    city, (network, _) = load_city(store, setting.city), load_model(store, run.name)
+    instances, costs = measured_days(setting), dict[str, list[float]]()
     for name, strategy, samples in (
         ("greedy", Greedy(), 1),
         ("100 samples", Nucleus(1.0), 100),
@@ -154,22 +206,22 @@ def model_costs(folder: Path, run: Run) -> dict[str, list[float]]:
     return costs
 
 
-def label_costs(folder: Path, source: str) -> dict[str, list[float]]:
+def label_costs(setting: Setting, source: str) -> dict[str, list[float]]:
     """Return the costs of one answer of ``source`` on the measured days, and of the best of 16."""
-    city = load_city(Store.open(folder), CITY)
-    solve, instances = SOURCES[source], measured_days(city)
+    city = load_city(setting.store(), setting.city)
+    solve, instances = SOURCES[source], measured_days(setting)
     runs = [
         [cost(city, solve(city, each, 16 * i + k)) for k in range(16)] for i, each in enumerate(instances)
     ]
     return {"labels": [each[0] for each in runs], "best of 16 labels": [min(each) for each in runs]}
 
 
-def control_costs(folder: Path) -> dict[str, list[float]]:
+def control_costs(setting: Setting) -> dict[str, list[float]]:
     """Return the costs of HGS and of what needs no days to learn from."""
     from mcvrp.tasks.solvers.local_search import RandomStarts
 
-    city = load_city(Store.open(folder), CITY)
-    instances = measured_days(city)
+    city = load_city(setting.store(), setting.city)
+    instances = measured_days(setting)
     solve = SOURCES["savings, noise 0"]
     random = RandomStarts().solve(city, instances, samples=16, seed=1)
     return {
@@ -181,11 +233,12 @@ def control_costs(folder: Path) -> dict[str, list[float]]:
 
 
 @cache
-def measured_days(city: City) -> list[Instance]:
-    return [each for n in MEASURED for each in instances_of(city, n, DAYS, seed=SEED)]
+def measured_days(setting: Setting) -> list[Instance]:
+    city = load_city(setting.store(), setting.city)
+    return [each for n in setting.measured for each in instances_of(city, n, setting.days, seed=SEED)]
 
 
-def work(folder: Path, job: tuple[str, Any]) -> dict[str, Any]:
+def work(setting: Setting, job: tuple[str, Any]) -> dict[str, Any]:
     """Return the result of one job: a kind and its argument."""
     import torch
 
@@ -193,14 +246,14 @@ def work(folder: Path, job: tuple[str, Any]) -> dict[str, Any]:
     began, (kind, argument) = time.monotonic(), job
     match kind:
         case "controls":
-            result: dict[str, Any] = {"costs": control_costs(folder)}
+            result: dict[str, Any] = {"costs": control_costs(setting)}
         case "labels":
-            write_labels(folder, argument)
-            result = {"costs": label_costs(folder, argument)}
+            write_labels(setting, argument)
+            result = {"costs": label_costs(setting, argument)}
         case "train":
-            result = {"gap": train(folder, argument)}
+            result = {"gap": train(setting, argument)}
         case _:
-            result = {"costs": model_costs(folder, argument)}
+            result = {"costs": model_costs(setting, argument)}
     key = argument if isinstance(argument, str) else vars(argument)
     return {"kind": kind, "key": key, "seconds": time.monotonic() - began, **result}
 
@@ -213,8 +266,8 @@ def pin(free: Any) -> None:
 class Results:
     """Results of finished jobs, kept in a file."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.path = folder, folder / "results.jsonl"
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.path = setting, setting.folder / "results.jsonl"
         self.rows = {self._key(each["kind"], each["key"]): each for each in read_rows(self.path)}
 
     @staticmethod
@@ -233,7 +286,7 @@ class Results:
         for core in cores:
             free.put(core)
         with ProcessPoolExecutor(len(cores), context, pin, (free,)) as pool:
-            for done in pool.map(work, [self.folder] * len(missing), missing):
+            for done in pool.map(work, [self.setting] * len(missing), missing):
                 append_row(self.path, done)
                 self.rows[self._key(done["kind"], done["key"])] = done
 
@@ -276,26 +329,69 @@ def tables(results: Results, runs: Sequence[Run]) -> None:
         row(run.source, f"{run.days:,}", f"{run.passes}, {run.dropout:g}", *gaps, f"{seconds:.0f}")
 
 
+def figure(results: Results, runs: Sequence[Run]) -> bytes:
+    """Return a PNG of the model's gap against the labels' gap, both to HGS."""
+    base = results.costs("controls", "")["HGS"]
+    drawn = Figure(figsize=(7, 4.6), dpi=DPI, layout="constrained")
+    axis = drawn.subplots()
+    style(axis)
+    series = (("greedy", GREY, "s"), ("16 samples", ORANGE, "^"), ("beam of 16", BLUE, "o"))
+    for name, colour, marker in (*series, ("16 samples, local search", GREEN, "D")):
+        points = sorted(
+            (
+                Gap.of(results.costs("labels", run.source)["labels"], base).mean,
+                Gap.of(results.costs("decode", run)[name], base),
+            )
+            for run in runs
+            if run.days == ALL_DAYS and run.seed == 1
+        )
+        x, gaps = [each[0] for each in points], [each[1] for each in points]
+        axis.errorbar(
+            x,
+            [gap.mean for gap in gaps],
+            [2 * gap.error for gap in gaps],
+            color=colour,
+            fmt=marker,
+            label=f"model, {name}",
+        )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    low, high = 0.05, 50
+    axis.plot([low, high], [low, high], "--", color="black", linewidth=1, label="as good as its labels")
+    axis.set_xlim(1, high)
+    axis.set_ylim(low, high)
+    axis.set_xlabel("Gap of the labels to HGS (%)", fontsize=FONT)
+    axis.set_ylabel("Gap of the model to HGS (%)", fontsize=FONT)
+    drawn.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
+    return png(drawn)
+
+
 def main() -> None:
     """Compute what is missing and print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("folder", type=Path, help="store of the labels and models, and the results")
     parser.add_argument("--all", action="store_true", help=f"all {len(SOURCES)} sources, for hours")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--customers", type=int, default=24, help="of the largest days: 24, 50 or 100")
+    parser.add_argument("--figure", type=Path, help="PNG of the models' gaps against those of the labels")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    store = Store.open(args.folder)
-    if not has_city(store, CITY):
-        save_city(store, CITY, TOWN)
-    results, sources = Results(args.folder), tuple(SOURCES) if args.all else SHORT
-    seeds = range(1, args.seeds + 1)
+    setting = Setting(args.folder, args.customers)
+    store = setting.store()
+    if not has_city(store, setting.city):
+        save_city(store, setting.city, setting.town)
+    sources = tuple(SOURCES) if args.all else SHORT if setting.demo else LARGER
+    results, seeds = Results(setting), range(1, args.seeds + 1)
     results.compute([("controls", ""), *(("labels", source) for source in sources)])
     wanted = [(source, ALL_DAYS, seed) for source, seed in product(sources, seeds)]
-    wanted += [(SHORT[-1], days, seed) for days, seed in product(FEW, seeds)]
+    if setting.demo:
+        wanted += [(SHORT[-1], days, seed) for days, seed in product(FEW, seeds)]
     results.compute([("train", run) for each in wanted for run in tried(*each)])
     runs = [chosen(results, *each) for each in wanted]
     results.compute([("decode", run) for run in runs])
     tables(results, runs)
+    if args.figure:
+        args.figure.write_bytes(figure(results, runs))
 
 
 if __name__ == "__main__":

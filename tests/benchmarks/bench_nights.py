@@ -37,12 +37,10 @@ from mcvrp.tasks.retrain.nightly import run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
 from tests.benchmarks.bench_imperfect import (
     ALL_DAYS,
-    CITY,
     RECIPES,
-    SIZES,
-    TOWN,
     Results,
     Run,
+    Setting,
     chosen,
     dataset_of,
     measured_days,
@@ -73,7 +71,8 @@ def processor_seconds() -> float:
 class Case:
     """Gaps of the champions of one model, version by version, kept in a file of its store."""
 
-    def __init__(self, folder: Path, name: str, first: Run) -> None:
+    def __init__(self, setting: Setting, name: str, first: Run) -> None:
+        folder = setting.folder
         self.store_folder = folder.with_name(f"{folder.name}-{name}")
         if not self.store_folder.exists():
             copying = self.store_folder.with_name(f"{self.store_folder.name}.part")
@@ -83,9 +82,9 @@ class Case:
                 shutil.copytree(folder / part, copying / part)
             copying.rename(self.store_folder)
         self.store, self.model = Store.open(self.store_folder), first.name
-        self.city = stored_city(self.store, CITY)
-        self.instances = measured_days(self.city.city)
-        self.base = Results(folder).costs("controls", "")["HGS"]
+        self.city = stored_city(self.store, setting.city)
+        self.sizes, self.instances = setting.sizes, measured_days(setting)
+        self.base = Results(setting).costs("controls", "")["HGS"]
         self.path = self.store_folder / "versions.jsonl"
 
     def gaps(self) -> list[Gap]:
@@ -105,7 +104,7 @@ class Case:
     def label_gap(self, dataset: str) -> Gap:
         """Return the gap of the first labels of each size of ``dataset``."""
         labels = list[Label]()
-        for n in SIZES:
+        for n in self.sizes:
             tables = Dataset.open(self.store, dataset).read_rows(n)
             rows = next(iter(tables)).slice(0, SHOWN_LABELS)
             labels += table_labels(rows, self.city.city.city_id)
@@ -121,9 +120,9 @@ def head(first: str) -> None:
     heading(first, "promoted", "labels (%)", *(f"{name} (%)" for name in MEASURED), "processor s", texts=2)
 
 
-def rounds(folder: Path, source: str, number: int) -> None:
+def rounds(setting: Setting, source: str, number: int) -> None:
     """Print the table of ``number`` rounds from the champion that has learned from ``source``."""
-    case = Case(folder, f"rounds-{dataset_of(source)}", Run(source, ALL_DAYS, *RECIPES[0], 1))
+    case = Case(setting, f"rounds-{dataset_of(source)}", Run(source, ALL_DAYS, *RECIPES[0], 1))
     spec = ImproveSpec(
         model=case.model,
         by="beam",
@@ -148,23 +147,24 @@ def rounds(folder: Path, source: str, number: int) -> None:
             break
 
 
-def driven_days(night: int) -> Iterator[tuple[str, Label]]:
+def driven_days(setting: Setting, night: int) -> Iterator[tuple[str, Label]]:
     """Yield the date and the driven routes of each new day of ``night``, from 0 up."""
     for k in range(NIGHT_DAYS):
         day = night * NIGHT_DAYS + k
         date = str(datetime.date(2025, 1, 1) + datetime.timedelta(day))
         source = "driven, 5% longer" if day % 2 else DRIVERS
-        n = SIZES[day % len(SIZES)]
-        (label,) = labels_of(source, TOWN, n, 1, first=FIRST_DRIVEN + day)
+        n = setting.sizes[day % len(setting.sizes)]
+        (label,) = labels_of(source, setting.town, n, 1, first=FIRST_DRIVEN + day)
         yield date, label
 
 
-def nights(folder: Path, number: int, beam: int) -> None:
+def nights(setting: Setting, number: int, beam: int) -> None:
     """Print the table of ``number`` nights from a champion that has learned from drivers."""
-    case = Case(folder, f"nights-{beam}", chosen(Results(folder), DRIVERS, FIRST_DAYS, 1))
+    case = Case(setting, f"nights-{beam}", chosen(Results(setting), DRIVERS, FIRST_DAYS, 1))
     if not case.store.exists(layout.manifest(OLD)):
-        days = [label for n in SIZES for label in labels_of(DRIVERS, TOWN, n, FIRST_DAYS // len(SIZES))]
-        write_dataset(case.store, TOWN, OLD, days)
+        share = FIRST_DAYS // len(setting.sizes)
+        days = [label for n in setting.sizes for label in labels_of(DRIVERS, setting.town, n, share)]
+        write_dataset(case.store, setting.town, OLD, days)
     recipe: dict[str, Any] = {"optimizer": "muon", "lr": 2e-3, "passes": 3, "dropout": 0.0} if beam else {}
     spec = NightlySpec(
         model=case.model, old=OLD, p=1.0, quiet_seconds=0, sizes=(20, 22, 24), beam=beam, **recipe
@@ -173,7 +173,7 @@ def nights(folder: Path, number: int, beam: int) -> None:
     head("night")
     case.show(0, 0.0, "", None)
     for night in range(number):
-        driven = [(date, label.instance, label.solution) for date, label in driven_days(night)]
+        driven = [(date, label.instance, label.solution) for date, label in driven_days(setting, night)]
         put_routes(case.store, f"incoming/night-{night:02d}.csv", driven)
         began = processor_seconds()
         today = datetime.date(2026, 12, 31)
@@ -191,10 +191,11 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=0, help=f"number of nights, such as {NIGHTS}")
     parser.add_argument("--beam", type=int, nargs="+", default=[0, 16], help="widths, of the nights")
     args = parser.parse_args()
+    setting = Setting(args.folder)
     for source in args.rounds:
-        rounds(args.folder, source, ROUNDS)
+        rounds(setting, source, ROUNDS)
     for beam in args.beam if args.nights else ():
-        nights(args.folder, args.nights, beam)
+        nights(setting, args.nights, beam)
 
 
 if __name__ == "__main__":
