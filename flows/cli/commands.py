@@ -84,7 +84,10 @@ def plan(
     return plan_run(common, core_price, gpu_price)
 
 
-@command(group("preset", "write a preset for a city of the store"), "write NAME.toml, a preset for a city")
+_preset = group("preset", "write a preset for a city, describe its fields")
+
+
+@command(_preset, "write NAME.toml, a preset for a city")
 def new(
     common: Common,
     name: Annotated[str, arg("NAME", "name of the preset, its labels and model")],
@@ -94,6 +97,17 @@ def new(
     from mcvrp.flows.cli.preset import new_preset
 
     return new_preset(common, name, city, sizes)
+
+
+@command(_preset, "describe the fields of a preset")
+def fields(
+    common: Common,
+    path: Annotated[Text, arg("[SECTION]", "section or field, such as train.phases (default: all)")] = None,
+) -> Outcome:
+    from mcvrp.flows.config.fields import described
+
+    found = described(path or "")
+    return Outcome([field._asdict() for field in found], "\n".join(map(str, found)))
 
 
 @command(app, "describe artifacts of the store")

@@ -44,7 +44,7 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     data = base.document(common.overrides)
     data["city"] = {"name": stored.name, "source": "imported"}
     _adapt(data, spec, name, fit, stored.city)
-    text = "\n".join(["# All fields: docs/settings.md", *_lines(data, ""), ""])
+    text = "\n".join(["# All fields: mcvrp preset fields", *_lines(data, ""), ""])
     spec = Preset(file, text).spec()
     require_consistent(spec)
     spec.label.rules_in(stored.city).capacity_range(spec.label.largest)

@@ -56,7 +56,7 @@ CONTROLS = "savings", "nearest neighbour, 2-opt", "16 random solutions, local se
 
 @dataclass(frozen=True)
 class Setting:
-    """A folder of results: days of ``largest`` customers and up to four fewer, in the demo's or a larger city."""
+    """A folder of results: days of up to ``largest`` customers in the demo's city, or in a larger one."""
 
     folder: Path
     largest: int = 24

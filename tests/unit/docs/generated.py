@@ -9,7 +9,6 @@ from pathlib import Path
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solvers.registry import SOLVERS
-from tests.unit.docs import settings_page
 from tests.unit.docs.pages import DOCS
 
 BUDGETS = ("budget", "time_limit", "iterations")  # settings of labels
@@ -20,7 +19,6 @@ def pages() -> dict[Path, str]:
     """Return each page with a generated part, up to date."""
     labels, benchmark = DOCS / "labels.md", DOCS / "benchmark.md"
     return {
-        settings_page.PAGE: settings_page.page(),
         labels: with_rows(labels.read_text(), "`label.solver`", solver_rows()),
         benchmark: with_rows(benchmark.read_text(), "method", method_rows()),
     }

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import typer
-from pydantic import BaseModel
 
 import mcvrp
 from mcvrp.flows.cli.app import app
 from mcvrp.flows.cli.interrupt import INTERRUPTED
 from mcvrp.flows.cli.main import run
+from mcvrp.flows.config.fields import described, spec_of
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.server.ui import deployed
@@ -30,7 +30,7 @@ from mcvrp.tasks.label.card import COLUMNS
 from mcvrp.tasks.report.paper import COMPARISONS, SIGNIFICANCE
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import STRATEGIES
-from tests.unit.docs import generated, settings_page
+from tests.unit.docs import generated
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
 
 COMMAND = DOCS / "command.md"
@@ -174,7 +174,7 @@ def test_a_new_solver_has_rows_without_another_change(monkeypatch: pytest.Monkey
     assert "| `mine` | my own | `label.time_limit` | straight lines |" in text["labels.md"]
     assert "| `mine` | Mine | my own |" in text["benchmark.md"]
     assert "| `fm-mine` | FM-MCVRP (NS) + Mine (equal time) | Mine from the samples" in text["benchmark.md"]
-    assert text["settings.md"].count("`mine`") == 3  # solvers of labels and days, methods
+    assert sum("mine" in field.takes.split(", ") for field in described()) == 3  # of labels and days, methods
 
 
 def test_every_setting_that_is_named_exists() -> None:
@@ -184,22 +184,13 @@ def test_every_setting_that_is_named_exists() -> None:
     for page in [page for page in PAGES if page.name != "CHANGELOG.md"]:
         for span in code(page.read_text()):
             if (match := field.fullmatch(span)) and not match[1].endswith(files):
-                assert _has_field(PipelineSpec, match[1].split(".")), f"{name(page)} names {match[1]}"
-
-
-def _has_field(spec: Any, path: list[str]) -> bool:
-    if not path:
-        return True
-    if path[0].isdecimal():
-        return _has_field(spec, path[1:])
-    fields = spec.model_fields if isinstance(spec, type) and issubclass(spec, BaseModel) else {}
-    return path[0] in fields and _has_field(settings_page.spec_of(fields[path[0]].annotation), path[1:])
+                assert described(match[1]), name(page)
 
 
 def test_the_preset_of_a_city_of_your_own() -> None:
     (lines,) = examples(DOCS / "city.md", "toml")
     city = tomllib.loads(lines.replace("# addresses", "addresses"))["city"]
-    spec = settings_page.spec_of(PipelineSpec.model_fields["city"].annotation)
+    spec = spec_of(PipelineSpec.model_fields["city"].annotation)
     assert spec is not None
     assert spec.model_validate(city).model_dump()["name"] == "lyon"
 
