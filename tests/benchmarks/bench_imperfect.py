@@ -164,6 +164,7 @@ def train(setting: Setting, run: Run) -> float:
         dataset=dataset,
         network=NetworkSpec(**setting.network, dropout=run.dropout, pointer=True),
         phases=(encoder, both),
+        smallest=sizes[0],
         seed=run.seed,
         batch=BATCH,
         optimizer="muon",

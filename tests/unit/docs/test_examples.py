@@ -30,7 +30,7 @@ from tests.unit.docs.pages import DOCS, examples
 PLACES = [(45.0 + k / 1000, 4.0 + (k * k % 61) / 1000) for k in range(61)]  # more than a block
 CUT_OFF = 45.06  # a latitude without a road, if ``cut_off``
 _ALL = examples(DOCS / "labels.md", "python")
-EXAMPLES, (NODES, SPLITS), FROM_S3 = _ALL[:5], _ALL[5:7], _ALL[7:]
+EXAMPLES, (NODES, SPLITS) = _ALL[:5], _ALL[5:]
 READERS = {  # the frame of pandas that an example's labels become
     "pandas": "labels",
     "pyarrow.dataset": "labels.to_table().to_pandas()",
