@@ -70,9 +70,6 @@ same: $(STAMP)
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
 
-bench-driver: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_label_driver
-
 # Takes hours: training sizes and larger ones.
 bench-regimes: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
@@ -94,14 +91,6 @@ bench-imperfect: $(STAMP)
 # Uses the models of bench-imperfect: rounds on a model's own beams, nights of drivers.
 bench-nights: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_nights imperfect --rounds "savings, noise 0.3" --nights 10
-
-# A million labels in hours, also over several starts; the programs of tests/support/s3_server.py.
-bench-million: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_million $(STORE)-million
-
-# A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
-bench-store: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_store
 
 SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
@@ -152,8 +141,7 @@ test-stack: test-engine $(STAMP)
 	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 test-stack-full: test-engine $(STAMP)
-	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py \
-	  tests/integration/tasks/label/test_hosts.py tests/integration/tasks/train/test_hosts.py
+	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 # Before gigabytes of packages are installed.
 test-engine:

@@ -63,7 +63,7 @@ class Stack:
         return text.replace("ray-head:6379", self.head)
 
     def start(self, name: str, *more: str, **environment: str) -> None:
-        # Without a cluster: `tests/integration/tasks/label/test_hosts.py` runs commands on nodes.
+        # Without a node of its own, for which there are no containers: `make test-stack` has them.
         command = [self.local(part) for part in SERVICES[name]["command"] if part != "mcvrp-node"]
         env = self.environment(name, **environment)
         with (self.folder / f"{name}.log").open("w") as log:

@@ -181,7 +181,6 @@ def test_names_with_special_characters_are_read_and_listed(store: Store) -> None
 
 
 def test_a_killed_process_is_waited_for_as_long_as_its_lease_lives(store: Store) -> None:
-    """`bench_store kill` measures it with the default of half a minute."""
     code = (
         "import os, sys; from mcvrp.storage.store.lease import holding; from mcvrp.storage import Store\n"
         "with holding(Store(sys.argv[1]), '.lease', 'x', ttl=2.0): os.kill(os.getpid(), 9)"
