@@ -123,7 +123,6 @@ UP_SECONDS ?= 600
 SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
 
 up: docker/.env
-	@$(PYTHON) docker/preflight.py --secrets docker/.env
 	COMMIT=$$(git rev-parse HEAD 2>/dev/null) $(COMPOSE) build
 	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
@@ -147,7 +146,6 @@ test-stack-full: test-engine $(STAMP)
 test-engine:
 	@$(DOCKER) compose version > /dev/null
 	@$(DOCKER) info > /dev/null
-	@$(PYTHON) docker/preflight.py
 
 docker/.env:
 	@(umask 077; for name in $(SECRETS); do \
