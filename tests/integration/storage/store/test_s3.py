@@ -134,12 +134,12 @@ def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:
     """An owner that was killed is waited for, one that is at work refuses."""
     store.put("a/.lease/000001", b"killed")
     began = time.monotonic()
-    with holding(store, "a/.lease", "it is done", ttl=3.0) as lease:
-        assert time.monotonic() - began >= 1.0  # times of objects are in seconds
+    with holding(store, "a/.lease", "it is done", ttl=2.0) as lease:
+        assert 1.0 <= time.monotonic() - began < 20  # times of objects are in seconds
         lease.confirm()
         with (
             pytest.raises(McvrpError, match="it is done by process"),
-            holding(store, "a/.lease", "it is done"),
+            holding(store, "a/.lease", "it is done", ttl=2.0),
         ):
             pass
         lease.check()
@@ -178,14 +178,3 @@ def test_names_with_special_characters_are_read_and_listed(store: Store) -> None
     assert [store.get(path).decode() for path in store.list("incoming")] == sorted(names)
     store.delete("incoming")
     assert store.list("") == []
-
-
-def test_a_killed_process_is_waited_for_as_long_as_its_lease_lives(store: Store) -> None:
-    code = (
-        "import os, sys; from mcvrp.storage.store.lease import holding; from mcvrp.storage import Store\n"
-        "with holding(Store(sys.argv[1]), '.lease', 'x', ttl=2.0): os.kill(os.getpid(), 9)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, store.uri]).returncode == -9
-    began = time.monotonic()
-    with holding(store, ".lease", "x", ttl=2.0):
-        assert time.monotonic() - began < 20

@@ -42,7 +42,7 @@ def site_on_disk(disk: Path, scratch: Path) -> Iterator[Site]:
     site.clear()
 
 
-@pytest.mark.parametrize("seed", seeds(10))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_corrupt_files(site: Site, seed: int) -> None:
     """Faults in a finished dataset are found by verify, all of them; their files are made again by label."""
     rng = random.Random(seed)
@@ -62,7 +62,7 @@ def test_corrupt_files(site: Site, seed: int) -> None:
     site.check()
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_corrupt_on_the_way(site: Site, seed: int) -> None:
     rng = random.Random(seed)
     driver = site.start()
@@ -76,7 +76,7 @@ def test_corrupt_on_the_way(site: Site, seed: int) -> None:
     site.finish()
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_full_disk(disk: Path, site_on_disk: Site, seed: int) -> None:
     """A disk without room ends the run in a sentence; with room again it continues."""
     rng, site, failed = random.Random(seed), site_on_disk, 0
