@@ -204,6 +204,7 @@ def test_the_example_of_docs_python_runs_beside_the_store(printed: str) -> None:
     assert sorted(node for route in ast.literal_eval(routes) for node in route)
 
 
+@pytest.mark.slow
 def test_the_example_reads_a_copy_in_a_bucket(
     place: Workplace, printed: str, s3: S3Server, s3_uri: str
 ) -> None:
@@ -237,6 +238,7 @@ def test_a_plain_copy_of_the_store_is_a_store(place: Workplace) -> None:
     assert routes[0].read_bytes() == routes[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:
     before = digests(place)
     done = place.mcvrp(*RUN, "--json")
