@@ -20,7 +20,6 @@ from tests.support.fault_kinds import (
     filled,
     seeds,
     small_disk,
-    strike,
 )
 from tests.support.faults import CITY, NAME, SPEC, Site, site_at, undisturbed
 
@@ -60,20 +59,6 @@ def test_corrupt_files(site: Site, seed: int) -> None:
         assert bool(report.missing) == bool(labels), corrupt
     label_missing(store, CITY, SPEC)
     site.check()
-
-
-@pytest.mark.parametrize("seed", seeds(1))
-def test_corrupt_on_the_way(site: Site, seed: int) -> None:
-    rng = random.Random(seed)
-    driver = site.start()
-    site.await_moment(driver, rng, at_work=True)
-    strike("driver killed", site, driver, rng)
-    driver.wait()
-    files = corruptible(site.observer)
-    for path in rng.sample(files, min(3, len(files))):
-        corrupt_file(site.observer, path, rng.choice(CORRUPTIONS), rng)
-    verify_dataset(site.observer, NAME, delete=True)
-    site.finish()
 
 
 @pytest.mark.parametrize("seed", seeds(1))
