@@ -70,10 +70,6 @@ same: $(STAMP)
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
 
-# Takes hours: training sizes and larger ones.
-bench-regimes: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
-
 # Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
 # resumed from peers.jsonl.
 bench-peers: $(STAMP) .venv-peers
