@@ -17,6 +17,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError
+from tests.support.s3_server import S3Server
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -178,3 +179,16 @@ def test_names_with_special_characters_are_read_and_listed(store: Store) -> None
     assert [store.get(path).decode() for path in store.list("incoming")] == sorted(names)
     store.delete("incoming")
     assert store.list("") == []
+
+
+def test_keys_that_lead_elsewhere_are_not_ours(s3: S3Server, s3_uri: str) -> None:
+    """A bucket may have any names: requests for invalid ones fail, and listings of what is no path."""
+    store = Store.open(s3_uri)
+    store.put("labels/d/spec.json", b"{}")
+    bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
+    key = "labels/../../etc/passwd"
+    s3.client().put_object(Bucket=bucket, Key=f"{prefix}/{key}", Body=b"")
+    with pytest.raises(McvrpError, match="leads out of the store"):
+        store.get(key)
+    with pytest.raises(StoreError, match=r"cannot list .*etc/passwd.*: rename or remove that file"):
+        store.list("labels")
