@@ -70,13 +70,6 @@ same: $(STAMP)
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
 
-bench-driver: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_label_driver
-
-# Takes hours: training sizes and larger ones.
-bench-regimes: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_regimes $(STORE) $(PRESET) regimes.jsonl
-
 # Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
 # resumed from peers.jsonl.
 bench-peers: $(STAMP) .venv-peers
@@ -94,14 +87,6 @@ bench-imperfect: $(STAMP)
 # Uses the models of bench-imperfect: rounds on a model's own beams, nights of drivers.
 bench-nights: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_nights imperfect --rounds "savings, noise 0.3" --nights 10
-
-# A million labels in hours, also over several starts; the programs of tests/support/s3_server.py.
-bench-million: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_million $(STORE)-million
-
-# A slow object store; 15 minutes, 10 GB of memory, and the programs of tests/support/s3_server.py.
-bench-store: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_store
 
 SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
@@ -134,7 +119,6 @@ UP_SECONDS ?= 600
 SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
 
 up: docker/.env
-	@$(PYTHON) docker/preflight.py --secrets docker/.env
 	COMMIT=$$(git rev-parse HEAD 2>/dev/null) $(COMPOSE) build
 	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
@@ -152,14 +136,12 @@ test-stack: test-engine $(STAMP)
 	MCVRP_TEST_STACK=one $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 test-stack-full: test-engine $(STAMP)
-	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py \
-	  tests/integration/tasks/label/test_hosts.py tests/integration/tasks/train/test_hosts.py
+	MCVRP_TEST_STACK=all $(BIN)/python -m pytest -rs tests/integration/docker/test_engine.py
 
 # Before gigabytes of packages are installed.
 test-engine:
 	@$(DOCKER) compose version > /dev/null
 	@$(DOCKER) info > /dev/null
-	@$(PYTHON) docker/preflight.py
 
 docker/.env:
 	@(umask 077; for name in $(SECRETS); do \

@@ -17,6 +17,7 @@ from tests.support.shared import until
 pytestmark = pytest.mark.slow
 
 _SECONDS = 10.0
+METHODS = 'benchmark.methods=["hgs", "fm-gs"]'
 # Of each stage: settings that make it long, and what it stores on the way, below the store.
 STAGES = {
     "label": (
@@ -27,7 +28,10 @@ STAGES = {
         ("train.run=long", "train.model=long", "train.phases.0.passes=5000", "train.checkpoint_every=20"),
         "training/long/I/*/state.json",
     ),
-    "benchmark": (("benchmark.run=long", "benchmark.instances=2000"), "benchmarks/long/parts/**/*.parquet"),
+    "benchmark": (
+        ("benchmark.run=long", "benchmark.instances=2000", METHODS),
+        "benchmarks/long/parts/**/*.parquet",
+    ),
 }
 
 
@@ -35,7 +39,7 @@ STAGES = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     """A workplace in which the smoke preset has run: each stage finds what it needs."""
     place = Workplace.new(tmp_path_factory.mktemp("interrupts"))
-    done = place.mcvrp("run", "--preset", "smoke")
+    done = place.mcvrp("run", "--preset", "smoke", "--set", METHODS)
     assert done.returncode == 0, done.stderr
     return place
 

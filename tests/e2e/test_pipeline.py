@@ -9,13 +9,9 @@ import math
 import os
 import re
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -33,12 +29,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.city.make import make_city
 from tests.support.command import Workplace
-from tests.support.labels import poison
 from tests.support.origins import artifacts, made_from, recorded
 from tests.support.s3_server import S3Server
-from tests.support.shared import until
 from tests.support.store_page import unknown
 from tests.unit.docs.pages import DOCS, examples
 
@@ -211,6 +204,7 @@ def test_the_example_of_docs_python_runs_beside_the_store(printed: str) -> None:
     assert sorted(node for route in ast.literal_eval(routes) for node in route)
 
 
+@pytest.mark.slow
 def test_the_example_reads_a_copy_in_a_bucket(
     place: Workplace, printed: str, s3: S3Server, s3_uri: str
 ) -> None:
@@ -233,7 +227,7 @@ def test_a_plain_copy_of_the_store_is_a_store(place: Workplace) -> None:
     shutil.rmtree(other.store / phase_dir("smoke", SPEC.train.phases[-1].name))
     (other.folder / "day.csv").write_text("customer,demand\n" + "".join(f"{k},3\n" for k in range(1, 21)))
     solve = ("solve", str(other.folder / "day.csv"), "--capacity", "30", "--by", "model", "--out")
-    for command in (("verify", "smoke"), RUN, (*solve, "copied")):
+    for command in (("verify", "smoke"), ("train", *RUN[1:]), (*solve, "copied")):
         done = other.mcvrp(*command)
         assert done.returncode == 0, done.stderr
     weights = "models/smoke/0001/model.safetensors"
@@ -244,6 +238,7 @@ def test_a_plain_copy_of_the_store_is_a_store(place: Workplace) -> None:
     assert routes[0].read_bytes() == routes[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing_new(place: Workplace) -> None:
     before = digests(place)
     done = place.mcvrp(*RUN, "--json")
@@ -292,35 +287,3 @@ def test_what_does_not_fit_the_store_is_refused_and_nothing_is_lost(
     assert line.startswith("mcvrp: ")
     assert part in line
     assert digests(place) == before
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_in_time_and_the_same_command_continues(tmp_path: Path) -> None:
-    place = Workplace.new(tmp_path)
-    # A file per size; a worker of the first run falls asleep at the last instance.
-    changes = ("label.count=20", "label.iterations=1000")
-    more = ("--preset", "smoke", *(word for change in changes for word in ("--set", change)))
-    city = make_city(Store.open(place.store), SPEC.city).city
-    poison(tmp_path, city, SPEC.label.largest, 19, "time.sleep(100)")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mcvrp.flows.cli.main", "run", *more],
-        env=place.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    data = place.store / "labels" / "smoke" / "data"
-    until("rows", 300, lambda: process.poll() is not None or list(data.rglob("rows-*.parquet")))
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130  # the worker sleeps for longer
-    assert process.stderr is not None
-    lines = process.stderr.read().splitlines()
-    process.stderr.close()
-    said = next(filter(None, (re.search(r"([0-9]+) labels are kept", line) for line in lines)), None)
-    assert said, lines
-    until("the end of all processes", 60, lambda: not place.processes())
-    again = place.mcvrp("label", *more, "--json")
-    assert again.returncode == 0, again.stderr
-    summary = json.loads(again.stdout)
-    assert summary["rows"] == 60
-    assert 0 < summary["new"] < 60
-    assert summary["new"] <= 60 - int(said[1])

@@ -15,8 +15,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcvrp.tasks.support.machine import local_cores
-
 _MARGIN = 30.0  # seconds that are left for what the caller does with the results
 _STOP_SECONDS = 10.0  # that a command may take to end after Ctrl-C
 _LEAST = 20.0  # seconds: less is not worth a start
@@ -34,17 +32,6 @@ def measurements(store: str, small: bool) -> list[Measurement]:
     device = ("--device", "cpu") if small else ("--device", "cuda")
     tiny = ("--small",) if small else ()
     preset = ("--preset", "smoke" if small else "gpu", "--store", store)
-    model = "smoke" if small else "gpu"
-    sizes = ("20",) if small else ("20", "50", "100", "200", "400")
-    searches = ("--longest", "0.01" if small else "0.2", "--cores", str(local_cores()))
-    decoded = (
-        "--instances",
-        "100" if small else "2000",
-        "--paths",
-        "1600" if small else "80000",
-        "--alone",
-        "5",
-    )
     cli = "mcvrp.flows.cli.main"
     return [
         Measurement("check", "tests.gpu.check", (*device, *tiny, "--no-compile")),
@@ -52,11 +39,6 @@ def measurements(store: str, small: bool) -> list[Measurement]:
         Measurement("label", cli, ("label", *preset)),
         Measurement("train", cli, ("train", *preset)),
         Measurement("benchmark", cli, ("benchmark", *preset)),
-        Measurement(
-            "regimes",
-            "tests.benchmarks.bench_regimes",
-            (store, model, f"{store}.jsonl", *device, *searches, *decoded, "--sizes", *sizes),
-        ),
         Measurement("compiled", "tests.gpu.check", (*device, *tiny)),
         Measurement("attention", cli, ("am", *preset, "--set", "attention.sizes=[20]")),
     ]

@@ -33,7 +33,7 @@ from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support.malformed import NAMES, TOWN, TRIANGLE, Place, npy
 from tests.support.workbook import edited, with_cell, with_state, xlsx
 
-PROCESSOR_SECONDS = 10.0  # of a case; the longest, a million rows of text, takes three
+PROCESSOR_SECONDS = 10.0  # of a case; the longest takes two
 MEMORY = 400 * 2**20  # bytes beyond what the process has
 
 MILLION = 10**6
@@ -176,8 +176,8 @@ TABLES: dict[str, tuple[Callable[[], str | bytes], str | None]] = {
         lambda: f"customer,demand\nC1,1\n{'1,' * MILLION}",
         "row 3, has more than 1,000 columns",
     ),
-    "a million strangers": (
-        lambda: "customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION)),
+    "many strangers": (
+        lambda: "customer,demand\n" + "".join(f"x{k},1\n" for k in range(MILLION // 4)),
         "row 2: 'x0' is not a customer of city 'town'",
     ),
     "5,000 digits in a demand": (lambda: f"customer,demand\nC1,{DIGITS}\n", "not a whole number"),

@@ -134,7 +134,7 @@ def change_field(document: object, path: tuple[str, ...], value: object) -> None
             del document[path[-1]]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_card_is_imported_and_solves_or_is_a_sentence(
     exported: Path, places: Path, data: st.DataObject

@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from _pytest.mark import ParameterSet
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from tests.support.faults import CITY, NAME, TIMEOUT_SECONDS, Family, LabelCommand, Site, start_family
-from tests.support.hosts import Host
 from tests.support.labels import poison
 from tests.support.shared import unavailable, until
 
@@ -155,46 +154,33 @@ def poisoned(folder: Path, n: int, i: int) -> dict[str, str]:
 
 # A cluster
 
-# Runs a command beside a node of its own; the program `ray` is that of this environment.
-ON_NODE = str(Path(__file__).parents[2] / "docker" / "node")
-NODE_PATH = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-
 
 @dataclass
 class Cluster:
-    """Ray nodes of one core on this machine, or each on its host of ``places``, by name."""
+    """Ray nodes of one core on this machine, by name."""
 
     folder: Path
     port: int
     nodes: dict[str, Family] = field(default_factory=dict)
-    places: Mapping[str, Host] = field(default_factory=dict)
     _token: str = field(default_factory=lambda: secrets.token_hex(32))
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"RAY_ADDRESS": self._address, **self._authority}
-
-    @property
-    def _address(self) -> str:
-        return f"{self.places['head'].address if self.places else '127.0.0.1'}:{self.port}"
+        return {"RAY_ADDRESS": f"127.0.0.1:{self.port}", **self._authority}
 
     @property
     def _authority(self) -> dict[str, str]:
         return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
 
     def start(self, name: str) -> None:
-        inside: tuple[str, ...] = ()
-        where, own = [f"--address={self._address}"], {"RAY_TMPDIR": str(self.folder)}
+        where = [f"--address=127.0.0.1:{self.port}"]
         if name == "head":
             where = ["--head", f"--port={self.port}", "--include-dashboard=false"]
-        if self.places:  # a host has a folder of its own
-            inside, own = self.places[name].inside, {}
-            where.append(f"--node-ip-address={self.places[name].address}")
-        program = [*inside, sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+        program = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         command = [*program, "--num-cpus=1", *where]
         changes = {
             **self._authority,
-            **own,
+            "RAY_TMPDIR": str(self.folder),
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_raylet_start_wait_time_s": "120",  # Ray's own 30 s are short on a busy machine
             "RAY_health_check_initial_delay_ms": "1000",  # to notice a dead node in two seconds

@@ -144,13 +144,12 @@ class Site:
     observer: Store  # the same store past every fault
     changes: dict[str, str] = field(default_factory=dict)  # of the environment of the command
     nodes: dict[str, Family] = field(default_factory=dict)  # of the cluster in RAY_ADDRESS
-    inside: tuple[str, ...] = ()  # prefix of the command on another host
     drivers: list[LabelCommand] = field(default_factory=list)
 
     def start(self, **changes: str) -> LabelCommand:
         log = self.folder / f"command-{len(self.drivers)}.log"
         arguments = ("-c", _COMMAND, self.uri, SPEC.model_dump_json(exclude_none=True))
-        command = [*self.inside, sys.executable, *arguments]
+        command = [sys.executable, *arguments]
         process, family = start_family(command, log, **{**self.changes, **changes})
         self.drivers.append(LabelCommand(process, family, log))
         return self.drivers[-1]

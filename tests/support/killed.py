@@ -1,4 +1,4 @@
-"""A process that is killed during one of its writes to a store, and the files that it may leave."""
+"""Requests of stores, intercepted; a process that is killed during one of its writes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ import pytest
 
 from mcvrp.storage.store import lease
 from mcvrp.storage.store.store import Store
+
+Request = Callable[[], Any]
+
+
+def serve_all(patch: pytest.MonkeyPatch, serve: Callable[[str, str, Request], Any]) -> None:
+    """Have ``serve`` carry out the requests of all stores, given verb and path."""
+    really = Store._request
+
+    def served(self: Store, verb: str, path: str, request: Callable[[str], Any]) -> Any:
+        return really(self, verb, path, lambda key: serve(verb, path, lambda: request(key)))
+
+    patch.setattr(Store, "_request", served)
 
 
 class Killed(BaseException):
@@ -34,7 +46,7 @@ def killed_at_each_write(
             copy = Store(str(folder / str(k)))
             shutil.copytree(store.uri, copy.uri)
             done = False
-            with contextlib.suppress(Killed), _killed(k):
+            with contextlib.suppress(Killed), _killed(k, Path(copy.uri)):
                 work(copy)
                 done = True
             yield copy, done
@@ -45,21 +57,21 @@ def killed_at_each_write(
 
 
 @contextlib.contextmanager
-def _killed(k: int) -> Iterator[None]:
-    left, really = k, Store._request
+def _killed(k: int, folder: Path) -> Iterator[None]:
+    left = k
 
-    def request(self: Store, verb: str, path: str, work: Callable[[str], Any]) -> Any:
+    def serve(verb: str, path: str, request: Request) -> Any:
         nonlocal left
         if left > 0 and verb in ("write", "delete"):
             left -= 1
             if left == 0:
-                _leave_half(Path(self.uri, path), verb)
+                _leave_half(folder / path, verb)
         if left <= 0:
             raise Killed
-        return really(self, verb, path, work)
+        return request()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "_request", request)
+        serve_all(patch, serve)
         patch.setattr(lease, "TTL_SECONDS", 60.0)  # its keeper makes no request
         # the keeper of a process that was killed, too, has nothing to say
         patch.setattr(threading, "excepthook", lambda _: None)

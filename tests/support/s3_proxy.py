@@ -1,8 +1,7 @@
-"""Proxy in front of an S3 server: faults on demand, conditions of a distant, busy server, and counts."""
+"""Proxy in front of an S3 server: faults on demand, and conditions of a distant, busy server."""
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import math
 import random
@@ -10,20 +9,18 @@ import socket
 import struct
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.support.s3_server import S3Server
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
-KINDS = ("GET", "HEAD", "PUT", "LIST", "DELETE", "MULTIPART")
 _CHUNK = 2**18  # bytes relayed at once
 
 
@@ -35,24 +32,9 @@ class Conditions:
     spread: float = 0.4  # standard deviation of its logarithm
     refused: float = 0.0  # share of requests answered with 503 SlowDown or 429
     cut: float = 0.0  # share of requests whose body, or answer's body, ends in the middle
-    bandwidth: float = math.inf  # bytes per second in each direction, all connections together
-    writes: float = math.inf  # requests per second and folder; those above are refused
-    reads: float = math.inf
 
 
-# With the rates that Amazon documents for S3.
-DISTANT = Conditions(latency=0.1, refused=0.02, cut=0.005, writes=3500, reads=5500)
-
-
-def kind_of(method: str, path: str) -> str:
-    """Return one of `KINDS`."""
-    parts = urlsplit(path)
-    query = parse_qs(parts.query, keep_blank_values=True)
-    if "uploads" in query or "uploadId" in query:
-        return "MULTIPART"
-    if "delete" in query:
-        return "DELETE"
-    return "LIST" if method == "GET" and not parts.path.strip("/").partition("/")[2] else method
+DISTANT = Conditions(latency=0.1, refused=0.02, cut=0.005)
 
 
 class Proxy:
@@ -66,28 +48,25 @@ class Proxy:
     def __init__(self, target: str, conditions: Conditions = Conditions()) -> None:
         self.failed = 0  # requests that met a fault
         self.served = 0  # requests that reached the server
-        self.refused = 0  # requests that the conditions refused or cut
-        self.most = 0  # requests that were answered at the same time
-        self.counts = Counter[str]()  # requests by kind, refused ones too
         self.conditions = conditions
         self._target = urlsplit(target)
         self._fault: tuple[str, tuple[str, ...], float] = ("", (), 0)
+        self._spared = 0
         self._turn = threading.Lock()
-        self._answering = 0
         self._chance = random.Random(1)
-        self._free = {"up": 0.0, "down": 0.0}  # moment from which a direction can carry more
-        self._rates = Counter[tuple[str, bool, int]]()
         self.repaired = threading.Event()
         self._server = _Listener(("127.0.0.1", 0), _ProxyHandler)
         self._server.proxy = self
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def fail(self, fault: str, *, methods: tuple[str, ...] = METHODS, times: float = math.inf) -> None:
-        """Inject ``fault`` into the next ``times`` requests with one of ``methods``."""
+    def fail(
+        self, fault: str, *, methods: tuple[str, ...] = METHODS, times: float = math.inf, spared: int = 0
+    ) -> None:
+        """Inject ``fault`` into ``times`` requests with one of ``methods``, after the next ``spared``."""
         self.repaired.clear()
         with self._turn:
-            self._fault = (fault, methods, times)
+            self._fault, self._spared = (fault, methods, times), spared
 
     def repair(self) -> None:
         self.fail("", times=0)
@@ -98,36 +77,17 @@ class Proxy:
         self._server.shutdown()
         self._server.server_close()
 
-    @contextlib.contextmanager
-    def counted(self) -> Iterator[Counter[str]]:
-        """Yield a counter that has the requests of the block by kind once it is left."""
-        before, counts = Counter(self.counts), Counter[str]()
-        yield counts
-        counts.update(self.counts - before)
-
-    @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        with self._turn:
-            self._answering += 1
-            self.most = max(self.most, self._answering)
-        try:
-            yield
-        finally:
-            with self._turn:
-                self._answering -= 1
-
-    def next_fault(self, method: str, path: str) -> str:
+    def next_fault(self, method: str) -> str:
         """Return the fault that this request meets, "" for none."""
         now = self.conditions
         with self._turn:
-            self.counts[kind_of(method, path)] += 1
             fault, methods, times = self._fault
-            if method in methods and times >= 1:
+            if method in methods and times >= 1 and not self._spared:
                 self._fault = (fault, methods, times - 1)
                 self.failed += 1
             else:
-                fault = self._condition(now, method, path)
-                self.refused += bool(fault)
+                self._spared -= method in methods and self._spared > 0
+                fault = self._condition(now, method)
             self.served += fault in ("", "lose answer", "cut download")
             latency = now.latency * math.exp(self._chance.gauss(0.0, now.spread))
         time.sleep(latency)
@@ -137,26 +97,13 @@ class Proxy:
         """Return the fault that a request with ``headers`` meets."""
         return ""
 
-    def _condition(self, now: Conditions, method: str, path: str) -> str:
-        writes, second = method not in ("GET", "HEAD"), int(time.monotonic())
-        rate = (path.partition("?")[0].rpartition("/")[0], writes, second)
-        self._rates[rate] += 1
-        if self._rates[rate] > (now.writes if writes else now.reads):
-            return "503 SlowDown"
+    def _condition(self, now: Conditions, method: str) -> str:
         draw = self._chance.random()
         if draw < now.refused:
             return "503 SlowDown" if draw < now.refused / 2 else "429 TooManyRequests"
         if draw < now.refused + now.cut:
-            return "cut upload" if writes else "cut download"
+            return "cut download" if method in ("GET", "HEAD") else "cut upload"
         return ""
-
-    def pace(self, direction: str, size: int) -> None:
-        """Wait until the link has carried ``size`` bytes."""
-        if self.conditions.bandwidth < math.inf:
-            with self._turn:
-                begins = max(time.monotonic(), self._free[direction])
-                self._free[direction] = begins + size / self.conditions.bandwidth
-            time.sleep(max(0.0, self._free[direction] - time.monotonic()))
 
     def forward(self, handler: _ProxyHandler, length: int) -> http.client.HTTPResponse:
         """Send the request with its body of ``length`` bytes on; return the answer, whose body is unread."""
@@ -186,12 +133,8 @@ class _ProxyHandler(BaseHTTPRequestHandler):
     server: _Listener
 
     def answer(self) -> None:
-        with self.server.proxy.answering():
-            self._answer()
-
-    def _answer(self) -> None:
         proxy = self.server.proxy
-        fault = proxy.next_fault(self.command, self.path) or proxy.fault_of(self.headers)
+        fault = proxy.next_fault(self.command) or proxy.fault_of(self.headers)
         if fault == "hang":
             proxy.repaired.wait()
         if fault in ("hang", "reset"):
@@ -220,7 +163,6 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             chunk = self.rfile.read(min(length, _CHUNK))
             if not chunk:
                 raise ConnectionError("the client has gone")
-            self.server.proxy.pace("up", len(chunk))
             length -= len(chunk)
             yield chunk
 
@@ -246,7 +188,6 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         left = (response.length or len(data)) if whole else (response.length or len(data)) // 2
         while left:
             chunk = data[:left] if data else response.read(min(left, _CHUNK))
-            self.server.proxy.pace("down", len(chunk))
             self.wfile.write(chunk)
             left -= len(chunk)
         if not whole:

@@ -1,4 +1,4 @@
-"""A real S3 server for tests: Ceph's gateway, in memory or in a folder, on loopback."""
+"""A real S3 server for tests: Ceph's gateway, in memory, on loopback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ osd pool default pg autoscale mode = off
 osd crush chooseleaf type = 0
 osd class update on start = false
 osd crush update on start = false
-{disk}
+osd objectstore = memstore
+memstore device bytes = 4294967296
 mon allow pool size one = true
 mon max pg per osd = 1000
 mon data = {folder}/mon
@@ -58,8 +59,6 @@ setuser match path =
 host = localhost
 mon addr = v1:127.0.0.1:{mon}
 """
-_IN_MEMORY = "osd objectstore = memstore\nmemstore device bytes = 4294967296"
-_IN_FOLDER = "osd objectstore = bluestore\nbluestore block size = 17179869184\nosd memory target = 939524096"
 
 
 class User(NamedTuple):
@@ -145,16 +144,12 @@ def s3() -> Iterator[S3Server]:
 
 
 @contextlib.contextmanager
-def serving(kept: Path | None = None) -> Iterator[str]:
-    """Run the server, in memory or with its data in the folder ``kept``, and yield its address.
-
-    A later server in the same folder has the data and the address of the one before.
-    """
+def serving() -> Iterator[str]:
+    """Run the server and yield its address."""
     for tries_left in reversed(range(5)):  # another program may take a port before the server does
-        folder, daemons = kept or Path(tempfile.mkdtemp(prefix="mcvrp-s3-")), list[subprocess.Popen[str]]()
+        folder, daemons = Path(tempfile.mkdtemp(prefix="mcvrp-s3-")), list[subprocess.Popen[str]]()
         try:
-            endpoint = _start(folder, daemons, _IN_FOLDER if kept else _IN_MEMORY)
-            yield endpoint
+            yield _start(folder, daemons)
             return
         except _NotStarted:
             if not tries_left:
@@ -162,22 +157,20 @@ def serving(kept: Path | None = None) -> Iterator[str]:
         finally:
             for daemon in reversed(daemons):
                 stop_group(daemon)
-            if not kept:
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _NotStarted(Exception):
     """A part of the server failed; with the ends of its logs."""
 
 
-def _start(folder: Path, daemons: list[subprocess.Popen[str]], disk: str) -> str:
+def _start(folder: Path, daemons: list[subprocess.Popen[str]]) -> str:
     """Start the server in ``folder`` and return its address; its processes go into ``daemons`` at once."""
-    configuration, address = folder / "ceph.conf", folder / "endpoint"
-    new, mon, fsid = not address.exists(), free_port(), str(uuid.uuid4())
-    endpoint = f"http://127.0.0.1:{free_port()}" if new else address.read_text()
-    for name in ("mon", "osd", "rgw", "run", "log") if new else ():
-        shutil.rmtree(folder / name, ignore_errors=True)  # of a first start that was killed
-        (folder / name).mkdir(parents=True)
+    configuration, monmap = folder / "ceph.conf", str(folder / "monmap")
+    mon, port, fsid = free_port(), free_port(), str(uuid.uuid4())
+    endpoint = f"http://127.0.0.1:{port}"
+    for name in ("mon", "osd", "rgw", "run", "log"):
+        (folder / name).mkdir()
 
     def run(*command: str) -> str:
         done = subprocess.run(
@@ -193,29 +186,24 @@ def _start(folder: Path, daemons: list[subprocess.Popen[str]], disk: str) -> str
                 start_group([*command, "-f", "-c", str(configuration)], stdout=log, stderr=subprocess.STDOUT)
             )
 
-    if new:
-        port = endpoint.rpartition(":")[2]
-        text = _CONFIGURATION.format(fsid=fsid, mon=mon, port=port, folder=folder, disk=disk, domain=DOMAIN)
-        configuration.write_text(text)
-        monmap = str(folder / "monmap")
-        addresses = ("--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]")
-        create = ["monmaptool", "--create", "--clobber", *addresses, monmap]
-        subprocess.run(create, capture_output=True, check=True)
-        run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
+    text = _CONFIGURATION.format(fsid=fsid, mon=mon, port=port, folder=folder, domain=DOMAIN)
+    configuration.write_text(text)
+    addresses = ("--fsid", fsid, "--addv", "a", f"[v1:127.0.0.1:{mon}]")
+    create = ["monmaptool", "--create", "--clobber", *addresses, monmap]
+    subprocess.run(create, capture_output=True, check=True)
+    run("ceph-mon", "-i", "a", "--mkfs", "--monmap", monmap)
     daemon("ceph-mon", "-i", "a")
-    if new:
-        run("ceph", "osd", "create")
-        # The disk would register itself, at times too early ("wrong fsid"), and then never come up.
-        run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", "host=localhost")
-        run("ceph-osd", "-i", "0", "--mkfs")
+    run("ceph", "osd", "create")
+    # The disk would register itself, at times too early ("wrong fsid"), and then never come up.
+    run("ceph", "osd", "crush", "add", "osd.0", "1", "root=default", "host=localhost")
+    run("ceph-osd", "-i", "0", "--mkfs")
     daemon("ceph-osd", "-i", "0")
     _await("its disk", lambda: "1 up" in run("ceph", "osd", "stat"), folder)
-    for user in (OWNER, GUEST) if new else ():
+    for user in (OWNER, GUEST):
         named = ("--uid", user.name, "--display-name", user.name)
         run("radosgw-admin", "user", "create", *named, "--access-key", user.key, "--secret-key", user.secret)
     daemon("radosgw", "-n", "client.rgw")
     _await("its gateway", lambda: _responds(endpoint), folder)
-    address.write_text(endpoint)
     return endpoint
 
 

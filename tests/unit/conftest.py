@@ -24,6 +24,12 @@ def pairs(city: City) -> list[tuple[Instance, Solution]]:
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches for a day end soon after their last improvement."""
+    monkeypatch.setattr("mcvrp.tasks.solve.portfolio._PATIENCE_A_CUSTOMER", 0.01)
+
+
+@pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Decisions to come, instead of those that the costs would give; True if the list is empty."""
     coming: list[bool] = []

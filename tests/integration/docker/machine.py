@@ -1,17 +1,9 @@
-"""Disks of limited size for volumes, and tests that need programs which a machine may not have."""
+"""Disks of limited size for volumes."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
-
-import pytest
-
-
-def skip_or_fail(reason: str) -> None:
-    """Skip the test; in CI it fails."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 
 def mount_disk(folder: Path, gigabytes: int) -> None:

@@ -30,10 +30,10 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.lease import active_owner
-from mcvrp.storage.store.store import Store
-from tests.integration.docker.machine import mount_disk, skip_or_fail
+from mcvrp.storage.store.store import Store, StoreError
+from tests.integration.docker.machine import mount_disk
 from tests.support.labels import drive
-from tests.support.shared import until
+from tests.support.shared import unavailable, until
 
 ROOT = Path(__file__).parents[3]
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
@@ -68,6 +68,10 @@ class Stack:
             files += ["-f", str(self.secrets_file.with_name("volumes.yaml"))]
         return ["docker", "compose", "-p", PROJECT, *files, *arguments]
 
+    def choose_secrets(self) -> None:
+        self.values.update({name: secrets.token_hex(24) for name in SECRETS})
+        self.secrets_file.write_text("".join(f"{name}={value}\n" for name, value in self.values.items()))
+
     def compose(self, *arguments: str, seconds: float = _UP_SECONDS) -> str:
         command, env = self.command(*arguments), os.environ | {"MCVRP_HOST": HOST}
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds)
@@ -98,7 +102,7 @@ class Stack:
 
     def fill(self, volume: str) -> None:
         if not self.volumes:
-            skip_or_fail("only root can create a volume of limited size")
+            unavailable("only root can create a volume of limited size")
         ballast = self.volumes[volume] / "ballast"
         with ballast.open("wb") as file:
             for size in (2**30, 2**20, 2**12):
@@ -135,12 +139,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     if not shutil.which("docker") or any(
         subprocess.run(probe, capture_output=True).returncode for probe in probes
     ):
-        skip_or_fail("no container engine: start dockerd, and install docker compose 2")
-    values = {name: secrets.token_hex(24) for name in SECRETS}
+        unavailable("no container engine: start dockerd, and install docker compose 2")
     file = tmp_path_factory.mktemp("stack") / "env"
-    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
     with limited_volumes(file.parent if MODE == "all" else None) as volumes:
-        stack = Stack(file, values, volumes)
+        stack = Stack(file, {}, volumes)
+        stack.choose_secrets()
         stack.compose("build", seconds=3600)
         try:
             stack.up()
@@ -181,10 +184,14 @@ def environment(stack: Stack) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", f"http://{HOST}:8333")
         patch.setenv("AWS_REGION", "us-east-1")
-        patch.setenv("AWS_ACCESS_KEY_ID", stack.values["S3_ACCESS_KEY"])
-        patch.setenv("AWS_SECRET_ACCESS_KEY", stack.values["S3_SECRET_KEY"])
         patch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+        set_keys(patch, stack)
         yield
+
+
+def set_keys(patch: pytest.MonkeyPatch, stack: Stack) -> None:
+    patch.setenv("AWS_ACCESS_KEY_ID", stack.values["S3_ACCESS_KEY"])
+    patch.setenv("AWS_SECRET_ACCESS_KEY", stack.values["S3_SECRET_KEY"])
 
 
 def outcome(uri: str) -> dict[str, object]:
@@ -209,8 +216,13 @@ def undisturbed(
     return outcome("s3://mcvrp/undisturbed")
 
 
-def test_prefect_serves_its_page(stack: Stack) -> None:
+def test_prefect_serves_its_page_and_requires_its_password(stack: Stack) -> None:
     assert "<html" in httpx.get(f"http://{HOST}:4200/", timeout=60, trust_env=False).text
+    count = f"http://{HOST}:4200/api/flow_runs/count"
+    for login in (None, ("mcvrp", "wrong")):
+        assert httpx.post(count, json={}, auth=login, timeout=60, trust_env=False).status_code == 401
+    logs = stack.compose("logs")
+    assert not [name for name, value in stack.values.items() if value in logs]
 
 
 @pytest.mark.parametrize("name", ["city", pytest.param("pipeline", marks=in_full)])
@@ -263,9 +275,15 @@ def test_a_fault_does_not_change_the_results(
     assert outcome(uri) == undisturbed
 
 
-def test_data_survive_a_restart(stack: Stack, undisturbed: dict[str, object]) -> None:
+def test_data_survive_a_restart_with_other_secrets(
+    stack: Stack, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = stack.ask("flow_runs/count", {})
     stack.compose("down", "--timeout", "10")
+    stack.choose_secrets()
     stack.up()
     assert stack.ask("flow_runs/count", {}) >= before > 0
+    with pytest.raises(StoreError):  # with the keys of before
+        Store.open("s3://mcvrp/undisturbed", writable=False)
+    set_keys(monkeypatch, stack)
     assert outcome("s3://mcvrp/undisturbed") == undisturbed

@@ -1,8 +1,7 @@
-"""Tests of volumes: they open with other secrets, which the images' scripts set at each start."""
+"""The store of the stack on a volume that is full: it reads and deletes only, until there is room again."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -15,18 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
-from tests.integration.docker.machine import mount_disk, skip_or_fail
-from tests.support.postgres_server import as_nobody_special, require_programs
+from tests.integration.docker.machine import mount_disk
 from tests.support.s3_server import missing_programs
-from tests.support.shared import until
+from tests.support.shared import unavailable, until
 
-IMAGES = Path(__file__).parents[3] / "docker"
+STORE = Path(__file__).parents[3] / "docker" / "store"
+KEYS = {"S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret", "RESERVE_MB": "200"}
 _SECONDS = 600.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -39,128 +37,68 @@ def volume() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def replaced(text: str, changes: Mapping[str, str]) -> str:
-    return re.sub("|".join(map(re.escape, changes)), lambda match: changes[match[0]], text)
-
-
 @contextlib.contextmanager
-def served(
-    name: str, volume: Path, changes: Mapping[str, str], become: list[str], environment: Mapping[str, str]
-) -> Iterator[subprocess.Popen[str]]:
+def served(volume: Path, changes: Mapping[str, str]) -> Iterator[Callable[[Callable[[], Any]], Any]]:
+    """Run the store in ``volume``; yield a function that repeats a request until it is answered."""
     for file in ("serve", "ceph.conf"):
-        if (IMAGES / name / file).exists():
-            text = (IMAGES / name / file).read_text()
-            (volume / file).write_text(replaced(text, {"/data": f"{volume}/data", **changes}))
-            (volume / file).chmod(0o755)
-    command = [*become, str(volume / "serve")]
+        text = (STORE / file).read_text()
+        text = re.sub("|".join(map(re.escape, changes)), lambda match: changes[match[0]], text)
+        (volume / file).write_text(text)
+        (volume / file).chmod(0o755)
     with (volume / "log").open("w") as log:
-        process = start_group(command, env=environment, cwd="/", stdout=log, stderr=log)
+        process = start_group([str(volume / "serve")], env=os.environ | KEYS, cwd="/", stdout=log, stderr=log)
+
+    def answered(ask: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            with contextlib.suppress(BotoCoreError, OSError):
+                return ask()
+            assert process.poll() is None, (volume / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+
     try:
-        yield process
+        yield answered
     finally:
         stop_group(process)
 
 
-def test_the_database_opens_with_another_password(volume: Path) -> None:
-    programs, port = require_programs(), free_port()
-    become = as_nobody_special(volume)
-    (volume / "data").mkdir()
-    as_nobody_special(volume / "data")
-
-    async def records(password: str) -> int:
-        database = await asyncpg.connect(f"postgresql://prefect:{password}@127.0.0.1:{port}/prefect")
-        try:
-            await database.execute("CREATE TABLE IF NOT EXISTS kept (k int); INSERT INTO kept VALUES (1)")
-            return int(await database.fetchval("SELECT count(*) FROM kept"))
-        finally:
-            await database.close()
-
-    previous = "none"
-    for k, password in enumerate(("f" * 48, "0" * 48), 1):
-        path = f"{programs}:{os.environ['PATH']}"
-        environment = os.environ | {"PATH": path, "PGPORT": str(port), "POSTGRES_PASSWORD": password}
-        with served("postgres", volume, {}, become, environment) as process:
-            assert answered(process, volume, lambda: asyncio.run(records(password))) == k  # noqa: B023
-            with pytest.raises(asyncpg.InvalidPasswordError):
-                asyncio.run(records(previous))
-        previous = password
-
-
-@pytest.fixture
-def store_changes(volume: Path) -> dict[str, str]:
+def test_a_full_volume_is_read_only(volume: Path) -> None:
     if reason := missing_programs():
-        skip_or_fail(reason)
-    return {
-        "/opt/store": str(volume),
-        "/tmp": str(volume),  # noqa: S108  # of the container
-        "8333": str(free_port()),
-        "6789": str(free_port()),
-    }
-
-
-def client(port: str, key: int) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=f"http://127.0.0.1:{port}",
-        aws_access_key_id=f"key{key}",
-        aws_secret_access_key=f"secret{key}",
-        region_name="us-east-1",
-    )
-
-
-def keys(number: int) -> dict[str, str]:
-    return os.environ | {"S3_ACCESS_KEY": f"key{number}", "S3_SECRET_KEY": f"secret{number}"}
-
-
-def answered(process: subprocess.Popen[str], volume: Path, ask: Callable[..., Any], **values: str) -> Any:
-    deadline = time.monotonic() + _SECONDS
-    while True:
-        with contextlib.suppress(BotoCoreError, OSError, asyncpg.CannotConnectNowError):
-            return ask(**values)
-        assert process.poll() is None, (volume / "log").read_text()[-2000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-
-
-def test_the_store_opens_with_other_keys(volume: Path, store_changes: dict[str, str]) -> None:
-    (volume / "data").mkdir()
-    port = store_changes["8333"]
-    for k in (1, 2):
-        with served("store", volume, store_changes, [], keys(k)) as process:
-            s3 = client(port, k)
-            if k == 1:
-                answered(process, volume, s3.create_bucket, Bucket="bucket")
-                s3.put_object(Bucket="bucket", Key="kept", Body=b"as it was")
-            answer = answered(process, volume, s3.get_object, Bucket="bucket", Key="kept")
-            assert answer["Body"].read() == b"as it was"
-            with pytest.raises(ClientError, match="InvalidAccessKeyId"):
-                client(port, k - 1).list_buckets()
-
-
-def test_a_full_volume_is_read_only(volume: Path, store_changes: dict[str, str]) -> None:
+        unavailable(reason)
     if os.geteuid() != 0:
         pytest.skip("only root can create a volume of limited size")
-    data, port = volume / "data", store_changes["8333"]
+    data, port = volume / "data", free_port()
+    changes = {"/data": str(data), "/opt/store": str(volume), "/tmp": str(volume)}  # noqa: S108  # of the container
+    changes |= {"8333": str(port), "6789": str(free_port())}
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        aws_access_key_id=KEYS["S3_ACCESS_KEY"],
+        aws_secret_access_key=KEYS["S3_SECRET_KEY"],
+        region_name="us-east-1",
+    )
+    put = functools.partial(s3.put_object, Bucket="bucket", Body=b"0" * 2**20)
+
+    def kept(key: str) -> int:
+        return len(s3.get_object(Bucket="bucket", Key=key)["Body"].read())
+
     mount_disk(data, 2)
     try:
-        environment = keys(1) | {"RESERVE_MB": "200"}
-        with served("store", volume, store_changes, [], environment) as process:
-            s3 = client(port, 1)
-            answered(process, volume, s3.create_bucket, Bucket="bucket")
-            put = functools.partial(s3.put_object, Bucket="bucket", Body=b"0" * 2**20)
+        with served(volume, changes) as answered:
+            answered(lambda: s3.create_bucket(Bucket="bucket"))
             for key in ("kept", "deleted"):
                 put(Key=key)
             with (data / "ballast").open("wb") as ballast:
                 free = shutil.disk_usage(data).free
                 os.posix_fallocate(ballast.fileno(), 0, free - 50 * 2**20)
             until("a full store", _SECONDS, lambda: not is_written(put, "late"))
-            assert len(s3.get_object(Bucket="bucket", Key="kept")["Body"].read()) == 2**20
+            assert kept("kept") == 2**20
             s3.delete_object(Bucket="bucket", Key="deleted")
             (data / "ballast").unlink()
             until("space", _SECONDS, lambda: is_written(put, "again"))
-        with served("store", volume, store_changes, [], environment) as process:
-            answer = answered(process, volume, s3.get_object, Bucket="bucket", Key="again")
-            assert len(answer["Body"].read()) == 2**20
+        with served(volume, changes) as answered:
+            assert answered(lambda: kept("again")) == 2**20
     finally:
         # a daemon that was stopped may hold the volume a little longer
         until("its end", _SECONDS, lambda: subprocess.run(["umount", str(data)]).returncode == 0)

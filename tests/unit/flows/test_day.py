@@ -18,6 +18,7 @@ from mcvrp.model.errors import McvrpError
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_day
 
+pytestmark = pytest.mark.usefixtures("impatient")
 QUICK: dict[str, Any] = {"capacity": 18, "time_limit": 1.0}
 DEMANDS = {str(node): 3 for node in range(1, 9)}
 

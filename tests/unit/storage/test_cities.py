@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from mcvrp.storage.cities import Addresses, find_city, load_city, save_city, sto
 from mcvrp.storage.layout import city_matrix
 from mcvrp.storage.parquet import write_parquet
 from mcvrp.storage.store.store import Store, StoreUnavailable
-from tests.support.silent_store import Outage
+from tests.support.killed import Request, serve_all
 
 
 def city_of(nodes: int, seed: int = 0) -> City:
@@ -75,12 +77,19 @@ def test_a_matrix_of_other_costs_or_columns_is_refused(tmp_path: Path) -> None:
         load_city(store, "c")
 
 
-def test_a_silent_store_is_no_store_without_the_city(store: Store, outage: Outage) -> None:
+def test_a_silent_store_is_no_store_without_the_city(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     city = city_of(5)
     save_city(store, "c", city)
-    outage.begin(2)  # the first lists the cities
-    with pytest.raises(StoreUnavailable):
-        find_city(store, city.city_id)
+
+    def silent(verb: str, path: str, request: Request) -> Any:
+        if verb != "list":
+            raise OSError(errno.EIO, "no answer")
+        return request()
+
+    with monkeypatch.context() as patch:
+        serve_all(patch, silent)
+        with pytest.raises(StoreUnavailable):
+            find_city(store, city.city_id)
     assert find_city(store, city.city_id).city_id == city.city_id
 
 

@@ -27,9 +27,20 @@ def label(ui: Ui, **changes: Any) -> str:
     return ui.start("label", label=ui.deployment("label")["parameters"]["label"] | SPEC | changes)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The labels of a command that nothing has happened to."""
+    place = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
+    options = [word for field, value in SPEC.items() for word in ("--set", f"label.{field}={value}")]
+    assert place.mcvrp("city", "create", "--no-prefect", "--preset", "smoke").returncode == 0
+    done = place.mcvrp("label", "--no-prefect", "--preset", "smoke", *options)
+    assert done.returncode == 0, done.stderr
+    return labels(place)
+
+
 @pytest.mark.parametrize("killed", ["run", "serve", "server"])
 def test_after_a_kill_the_same_run_ends_with_equal_labels(
-    killed: str, tmp_path_factory: pytest.TempPathFactory
+    killed: str, undisturbed: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The run's process, `mcvrp ui` or its server is killed; the interrupted run is on record."""
     place, port = Workplace.new(tmp_path_factory.mktemp(killed)), free_port()
@@ -56,9 +67,4 @@ def test_after_a_kill_the_same_run_ends_with_equal_labels(
             assert ui.ended(slow, 400)["state_type"] in ("CRASHED", "COMPLETED")
             assert ui.ended(again, 400)["state_type"] == "COMPLETED"
     assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("rows-*.parquet")}.items()
-    undisturbed = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
-    options = [word for field, value in SPEC.items() for word in ("--set", f"label.{field}={value}")]
-    assert undisturbed.mcvrp("city", "create", "--preset", "smoke").returncode == 0
-    done = undisturbed.mcvrp("label", "--no-prefect", "--preset", "smoke", *options)
-    assert done.returncode == 0, done.stderr
-    assert labels(place) == labels(undisturbed)
+    assert labels(place) == undisturbed

@@ -35,16 +35,12 @@ def _line(pid: int) -> str:
         return "ray"
 
 
-@pytest.fixture(scope="module", params=["SQLite", "Postgres"])
-def ui(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
-    """A UI with the smoke preset and its city, on either database."""
+@pytest.fixture(scope="module")
+def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
+    """A UI with the smoke preset and its city."""
     place = Workplace.new(tmp_path_factory.mktemp("ui"))
     place.set_traps(TRAPS)  # the current folder of the server and of all runs
-    changes = {}
-    if request.param == "Postgres":
-        address = request.getfixturevalue("postgres").replace("postgresql://", "postgresql+asyncpg://")
-        changes["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = address
-    with mcvrp_ui(place, **changes) as ui:
+    with mcvrp_ui(place) as ui:
         made = ui.ended(ui.start("city"))
         assert (made["state_type"], made["name"]) == ("COMPLETED", "city smoke, 50 customers")
         yield ui

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from email.message import Message
 from http.client import HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +143,6 @@ def test_a_server_that_never_answers_is_given_up(s3_uri: str, monkeypatch: pytes
         assert 1 <= attempts <= 2
 
 
-@pytest.mark.parametrize("uri", ["s3://", "s3:///a", "s3://key:secret@b/a", "s3://b/a?region=x", "gs://b/a"])
-def test_invalid_addresses_are_refused(uri: str) -> None:
-    with pytest.raises(StoreError, match=r"s3://"):
-        Store.open(uri)
-
-
 class Overwriting:
     """The library, if the server ignored If-None-Match."""
 
@@ -204,46 +194,6 @@ def test_a_server_with_virtual_hosts_only_is_used(
     store = Store.open(s3_uri)
     store.put("a/b", b"1")
     assert (store.get("a/b"), store.list(""), store.put_new("a/b", b"2")) == (b"1", ["a/b"], False)
-
-
-def test_a_role_of_the_machine_is_used(
-    s3: S3Server, s3_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Credentials as the metadata service of an instance gives them, which expire soon."""
-    calls = list[str]()
-
-    class Metadata(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            calls.append(self.path)
-            expires = datetime.now(UTC) + timedelta(minutes=11)
-            document = {
-                "AccessKeyId": s3.owner.key,
-                "SecretAccessKey": s3.owner.secret,
-                "Token": None,
-                "Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            }
-            data = json.dumps(document).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *arguments: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    address = f"http://127.0.0.1:{server.server_port}/role"
-    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", address)
-    try:
-        store = Store.open(s3_uri)
-        store.put("a", b"1")
-        assert store.get("a") == b"1"
-        assert calls
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class Headers(Proxy):

@@ -22,7 +22,7 @@ from mcvrp.storage.store.store import Store, StoreUnavailable
 from tests.support.s3_proxy import Proxy
 from tests.support.s3_server import S3Server
 
-SHORT = Patience(retries=2.5, silence=1.0)
+SHORT = Patience(retries=1.5, silence=1.0)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_every_request_is_tried_again(troubled: Store, proxy: Proxy, fault: str)
 def test_a_server_that_is_busy_for_a_while_is_waited_for(troubled: Store, proxy: Proxy) -> None:
     troubled.put("a", b"1")
     proxy.fail("503")
-    timer = threading.Timer(1.0, proxy.repair)
+    timer = threading.Timer(0.6, proxy.repair)
     timer.start()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda work: work(troubled), READS + WRITES[:2]))
@@ -155,9 +155,9 @@ def test_a_creation_whose_answer_was_lost_succeeds(troubled: Store, proxy: Proxy
 
 
 def test_a_lease_outlasts_an_outage(troubled: Store, proxy: Proxy) -> None:
-    with holding(troubled, ".lease", "it is done", ttl=3.0) as lease:
+    with holding(troubled, ".lease", "it is done", ttl=1.0) as lease:
         proxy.fail("lose answer")
-        time.sleep(6)
+        time.sleep(2.5)
         proxy.repair()
         lease.confirm()
     assert troubled.list("") == []

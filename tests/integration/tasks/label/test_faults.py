@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_killed_processes(site: Site, seed: int) -> None:
     rng = random.Random(seed)
     plan = rng.sample(KILLS, 4) if seed > FIRST else ["worker killed", "driver killed"]
@@ -87,7 +87,7 @@ def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
         assert (report.faults, report.missing, report.absent, report.rows) == ((), (), 1, TOTAL - 1)
 
 
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_two_drivers(site: Site, seed: int) -> None:
     """Two commands on one dataset: one is refused in a sentence, or both end well."""
     rng = random.Random(seed)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,7 +32,7 @@ from tests.support.datasets import (
     label_spec,
     rewritten,
 )
-from tests.support.silent_store import Outage
+from tests.support.killed import serve_all
 
 NOWHERE = Store("/nowhere")
 FIRST, SECOND = label_path(0), label_path(1)  # rows 0-5 and 6-9
@@ -201,11 +203,11 @@ def _slow(item: int, seconds: float) -> int:
 
 
 def test_a_store_that_does_not_answer_workers_ends_the_command(
-    scratch: Path, outage: Outage, monkeypatch: pytest.MonkeyPatch
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees that they wait: while none answers, the driver asks the store."""
     monkeypatch.setattr("mcvrp.tasks.support.ray_window._SILENT_SECONDS", 0.0)
     store = Store.open(scratch)
-    outage.begin(1)
+    serve_all(monkeypatch, Mock(side_effect=OSError(errno.EIO, "no answer")))
     with ray_session(1), pytest.raises(StoreUnavailable, match="cannot list"):
         list(windowed(_slow, [1], 1, 3.0, store))

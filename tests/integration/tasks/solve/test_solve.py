@@ -41,9 +41,6 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
     assert "2 orders of customer '7' merged into one of 16" in again.stdout
     assert "existing routes of the same orders were replaced" in again.stdout
     assert "HGS" not in again.stdout
-    refused = workplace.mcvrp(*command.replace("--capacity 30", "--capacity 31").split())
-    assert refused.returncode == 2
-    assert "routes of other orders" in refused.stderr
     assert not workplace.recorded("flow_run")
 
 
@@ -59,6 +56,7 @@ def test_the_command_routes_an_instance_of_cvrplib(tmp_path: Path) -> None:
     assert not place.store.exists()
 
 
+@pytest.mark.slow
 def test_the_flow_leaves_routes_in_the_store_and_a_map_in_prefect(workplace: Workplace) -> None:
     """Orders of a form, then a CVRPLIB instance without city and model, started from the earlier routes."""
     (workplace.store / "orders").mkdir()

@@ -134,7 +134,7 @@ def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
     torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=0)
 
 
-def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path) -> None:
+def step_in_little_memory(_: int, port: int, rows: int, answer: Path) -> None:
     """Take a step in micro-batches of ``rows`` with little more memory than the engine occupies."""
     meet_at(port, 0, 1)
     from mcvrp.tasks.train.distributed import distributed
@@ -143,7 +143,7 @@ def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path)
     with distributed(cores=1):
         batch = whole_batch(256)
         totals = Totals(int(batch.lengths.sum()), int((batch.path_lengths - 1).sum()))
-        engine = Engine(network(LARGE), CityTable.of(CITY), options(zero))
+        engine = Engine(network(LARGE), CityTable.of(CITY), options(0))
         engine.step([take(batch, slice(0, 2))], totals, LR)  # loads what is loaded only once
         occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
@@ -157,16 +157,15 @@ def step_in_little_memory(_: int, port: int, zero: int, rows: int, answer: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("zero", [0, 2])
 def test_a_step_that_does_not_fit_into_memory_is_described(
-    tmp_path: Path, zero: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has the tokens of its micro-batch; a tenth of them fits into the same memory."""
     # The limit is on addresses: return free memory to the system.
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 256, tmp_path / "message"))  # type: ignore[attr-defined]
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), 256, tmp_path / "message"))  # type: ignore[attr-defined]
     message = (tmp_path / "message").read_text()
     assert re.match(r"out of memory: 256 samples of up to 23 customers are [\d,]+ tokens: set train", message)
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), zero, 25, tmp_path / "then"))  # type: ignore[attr-defined]
+    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), 25, tmp_path / "then"))  # type: ignore[attr-defined]
     assert (tmp_path / "then").read_text() == "done"

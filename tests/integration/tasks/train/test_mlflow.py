@@ -10,7 +10,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.mlflow_runs import log_model
 from tests.unit.tasks.train.test_log import log_of, state, take
 
-mlflow = pytest.importorskip("mlflow", reason="needs the extra mlflow")
 pytestmark = pytest.mark.usefixtures("only_rank")
 
 
@@ -18,6 +17,7 @@ def test_mlflow_gets_rows_once_it_answers_and_versions_of_models(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that it refused are sent with the next ones; nothing is there twice."""
+    mlflow = pytest.importorskip("mlflow", reason="needs the extra mlflow")  # slow to import
     log, address = log_of(store, tracker="mlflow"), f"sqlite:///{tmp_path / 'mlflow.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     take(log, (1, 2))

@@ -92,6 +92,7 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
             np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
 
 
+@pytest.mark.slow
 def test_samples_become_cheaper(store: Store, here: Here) -> None:
     spec = spec_of("cheaper", lr=3e-3, steps=60, instances=16, samples=8, labels=0.0)
     train(store, spec, here())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,13 +25,9 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
 )
 from mcvrp.storage.training.metrics import read_metrics
-from mcvrp.tasks.support.processes import below
-from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.batches import SampleStream
-from mcvrp.tasks.train.job import RankJob
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary
-from mcvrp.tasks.train.ranks.launch_ray import run_cluster
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.integration.tasks.train.conftest import Here
 from tests.support.training import CITY, StoppedHere, small_spec
@@ -172,43 +166,6 @@ def test_a_loss_that_is_not_finite_or_diverges_stops_the_phase(
         train_phase(store, spec, "I", here())
     state = latest_checkpoint(store, "small", "I")
     assert all(np.isfinite(a).all() for a in (load_weights(store, state) if state else {}).values())
-
-
-@pytest.mark.slow
-def test_two_ray_workers_train_what_one_rank_trains(
-    store: Store, here: Here, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Ray Train runs the same ranks, restarted after one was killed: the losses are those of one rank."""
-    phase = small_spec().phases[1].model_copy(update={"name": "only"})
-    spec = small_spec(run="one", network=NO_DROPOUT, phases=(phase,), ranks=1, checkpoint_every=2)
-    train_phase(store, spec, "only", here())
-    left = [1]  # kills
-
-    class Killing(Progress):
-        def update(self, done: int, note: str | None = None) -> None:
-            super().update(done, note)
-            if done >= 3 and left:
-                left.pop()
-                workers = [
-                    pid for pid in (each.pid for each in below(os.getpid())) if "RayTrainWorker" in title(pid)
-                ]
-                os.kill(workers[0], signal.SIGKILL)
-
-    def launch(job: RankJob, progress: Progress) -> None:
-        run_cluster(job, Killing(progress.label, progress.total, progress.unit, progress.done))
-
-    on_ray = {"run": "ray", "ranks": 2, "launcher": "ray"}
-    train_phase(store, spec.model_copy(update=on_ray), "only", launch)
-    assert not left
-    assert "restarted from step" in caplog.text
-    np.testing.assert_allclose(rows(store, "ray", "only"), rows(store, "one", "only"), rtol=1e-5)
-
-
-def title(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 def test_the_error_of_a_rank_reaches_the_user(store: Store, here: Here) -> None:

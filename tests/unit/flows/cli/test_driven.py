@@ -13,6 +13,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import driven_days
+from mcvrp.storage.store import lease
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
@@ -52,7 +53,10 @@ def test_a_day_of_one_city_is_removed(store: Store, capsys: pytest.CaptureFixtur
     assert days(store, "laptop") == ["2026-02-27"]
 
 
-def test_a_day_is_not_removed_under_a_night(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_day_is_not_removed_under_a_night(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "TTL_SECONDS", 3.0)  # an owner that lives is heard within a third
     with holding(store, layout.retraining_lease("laptop"), "busy"):
         assert cli.run(["driven", "remove", "2026-02-27"]) == 2
     assert "model 'laptop' is being retrained" in capsys.readouterr().err

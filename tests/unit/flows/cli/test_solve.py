@@ -15,6 +15,7 @@ from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from tests.support.solving import CITY, put_model
 
+pytestmark = pytest.mark.usefixtures("impatient")
 DAY = "customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9))
 QUICK = ("--capacity", "9", "--time-limit", "120")
 

@@ -12,34 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 from obstore.store import LocalStore
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store import store as stores
 from mcvrp.storage.store.store import Store, StoreError, StoreUnavailable
-
-NAMES = st.text("abc", min_size=1, max_size=3)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(
-    st.dictionaries(st.lists(NAMES, min_size=1, max_size=3).map("/".join), st.binary(max_size=50), max_size=5)
-)
-def test_every_file_reads_back_and_is_listed(
-    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
-) -> None:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    files = {f"{path}.bin": data for path, data in files.items()}
-    for path, data in files.items():
-        store.put(path, b"before")
-        store.put(path, data)
-    assert store.list("") == sorted(files)
-    for path, data in files.items():
-        assert store.get(path) == data
-        assert store.exists(path)
-        assert store.size(path) == len(data)
-    assert store.list("a") == sorted(path for path in files if path.startswith("a/"))
 
 
 def test_what_a_killed_writer_has_left_is_no_file(store: Store, tmp_path: Path) -> None:
@@ -171,17 +148,6 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert {Store.open(each).uri for each in ("a b", "./a b/", "x/../a b")} == {str(tmp_path / "a b")}
 
 
-@pytest.mark.parametrize(
-    "name", ["a\u3000b.csv", "a\xa0b.csv", "می\u200cخواهم.csv", "\U0001f468\u200d\U0001f469.csv"]
-)
-def test_names_with_spaces_and_joiners_of_other_languages_are_read(store: Store, name: str) -> None:
-    path = Path(store.uri, "incoming", name)
-    path.parent.mkdir()
-    path.write_bytes(b"1")
-    assert store.list("incoming") == [f"incoming/{name}"]
-    assert store.get(f"incoming/{name}") == b"1"
-
-
 @pytest.mark.parametrize("name", [b"a\nb.csv", b"a\x1b.csv", b"\xe9.csv", b"\xe9/b.csv"])
 def test_a_name_that_obstore_does_not_know_is_refused(store: Store, name: bytes) -> None:
     """It comes from another program, such as a CSV file with an accent in Latin-1, and ends a listing."""
@@ -191,11 +157,3 @@ def test_a_name_that_obstore_does_not_know_is_refused(store: Store, name: bytes)
     with pytest.raises(StoreError, match=r"cannot list .* \(.*csv.*\): rename or remove that file") as caught:
         store.list("")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["../a", "a//b", "a/./b", "/etc", "a\0b"])
-def test_an_invalid_name_is_refused(store: Store, name: str) -> None:
-    for use in (store.get, store.list, store.delete, lambda path: store.put_new(path, b"")):
-        with pytest.raises(McvrpError):
-            use(name)
-    assert os.listdir(store.uri) == []

@@ -182,8 +182,9 @@ def test_invalid_sizes_are_refused_before_training(store: Store) -> None:
     assert store.list("") == []
 
 
-def test_one_process_trains_a_name_at_a_time(store: Store) -> None:
+def test_one_process_trains_a_name_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Training is refused while another process holds the lease; finished models are not affected."""
+    monkeypatch.setattr(lease, "TTL_SECONDS", 3.0)  # an owner that lives is heard within a third
     train_attention(store, CITY, TINY)
     with holding(store, layout.attention_lease("tiny"), "attention models 'tiny' are being trained"):
         train_attention(store, CITY, TINY)

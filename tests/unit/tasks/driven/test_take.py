@@ -26,7 +26,7 @@ from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
-from tests.support.silent_store import Request, serve_all
+from tests.support.killed import Request, serve_all
 from tests.support.workbook import DAY, with_cell, xlsx
 
 CITY = City.uniform(12, seed=1)

@@ -33,7 +33,6 @@ from mcvrp.storage.training.checkpoints import (
     checkpoints,
 )
 from mcvrp.tasks.gc import RetentionSpec, clean
-from tests.support.datasets import label_spec, make_dataset
 from tests.support.killed import killed_at_each_write
 from tests.support.leases import FAR, taken_over
 
@@ -147,14 +146,6 @@ def test_a_corrupt_document_that_may_refer_to_something_ends_it_before_any_remov
             cleaned(full)
         assert everything(full) == before
         full.put(path, whole or b"{}")
-
-
-def test_labels_are_left_alone(store: Store) -> None:
-    make_dataset(store, label_spec(largest=20, count=10))
-    age(store, "", 100)
-    before = everything(store)
-    assert cleaned(store) == []
-    assert everything(store) == before
 
 
 NIGHTS = {name: f"night-{digit:012d}" for digit, name in enumerate(("champion", "last", "failed", "removed"))}

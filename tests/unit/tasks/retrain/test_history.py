@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -26,16 +27,31 @@ from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.spec import NetworkSpec
-from tests.support.counted_store import Requests, count_requests
+from tests.support.killed import Request, serve_all
 from tests.support.labels import label_of, put_routes, sweep
 from tests.support.training import nudge, small_spec, write_dataset
 
 CITY = City.uniform(300, seed=3)
 TOWN = StoredCity("town", CITY, Addresses(("depot", *(str(node) for node in range(1, 301)))), "imported")
-SPEC = NightlySpec(model="small", replay=300, instances=2, batch=12, sizes=(20,), quiet_seconds=0)
+SPEC = NightlySpec(model="small", replay=300, instances=2, batch=12, sizes=(20,), quiet_seconds=0, beam=0)
 NETWORK = NetworkSpec(dim=128, heads=4, encoder_layers=2, decoder_layers=2, ff=512, dropout=0.1)
 FIRST, CUSTOMERS = datetime.date(2020, 2, 1), 80  # the last days of each history are not held out
 PAIRS = pd.DataFrame([("drawn", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
+
+
+@dataclass
+class Reading:
+    """Requests that read, one per page of a listing, and their bytes."""
+
+    requests: int = 0
+    bytes: int = 0
+
+    def serve(self, verb: str, path: str, request: Request) -> Any:
+        answer = request()
+        if verb not in ("write", "delete"):
+            self.requests += max(1, len(answer)) if isinstance(answer, list) else 1
+            self.bytes += len(answer) if isinstance(answer, bytes) else 0
+        return answer
 
 
 def drive(store: Store, k: int) -> str:
@@ -76,7 +92,7 @@ def night(store: Store, k: int) -> NightSummary:
     return run_night(store, TOWN, SPEC, Path("/nowhere"), today=today, launch=nudge)
 
 
-def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> Requests:
+def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> Reading:
     """Return what the night of that ``number`` reads; the one before finds no pack, as after a loss."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)  # no power failure here
@@ -86,18 +102,18 @@ def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch)
         for k in range(number - 2):
             past_night(store, k, names)
         assert night(store, number - 2).new
-        requests = count_requests(patch)
+        reading = Reading()
+        serve_all(patch, reading.serve)
         done = night(Store.open(store.uri), number - 1)
     assert done.new
     assert done.record
     assert done.record.number == number
     assert len(done.taken.stored) == number
     assert (len(done.taken.receipts), done.taken.known) == (1, number - 1)
-    return requests
+    return reading
 
 
-@pytest.mark.slow
-def test_the_three_hundredth_night_reads_as_much_as_the_tenth(
+def test_the_fortieth_night_reads_as_much_as_the_tenth(
     tmp_path: Path, decided: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most 1.2 times the requests and the bytes of files, a page of a listing being one request."""
@@ -105,7 +121,6 @@ def test_the_three_hundredth_night_reads_as_much_as_the_tenth(
     monkeypatch.setattr(trial, "compared", lambda *_: PAIRS)
     monkeypatch.setattr(lease, "TTL_SECONDS", 3600.0)  # it is renewed by the clock, not by the night
     tenth = reading_of_night(tmp_path / "10", 10, monkeypatch)
-    late = reading_of_night(tmp_path / "300", 300, monkeypatch)
-    print(f"\nnight 10: {tenth}\nnight 300: {late}")
-    assert late.reading <= 1.2 * tenth.reading
+    late = reading_of_night(tmp_path / "40", 40, monkeypatch)
+    assert late.requests <= 1.2 * tenth.requests
     assert late.bytes <= 1.2 * tenth.bytes

@@ -25,6 +25,7 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solvers.solver import SolverFailed
 from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_model, solved_day
 
+pytestmark = pytest.mark.usefixtures("impatient")
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 
 

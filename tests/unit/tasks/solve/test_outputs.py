@@ -35,8 +35,9 @@ from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
+from tests.support.datasets import everything
+from tests.support.killed import killed_at_each_write
 from tests.support.markup import Markup
-from tests.support.silent_store import Outage, check_repeated
 from tests.support.solving import CITY, put_day, put_model, solved_day
 
 DATE = datetime.date(2026, 2, 20)
@@ -442,19 +443,19 @@ def _exchanged(data: bytes, one: int, other: int) -> bytes:
     return table.to_csv(sep=";", index=False).encode()
 
 
-@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
-def test_a_day_is_repeated_after_a_silence_of_the_store(
-    tmp_path: Path, outage: Outage, most: int | None
+def test_a_day_that_was_killed_at_any_write_is_written_again(
+    day: Solved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store.open(tmp_path / "store")
-    put_day(store)
+    monkeypatch.setattr("mcvrp.tasks.solve.map.route_map", lambda _: b"a picture")  # drawn anew for each
 
-    def routed(other: Store) -> object:
-        result = solved(other, count=1)  # whose routes need no other process
-        place = Place(other, "solutions/monday")
-        require_free(place, result.planned, overwrite=False)
-        write_day(place, result)
-        return result.summary.cost
+    def write(there: Store) -> None:
+        place = Place(there, "solutions/monday")
+        require_free(place, day.planned, overwrite=False)
+        write_day(place, day)
 
-    files = ("routes.csv", "routes.geojson")
-    check_repeated(store, tmp_path / "silent", outage, routed, at_least=15, exact=files, most=most)
+    ends = []
+    (tmp_path / "store").mkdir()
+    for there, _ in killed_at_each_write(Store(str(tmp_path / "store")), tmp_path, write, at_least=10):
+        write(there)
+        ends.append({path: data for path, data in everything(there).items() if not path.endswith("xlsx")})
+    assert all(end == ends[-1] for end in ends)

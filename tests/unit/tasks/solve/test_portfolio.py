@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.decoding import Sampling, decode
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
@@ -23,7 +23,7 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.support.machine import local_cores
 from tests.support.scripted import Scripted
-from tests.support.solving import CITY, one_way_city, put_day, solved_day
+from tests.support.solving import CITY, one_way_city, put_day
 
 RNG = np.random.default_rng(0)
 DAY = Instance(CITY.city_id, np.arange(1, 21), RNG.integers(1, 9, 20), 20)  # type: ignore[arg-type]
@@ -211,19 +211,6 @@ def test_a_model_sends_its_samples_after_local_search(store: Store) -> None:
 def test_the_time_ends_decoding(store: Store) -> None:
     last = list(model_member(store, samples=100_000).found(time.monotonic() + 2.0))[-1]
     assert 4 <= last.samples < 100_000
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3000)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from(["auto", "model", "hgs", "pyvrp"]))
-def test_the_cheapest_routes_are_written_whoever_found_them(store: Store, seed: int, n: int, by: str) -> None:
-    rng = np.random.default_rng(seed)
-    orders = {int(k): int(rng.integers(1, 9)) for k in rng.permutation(40)[:n] + 1}
-    solved = solved_day(store, orders, 12, by=by, samples=2, time_limit=1.0, seed=seed)
-    summary, day = solved.summary, solved.planned.day.instance
-    assert infeasibility(day, solved.solution) is None
-    assert summary.cost == cost(CITY, solved.solution) == min(each.cost for each in summary.findings)
 
 
 def test_all_cores_search_unless_told_otherwise() -> None:

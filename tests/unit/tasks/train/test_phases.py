@@ -22,6 +22,7 @@ from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.layout import label_spec, run_card, run_figures
 from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
+from mcvrp.storage.store import lease
 from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_weights, save_checkpoint
@@ -490,7 +491,8 @@ def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.Mo
     assert store.get(f"{LEASE}/000002") == FAR
 
 
-def test_one_process_at_a_time_trains_a_run(store: Store) -> None:
+def test_one_process_at_a_time_trains_a_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "TTL_SECONDS", 3.0)  # an owner that lives is heard within a third
     train(store, small_spec(), pretend)
     train(store, small_spec(run="other", phases=small_spec().phases[:1]), pretend)
     tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])
