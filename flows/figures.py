@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mcvrp.storage import layout
 from mcvrp.storage.markdown import table
 from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
 from mcvrp.tasks.retrain.card import comparison, drifts, gained, learned, round_table
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import listed
 
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
@@ -161,18 +159,13 @@ def night_figures(night: NightSummary) -> Figures:
     taken, measured = night.taken, night.measured
     figures = {
         "city": night.city,
-        "route files": f"{len(taken.receipts)} new, {taken.known} known",
+        "route files": f"{len(taken.files)} new, {taken.known} known",
         "new days": str(len(taken.days)),
-        "rows in quarantine": f"{sum(each.receipt.quarantined for each in taken.quarantined):,}",
     }
     if waiting := [str(each) for each in taken.left_out if each.waits]:
         figures["not ingested yet"] = "; ".join(waiting)
     if refused := [each.path for each in taken.left_out if not each.waits]:
         figures["refused files"] = ", ".join(refused)  # `night_lacks` has the reasons
-    if night.waiting:
-        figures["not learned from"] = (
-            f"{listed(night.waiting)}: rows of it are in quarantine (nightly.partial)"
-        )
     if measured:
         figures["learned from"] = learned(measured)
     if measured and measured.drift:
@@ -180,8 +173,7 @@ def night_figures(night: NightSummary) -> Figures:
         figures["drift"] = ", ".join(moved) if moved else "none worth a look"
     record = night.record
     if not night.new:
-        held_out = len(set(taken.days) - set(night.waiting))
-        held_out_text = f" ({held_out:,} held out)" if held_out else ""
+        held_out_text = f" ({len(taken.days):,} held out)" if taken.days else ""
         figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do"
     elif record:
         verb = "promoted" if record.applied else "not promoted"
@@ -190,8 +182,8 @@ def night_figures(night: NightSummary) -> Figures:
 
 
 def night_lacks(night: NightSummary) -> str:
-    """Return which files and rows were not ingested and why, "" if there are none."""
-    return night.taken.lacks(layout.quarantine_dir(night.city))
+    """Return which files were refused and why, in lines, "" if there are none."""
+    return "\n".join(night.taken.refused)
 
 
 def night_tables(night: NightSummary) -> str:

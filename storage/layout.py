@@ -111,18 +111,13 @@ benchmark_part = Path[str, str, int, int, int](  # block: method and settings; s
     "benchmarks/{benchmark}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
 )
 
-# Input and output; days as 2026-01-31, files by their checksum
+# Input and output; days as 2026-01-31
 solution_dir = Path[str]("solutions/{solution}")
 driven_dir = Path[str]("driven/{city}")
 driven_card = Path[str]("driven/{city}/README.md")
 driven_days_dir = Path[str]("driven/{city}/days")
-driven_day = Path[str, str]("driven/{city}/days/{day}")
-driven_day_file = Path[str, str, int]("driven/{city}/days/{day}/{number:06d}.parquet")  # the highest counts
-driven_receipts_dir = Path[str]("driven/{city}/files")
-driven_receipt = Path[str, str]("driven/{city}/files/{file}.json")  # written last
+driven_day = Path[str, str]("driven/{city}/days/{day}.parquet")
 driven_pack = Path[str, str]("driven/{city}/.{kind}.pq")  # see `storage.packs`
-quarantine_dir = Path[str]("driven/{city}/quarantine")
-driven_quarantine = Path[str, str]("driven/{city}/quarantine/{file}.csv")
 
 # Trials of a challenger: nights, and rounds of the improvement loop
 NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs

@@ -17,7 +17,7 @@ from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
-from mcvrp.storage.driven import customers_per_day
+from mcvrp.storage.driven import driven_days
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import middle
 from mcvrp.tasks.solvers.registry import SOLVERS
@@ -32,7 +32,7 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     """Write NAME.toml, a whole preset for a city, to the current folder; an existing file is kept."""
     store, file = reading(common), f"{layout.checked_name('preset', name)}.toml"
     stored = stored_city(store, city or name)
-    days = customers_per_day(store, stored.name)
+    days = [day.customers for day in driven_days(store, stored.name)]
     wanted = sizes or (middle(np.array(days)) if days else None)
     large = stored.city.customers > _DEMO_CUSTOMERS or (wanted or (0, 0))[1] > _DEMO_SIZE
     base = Preset.read(common.preset or (_LARGER if large else DEFAULT))

@@ -86,7 +86,6 @@ def remove(
     from mcvrp.flows.cli.output import plain, writing
     from mcvrp.flows.cli.stage import spec_of
     from mcvrp.tasks.driven.remove import remove_day
-    from mcvrp.tasks.support.text import listed
 
     try:
         date = datetime.date.fromisoformat(day)
@@ -94,11 +93,8 @@ def remove(
         raise McvrpError(f"{shown(day)} is not a date like 2026-01-31") from None
     preset, store = spec_of(common), writing(common)
     name = layout.checked_name("city", city or preset.city.name)
-    removed = remove_day(store, name, date, preset.night.model)
-    lines = [
-        f"{removed.date} of city {name} is removed: the next night reads it from another file in incoming"
-        + (f", or from {listed(dict.fromkeys(removed.files))} once changed" if removed.files else "")
-    ]
+    removed = remove_day(store, name, date, preset.night.model, preset.night.incoming)
+    lines = [f"{removed.date} of city {name} is removed: the next night reads it from the file that has it"]
     for trained, record in removed.nights:
         lines.append(
             f"version {record.challenger} of {trained} has learned from it ({record.name}): those labels are "

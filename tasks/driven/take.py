@@ -1,67 +1,65 @@
-"""Ingestion of files of driven routes: valid days are stored, invalid rows quarantined with their reasons.
+"""Ingestion of driven routes: each file of a folder is taken whole, or refused with its reason.
 
-A file that was ingested whole is not read again, whatever its name; its receipt is named by its checksum. One
-that is refused has no receipt, and one with rows in quarantine is read again by each call: what is wrong may
-have been the columns of the city, or a missing address. Every row ends up in a day or in quarantine, also
-after an interruption.
+Files stay where they are. One that is refused is read again by each call:
+what is wrong may have been the columns of the city, or a missing address. Days are created once, so that an
+interrupted call is completed by the next one.
 """
 
 from __future__ import annotations
 
 import datetime
+import logging
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.cities import DateOrder, StoredCity
-from mcvrp.storage.driven import IntakeReceipt, StoredDay, driven_readme
+from mcvrp.storage.cities import DateOrder, StoredCity, city_text
+from mcvrp.storage.driven import StoredDay, driven_days, driven_readme, write_day
 from mcvrp.storage.packs import Pack
+from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
-from mcvrp.tasks.driven.intake import Intake, Quarantined, Routes
-from mcvrp.tasks.driven.route_files import ENDINGS, RouteFile, instances_in
-from mcvrp.tasks.driven.rules import days_of
-from mcvrp.tasks.driven.stable_files import LeftOut, attempt, stable_files
+from mcvrp.tasks.driven.route_files import ENDINGS, read_routes
+from mcvrp.tasks.driven.rules import CheckedDay, NotYet, checked_days
+from mcvrp.tasks.files.cvrplib import INSTANCE
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.text import listed
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file that was not taken; ``why`` completes a sentence that begins with its path.
+
+    One that ``waits`` is going to be, others are refused until they are corrected.
+    """
+
+    path: str
+    why: str
+    waits: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.why}"
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Receipts of new files and number of ``known`` ones; all days in the store, and those that are new.
+    """Paths of ``files`` with new days, and number of ``known`` ones, all of whose days were stored before.
 
-    A new day has new routes. ``left_out`` are the other files, ``quarantined`` those with rejected rows.
+    ``stored`` are all days in the store, ``days`` the dates of the new ones.
     """
 
-    receipts: tuple[IntakeReceipt, ...]
-    known: int
+    files: tuple[str, ...] = ()
+    known: int = 0
     stored: tuple[StoredDay, ...] = ()
-    days: list[str] = field(default_factory=list)
-    left_out: tuple[LeftOut, ...] = ()
-    quarantined: tuple[Quarantined, ...] = ()
+    days: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = field(default=())
 
     @property
     def refused(self) -> list[str]:
         """A sentence for each file that has to be corrected."""
         return [str(each) for each in self.left_out if not each.waits]
-
-    @property
-    def partial(self) -> set[str]:
-        """The days of which rows are in quarantine."""
-        return {day for each in self.quarantined for day in each.receipt.open}
-
-    def lacks(self, folder: str) -> str:
-        """Return what was not ingested and why, in lines; ``folder`` has the quarantines."""
-        lines = self.refused
-        for each in self.quarantined:
-            receipt, days = each.receipt, sorted(each.receipt.open)
-            rows = f"{receipt.name}: {receipt.quarantined:,} rows of {listed(days)} are in quarantine"
-            file = f"{folder}/{receipt.quarantine}.csv"
-            if each.faults is None:
-                why = f": submit {file} corrected, or run mcvrp driven remove {days[0]}"
-            else:
-                why = f": {'; '.join(each.faults)}; correct or remove them in the file ({file} lists them)"
-            lines.append(f"{rows}{why}")
-        return "\n".join(lines)
 
 
 def take_routes(
@@ -73,53 +71,121 @@ def take_routes(
     quiet_seconds: float = 0.0,
     dates: DateOrder | None = None,
 ) -> Taken:
-    """Ingest the new files below ``incoming`` as driven days of ``city``.
+    """Take the new files below ``incoming`` as driven days of ``city``.
 
-    Files of the week after ``today`` wait, those with later dates are refused; ``quiet_seconds`` are the
-    ``seconds`` of `stable_files`, ``dates`` is the order of day and month (default: the city's). Raises
-    McvrpError if the store has days of another city.
+    Files of the week after ``today`` wait, those with later dates are refused; ``quiet_seconds`` are those of
+    `_quiet_files`, ``dates`` is the order of day and month (default: the city's). Raises McvrpError if the
+    store has days of another city.
     """
-    files, left_out = stable_files(store, incoming, ENDINGS, quiet_seconds)
-    intake = Intake.of(store, city)
-    known, before = set(intake.receipts), {day.name for day in intake.days.values()}
-    pack = Pack(store, layout.driven_pack(city.name, "incoming"))  # checksums of the files
-    packed = {file: key.decode() for file in files if (key := pack.get(file))}
-    taken = {file: sha256 for file, sha256 in packed.items() if intake.is_done(sha256)}
-    unknown = [file for file in files if file not in taken]
-    instances = instances_in(store, incoming)
-
-    def read(path: str) -> tuple[str, Routes | None]:
-        """Return the checksum of a file, and its routes unless the same content was ingested before."""
-        file = RouteFile.read(store, path, instances)
-        if intake.is_done(file.sha256):
-            return file.sha256, None
-        table, dialect = file.table(store, city)
-        days = days_of(file.name, table, today=today, order=dates or city.addresses.dates)
-        return file.sha256, Routes(table, dialect, days)
-
-    def name(file: StoredFile) -> str:
-        return file.path.removeprefix(f"{incoming.rstrip('/')}/")
-
+    files, left_out = _quiet_files(store, incoming, quiet_seconds)
+    days = {day.date.isoformat(): day for day in driven_days(store, city.name, save=True)}
+    _require_city(store, city, days.values())
+    before, pack = set(days), taken_files(store, city.name)
+    dates_of = {file: dated for file in files if (dated := _packed(pack, file)) and days.keys() >= set(dated)}
+    unknown, new = [file for file in files if file not in dates_of], list[str]()
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
-            if content := attempt(file.path, left_out, partial(read, file.path)):
-                taken[file], routes = content
-                if routes:
-                    intake.take(name(file), content[0], routes)
+            try:
+                routes = read_routes(store, file.path, city)
+                checked = checked_days(routes.table, city, today=today, order=dates or city.addresses.dates)
+                _require_known(checked, days, dates_of, city.name)
+            except StoreUnavailable:  # says nothing about the file
+                raise
+            except NotYet as error:
+                left_out.append(LeftOut(file.path, f"is not ingested yet: {error}", waits=True))
+            except McvrpError as error:
+                left_out.append(LeftOut(file.path, f"is refused: {error}"))
+            else:
+                dates_of[file] = [day.date.isoformat() for day in checked]
+                missing = [day for day in checked if day.date.isoformat() not in days]
+                new += [file.path] if missing else []
+                for day in missing:
+                    driven = day.instance, day.solution
+                    written = write_day(store, city.name, city.city, day.date, driven, routes.sha256)
+                    days[day.date.isoformat()] = written
             progress.advance()
-    quarantined = intake.settle({name(file): sha256 for file, sha256 in taken.items()})
-    card = driven_readme(city.name, intake.receipts.values()).encode()
-    if intake.receipts and store.find(layout.driven_card(city.name)) != card:
+    stored = tuple(days[date] for date in sorted(days))
+    card = driven_readme(city.name, stored).encode()
+    if stored and store.find(layout.driven_card(city.name)) != card:
         store.put(layout.driven_card(city.name), card)
-    if taken != packed:
-        pack.save({file: sha256.encode() for file, sha256 in taken.items()})
-    new = [receipt for sha256, receipt in intake.receipts.items() if sha256 not in known]
-    stored = [intake.days[date] for date in sorted(intake.days)]
+    if any(_packed(pack, file) != dated for file, dated in dates_of.items()):
+        pack.save({file: " ".join(dated).encode() for file, dated in dates_of.items()})
     return Taken(
-        tuple(sorted(new, key=lambda receipt: receipt.name)),
-        len(taken) - len(new),
-        tuple(stored),
-        [day.date.isoformat() for day in stored if day.name not in before],
+        tuple(new),
+        len(dates_of) - len(new),
+        stored,
+        tuple(sorted(days.keys() - before)),
         tuple(left_out),
-        tuple(quarantined),
     )
+
+
+def taken_files(store: Store, city: str) -> Pack:
+    """Return the pack of the files that were taken, with their dates: they are not read again."""
+    return Pack(store, layout.driven_pack(city, "incoming"))
+
+
+def _packed(pack: Pack, file: StoredFile) -> list[str]:
+    """Return the dates of a file that was taken and has not changed since, otherwise nothing."""
+    return (pack.get(file) or b"").decode().split()
+
+
+def _quiet_files(store: Store, folder: str, seconds: float) -> tuple[list[StoredFile], list[LeftOut]]:
+    """Return the files of routes below ``folder``, and others; instances (.vrp) belong to their solutions.
+
+    If one in a local folder has changed within ``seconds``, this waits for that long and looks again: what
+    has changed meanwhile is being written. An object of an object store appears when it is complete.
+    """
+
+    def files() -> list[StoredFile]:
+        return [file for file in store.files(folder) if not file.path.lower().endswith(INSTANCE)]
+
+    found, known, now = files(), None, time.time()
+    young = [file.path for file in found if abs(now - file.modified) < seconds]
+    if young and "://" not in store.uri:
+        more = f" and {len(young) - 1} more" if young[1:] else ""
+        logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
+        time.sleep(seconds)
+        known, found = set(found), files()
+    quiet, left_out = list[StoredFile](), list[LeftOut]()
+    for file in found:
+        if not file.path.lower().endswith(ENDINGS):
+            why = f"is refused: its name ends with none of {', '.join(ENDINGS)}"
+            left_out.append(LeftOut(file.path, why))
+        elif known is not None and file not in known:
+            left_out.append(LeftOut(file.path, "is being written", waits=True))
+        else:
+            quiet.append(file)
+    return quiet, left_out
+
+
+def _require_known(
+    checked: Iterable[CheckedDay],
+    days: Mapping[str, StoredDay],
+    dates_of: Mapping[StoredFile, list[str]],
+    city: str,
+) -> None:
+    """Raise McvrpError if a stored day has other orders or routes than a file has for its date."""
+    for day in checked:
+        date = day.date.isoformat()
+        if (stored := days.get(date)) is None:
+            continue
+        label = stored.label
+        if (label.solution, label.instance.orders_hash) != (day.solution, day.instance.orders_hash):
+            other = next((file.path for file, dated in dates_of.items() if date in dated), "an earlier file")
+            raise McvrpError(
+                f"its routes of {date} are not those of {other}, which were ingested: one file has all "
+                "routes of a day; if this one is right, move the other away and run mcvrp driven remove "
+                f"{date} --city {city}"
+            )
+
+
+def _require_city(store: Store, city: StoredCity, days: Iterable[StoredDay]) -> None:
+    others = [day for day in days if not city.city.accepts(day.city_id)]
+    if others:
+        more = f" (and {len(others) - 1} other days)" if others[1:] else ""
+        raise McvrpError(
+            f"{others[0].address} was driven in city {city_text(store, others[0].city_id)}{more}, but city "
+            f"{city.name!r} is {city.city.city_id}, which does not extend it: move "
+            f"{store.url(layout.driven_dir(city.name))} away, then its files are read again, or rename "
+            "this city"
+        )

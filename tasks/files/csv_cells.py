@@ -1,4 +1,4 @@
-"""Cells of text files: numbers without rounding, and CSV whose cells no spreadsheet runs as formulas.
+"""Cells of text files: whole numbers, dates, and CSV whose cells no spreadsheet runs as formulas.
 
 Text that begins like a formula is written with an apostrophe, which `tasks.files.tabular` removes, so that
 ids survive a round trip.
@@ -12,10 +12,14 @@ from functools import partial
 
 import pandas as pd
 
+from mcvrp.storage.cities import DateOrder
+
 # ASCII digits, decimal point, exponent
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
 _RETURN = re.compile("\r\n?")
+_DATE = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_LOCAL_DATE = r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{4}"  # in one order of day and month per file
 # Start of a formula (OWASP, CSV Injection), escaped or not.
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
 
@@ -39,6 +43,28 @@ def whole(text: str) -> int | None:
     """
     match = _WHOLE.fullmatch(text)
     return int(match[1]) if match else None
+
+
+def dates(text: pd.Series[str], order: DateOrder | None = None) -> pd.Series[pd.Timestamp]:
+    """Return the dates, NaT if invalid; 21/02/2026 by ``order``, or if all of the file agree on one."""
+    # pandas accepts digits of all scripts
+    written, local = (text.str.fullmatch(form).fillna(False).astype(bool) for form in (_DATE, _LOCAL_DATE))
+    dates = pd.to_datetime(text.where(written), format="%Y-%m-%d", errors="coerce")
+    parts = text[local].str.replace(r"[./-]", "-", regex=True)
+    day_first, month_first = (
+        pd.to_datetime(parts, format=form, errors="coerce") for form in ("%d-%m-%Y", "%m-%d-%Y")
+    )
+    # with dots, the day is first everywhere
+    dotted = text.str.contains(".", regex=False).fillna(False).astype(bool) & local
+    dates = dates.where(~dotted, day_first.reindex(dates.index))
+    others = (local & ~dotted)[local]
+    possible = (day_first.notna() | month_first.notna()) & others
+    orders = [order for order in (day_first, month_first) if order[possible].notna().all()]
+    if order:
+        orders = [day_first if order == "day-first" else month_first]
+    if orders and (len(orders) == 1 or orders[0][others].equals(orders[1][others])):
+        dates = dates.where(dotted | ~local, orders[0].reindex(dates.index))
+    return dates
 
 
 def csv_bytes(table: pd.DataFrame, dialect: Dialect = PLAIN) -> bytes:

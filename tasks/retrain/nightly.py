@@ -1,4 +1,4 @@
-"""A night: ingest fresh routes, fine-tune the champion on them, promote or reject the challenger."""
+"""A night: take driven routes, fine-tune the champion on them, promote or reject the challenger."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import datetime
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.driven import StoredDay, read_days
+from mcvrp.storage.driven import StoredDay
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.storage.layout import NIGHT
@@ -36,10 +35,9 @@ _RECENT = 100  # latest days whose drift is measured: fewer differ by chance, ye
 
 @dataclass(frozen=True)
 class NightSummary:
-    """Summary of a night: ingested files, the ``champion``'s version after it, its decision and metrics.
+    """Summary of a night: files that it took, the ``champion``'s version after it, its decision and metrics.
 
     Without new days there are no metrics, and the decision is that of the last night, None before the first.
-    Days that are ``waiting`` were left out, as rows of them are in quarantine.
     """
 
     city: str
@@ -47,7 +45,6 @@ class NightSummary:
     champion: int
     record: TrialRecord | None
     measured: TrialMetrics | None = None
-    waiting: tuple[str, ...] = ()
 
     @property
     def new(self) -> bool:
@@ -64,7 +61,7 @@ def run_night(
     today: datetime.date,
     launch: Launcher | None = None,
 ) -> NightSummary:
-    """Ingest fresh routes; if they bring new days, run a trial on them.
+    """Take driven routes; if they bring new days, run a trial on them.
 
     A repeated call changes nothing, an interrupted night is resumed. Days after ``today`` are rejected;
     ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises as `trial_context`, `take_routes`
@@ -80,15 +77,12 @@ def run_night(
             quiet_seconds=spec.quiet_seconds,
             dates=spec.dates,
         )
-        waiting = taken.partial if spec.partial == "wait" else set()
-        complete = [day for day in taken.stored if day.date.isoformat() not in waiting]
-        summary = partial(NightSummary, city.name, taken, waiting=tuple(sorted(waiting)))
-        learned, held_out = _split(complete, spec.held_out_every)
+        learned, held_out = _split(taken.stored, spec.held_out_every)
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
-            return summary(context.champion.version, last)
+            return NightSummary(city.name, taken, context.champion.version, last)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
         record, measured = run_trial(spec, context, trial, cache, launch)
-        return summary(record.now, record, measured)
+        return NightSummary(city.name, taken, record.now, record, measured)
 
 
 def _unserved(context: TrialContext, spec: NightlySpec, night: str, count: int) -> list[Label]:
@@ -126,13 +120,12 @@ def _trial(
 ) -> Trial:
     store, names = context.store, tuple(day.name for day in learned)
     # fields that cannot change the result are left out of the name
-    settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "dates", "partial", "ranks"})
+    settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "dates", "ranks"})
     night = context.trial_name(NIGHT, [*names, settings])
     known = context.improved_labels()
     old = list(drawn(store, context.old, spec.replay, (night,), known))
-    labels = read_days(store, city)
-    days = [labels[day.date.isoformat()] for day in learned]
-    fresh = [(date, labels[date]) for date in (day.date.isoformat() for day in held_out)]
+    days = [day.label for day in learned]
+    fresh = [(day.date.isoformat(), day.label) for day in held_out]
     gained = None
     if spec.beam:
         best = [*(known.get(key_of(day.instance), day) for day in days), *old]
@@ -143,7 +136,7 @@ def _trial(
         old = [label for label in old if label.solver != _NOBODY]
     parents = context.old_labels, Parent(layout.driven_dir(city))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
-    recent = sorted(day.date.isoformat() for day in (*learned, *held_out))[-_RECENT:]
+    recent = sorted((*learned, *held_out), key=lambda day: day.date)[-_RECENT:]
     return Trial(
         name=night,
         number=number,
@@ -153,7 +146,7 @@ def _trial(
         drift=drift(
             context.city,
             [label.instance for label in old],
-            [labels[date].instance for date in recent],
+            [day.label.instance for day in recent],
         ),
         gains=gained,
     )

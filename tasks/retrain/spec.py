@@ -106,7 +106,7 @@ class ImproveSpec(TrialSpec):
 
 
 class NightlySpec(TrialSpec):
-    """A night: ingest fresh routes, fine-tune the champion on them and on old labels."""
+    """A night: ingest driven routes, fine-tune the champion on them and on old labels."""
 
     stage: ClassVar[str] = "nightly"
 
@@ -123,12 +123,6 @@ class NightlySpec(TrialSpec):
         None,
         exclude_if=unset,
         description="Order of day and month in dates such as 02/11/2026 (default: the city's)",
-    )
-    partial: Literal["wait", "learn"] = Field(
-        "wait",
-        exclude_if=lambda partial: partial == "wait",
-        description="wait: days of which rows are in quarantine are left out until these are corrected; "
-        "learn: the night learns from the rest of them",
     )
     held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
     replay: int = Field(

@@ -59,7 +59,7 @@ TABLES = {
     "trial pairs": {"champion", "challenger"},
     "city": {"x", "y"},
 }
-TEXTS = {"routes": {"route", "stop", "customer"}}  # CSV: driven, set aside or solved
+TEXTS = {"routes": {"route", "stop", "customer"}}  # CSV: driven or solved
 DOCUMENTS = {
     "decision": {"promote", "reasons"},
     "trial figures": {"buckets", "p_values"},
@@ -69,7 +69,6 @@ DOCUMENTS = {
     "model": {"weights_sha256", "fingerprint", "metrics"},
     "attention model": {"weights_sha256", "epochs"},
     "benchmark figures": {"encoder_accuracy", "gs_mean_gap"},
-    "route file": {"sha256", "days"},
     "solution": {"cost", "samples", "demand"},
     "route map": {"type", "features"},
 }
@@ -89,7 +88,8 @@ def make(folder: Path, mcvrp: list[str]) -> None:
     store = folder / "store"
     (store / "incoming").mkdir(parents=True)
     for month in (3, 4):
-        (store / "incoming" / f"month-{month}.csv").write_text(_driven(month))
+        for name, days in (("month", range(1, 15)), ("refused", range(15, 16))):
+            (store / "incoming" / f"{name}-{month}.csv").write_text(_driven(month, days))
     (folder / "orders.csv").write_text(_orders())
     ours = ("PREFECT_", "MCVRP_", "RAY_ADDRESS")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {
@@ -111,7 +111,7 @@ def make(folder: Path, mcvrp: list[str]) -> None:
         whole = [*mcvrp, *command, "--preset", "smoke", "--store", str(store)]
         with (folder / f"{command[0]}.log").open("w") as log:
             done = subprocess.run(whole, env=environment, stdout=log, stderr=subprocess.STDOUT)
-        if done.returncode > (command[0] == "nightly"):  # which ends with 1, as there are rows to refuse
+        if done.returncode > (command[0] == "nightly"):  # which ends with 1, as there are files to refuse
             sys.exit(f"{shlex.join(whole)} ended with {done.returncode}: see {log.name}")
         print(f"{command[0]:8} {time.monotonic() - began:4.0f} s", file=sys.stderr)
 
@@ -120,16 +120,17 @@ def _set(changes: Iterable[str]) -> list[str]:
     return [word for change in changes for word in ("--set", change)]
 
 
-def _driven(month: int) -> str:
+def _driven(month: int, days: Iterable[int]) -> str:
+    """Return a file of routes; the fifteenth has a customer that the city does not have."""
     lines = ["date,route,stop,customer,demand,capacity"]
-    for day in range(1, 16):
+    for day in days:
         draw = random.Random(100 * month + day)
         customers = draw.sample(range(1, CUSTOMERS + 1), 20 + day % 3)
         for k, customer in enumerate(customers):
+            customer = CUSTOMERS + 1 if day == 15 and k == 0 else customer
             # six stops of at most 6 fit into any of these vehicles
             place = f"2025-{month:02}-{day:02},{k // 6},{k % 6 + 1},{customer}"
             lines.append(f"{place},{draw.randint(1, 6)},{36 + day % 5}")
-    lines.append(f"2025-{month:02}-15,9,1,{CUSTOMERS + 1},1,36")
     return "\n".join(lines) + "\n"
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from pathlib import Path
 
 import pytest
 
-from mcvrp.flows.cli.output import markdown_text
+from mcvrp.model.instances import InstanceStream
 from mcvrp.storage import layout
-from mcvrp.storage.driven import IntakeReceipt, driven_readme, receipts, write_receipt
+from mcvrp.storage.driven import driven_days, driven_readme, write_day
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.tasks.train import card as train_card
 from mcvrp.tasks.train.card import PhaseState, run_text, write_run_card
 from tests.support.datasets import CITY
+from tests.support.labels import sweep
 from tests.support.training import small_spec
 
 
@@ -48,26 +50,12 @@ def test_a_run_that_has_not_begun_claims_nothing() -> None:
 
 
 def test_driven_days_add_up(store: Store) -> None:
-    assert "| files of routes | 0 |" in driven_readme("lyon", receipts(store, "lyon"))
-    days = ("2026-02-26", "2026-02-27")
-    open_ = {"2026-02-27": (("C1", "C2"), ("C3",))}
-    write_receipt(store, "lyon", IntakeReceipt("a.csv", "a" * 64, 1_000, days, open_, corrected=4))
-    write_receipt(store, "lyon", IntakeReceipt("b.csv", "b" * 64, 100, days[:1], corrected=5))
-    text = driven_readme("lyon", receipts(store, "lyon"))
-    parts = (
-        "| files of routes | 2 |",
-        "days | 2, 2026-02-26 to 2026-02-27 |",
-        "rows | 1,100 |",
-        "rows in quarantine | 3 |",
-        "rows that were in quarantine, corrected | 9 |",
-    )
+    assert "| days | 0 |" in driven_readme("lyon", [])
+    stream, driven = InstanceStream(CITY, 7, "train"), [("2026-02-26", 20), ("2026-02-27", 21)]
+    for date, n in driven:
+        instance = stream(n, 0)
+        day = datetime.date.fromisoformat(date)
+        write_day(store, "lyon", CITY, day, (instance, sweep(CITY, instance)), "0" * 64)
+    text = driven_readme("lyon", driven_days(store, "lyon"))
+    parts = ("days | 2, 2026-02-26 to 2026-02-27 |", "together | 41 |", "| 2026-02-26 | 20 |")
     assert all(part in text for part in parts)
-
-
-def test_a_bar_in_a_file_s_name_makes_no_column(store: Store) -> None:
-    write_receipt(store, "lyon", IntakeReceipt("north|south.csv", "a" * 64))
-    text = driven_readme("lyon", receipts(store, "lyon"))
-    (row,) = (line for line in text.splitlines() if "south" in line)
-    assert len(re.findall(r"(?<!\\)\|", row)) == 8
-    (shown,) = (line for line in markdown_text(text).splitlines() if "south" in line)
-    assert re.fullmatch(r"north\|south\.csv +0 +0 +0 +0 +a{16}", shown)

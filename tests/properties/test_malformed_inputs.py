@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
-import io
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
-from mcvrp.storage.driven import read_day
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
@@ -31,7 +27,7 @@ from mcvrp.tasks.solvers.solver import Limits
 from tests.support import malformed, malformed_store
 from tests.support.datasets import everything, label_spec, make_dataset
 from tests.support.malformed import NAMES, TODAY, TOWN, Case, Place, as_bytes, sound
-from tests.support.malformed_store import BEFORE, DAY, HEADER, StoreCase
+from tests.support.malformed_store import BEFORE, HEADER, StoreCase
 
 Act = Callable[[], object]
 
@@ -128,26 +124,12 @@ def kept(desk: Place, case: Case) -> Act:
 
 
 def routes(desk: Place, case: Case) -> Act:
-    """Ingest a file of routes: good rows are stored, the others quarantined with a reason."""
-    desk.store.put("incoming/routes.csv", as_bytes(case.data))
-
-    def act() -> str:
-        (receipt,) = _take(desk.store).receipts
-        assert DAY in receipt.days
-        aside = pd.read_csv(io.BytesIO(desk.store.get(layout.driven_quarantine("town", receipt.quarantine))))
-        day = read_day(desk.store, "town", datetime.date.fromisoformat(DAY))
-        assert receipt.rows == day.instance.n + len(aside)
-        return "; ".join(f"row {row}: {why}" for row, why in zip(aside["row"], aside["reason"], strict=True))
-
-    return act
-
-
-def unreadable_routes(desk: Place, case: Case) -> Act:
+    """A night's file of routes, which is refused whole."""
     desk.store.put("incoming/routes.csv", as_bytes(case.data))
 
     def act() -> str:
         taken = _take(desk.store)
-        assert (taken.receipts, taken.days) == ((), [])
+        assert taken.days == ()
         (refused,) = taken.refused
         return refused
 
@@ -168,8 +150,7 @@ WAYS_IN: dict[Callable[[Place, Any], Act], Sequence[Case | StoreCase]] = {
     limits: malformed.LIMITS,
     columns: malformed.COLUMNS,
     kept: malformed.KEPT,
-    routes: malformed_store.ROWS,
-    unreadable_routes: malformed_store.FILES,
+    routes: malformed_store.ROUTES,
     stored: malformed_store.STORED,
 }
 CASES = [(way, case) for way, cases in WAYS_IN.items() for case in cases]

@@ -13,7 +13,6 @@ from markdown_it.token import Token
 from mcvrp.flows.cli.output import markdown_text
 from mcvrp.flows.server.artifacts import gallery, links
 from mcvrp.model.errors import printable
-from mcvrp.storage.driven import IntakeReceipt, driven_readme
 from mcvrp.storage.markdown import cell, code, escaped, image, link, table, unescaped
 from mcvrp.storage.store.store import Store
 
@@ -95,11 +94,9 @@ def test_a_picture_or_link_is_one(name: str, address: str) -> None:
 
 
 def test_documents_show_names_as_they_are(store: Store) -> None:
-    driven = driven_readme("c", [IntakeReceipt(EVIL, "a" * 64, 1, ("2026-01-01",))])
     store.put(f"benchmarks/b/figures/{EVIL.rstrip(chr(92))}.png", base64.b64decode("iVBORw0KGgo="))
     pictures = gallery(store, "benchmarks/b/figures")
     for text, pictures_in_it in (
-        (driven, 0),
         (pictures, 1),
         (links(store, {"orders": "orders/a`b<c>.csv"}), 0),
     ):

@@ -57,7 +57,7 @@ PLACES: dict[str, Callable[[str], str]] = {
     "alias": lambda name: layout.model_alias("m", name),
     "benchmark": layout.benchmark_dir,
     "solution": layout.solution_dir,
-    "quarantine": layout.quarantine_dir,
+    "driven days": layout.driven_days_dir,
 }
 # Fields of specs that are texts but no names, and their checks.
 TEXTS = {

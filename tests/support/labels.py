@@ -10,6 +10,7 @@ import numpy as np
 from mcvrp.model.canonical_form import canonical, route_angles
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.storage.driven import driven_days
 from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.storage.store.store import Store
 
@@ -92,3 +93,8 @@ def drive(store: Store, city: City, days: int) -> None:
     instances = {f"2026-03-{day:02}": stream(20 + day % 3, day) for day in range(1, days + 1)}
     driven = ((date, instance, sweep(city, instance)) for date, instance in instances.items())
     put_routes(store, "incoming/march.csv", driven)
+
+
+def driven_label(store: Store, city: str, date: str) -> Label:
+    """Return the label of a driven day."""
+    return next(day.label for day in driven_days(store, city) if day.date.isoformat() == date)

@@ -18,7 +18,6 @@ from mcvrp.storage.store.store import Store
 Data = str | bytes
 TOWN = City.uniform(12, seed=1)
 NAMES = Addresses(("Depot", *(f"C{k}" for k in range(1, 13))))
-NODES = {name: node for node, name in enumerate(NAMES.ids)}
 TODAY = datetime.date(2026, 3, 1)
 HEAD = "id,lat,lon,depot"
 SOUND = (HEAD, "d,45.76,4.84,1", "a,45.77,4.85,0", "b,45.75,4.86,", "c,45.74,4.83,no")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from mcvrp.flows.cli.models import promote_version
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.driven import driven_days, read_day, receipts
+from mcvrp.storage.driven import driven_days
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import model_card
@@ -29,34 +28,27 @@ def _rows(name: str, rows: str, *parts: str) -> Case:
     return case(name, f"{_GOOD}{rows}\n", *parts)
 
 
-ROWS = (  # two good routes and a bad one, with its expected reasons
+ROUTES = (  # a faulty row, or a file that is no table of routes, refuses the whole file
     _rows("no customer", f"{_EAST},1,,1,10", "row 5: customer is missing"),
-    _rows("a customer of a known day", f"{BEFORE},east,1,C9,2,10", "'C9' is on another route of 2026-02-26"),
-    _rows("stop 0", f"{_EAST},0,C5,1,10", "stop '0' is not a whole number from 1 to 65,535"),
-    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "demand '1.5' is not a whole number from 1 to 65,535"),
-    _rows("no capacity", f"{_EAST},1,C5,1,ten", "capacity 'ten' is not a whole number from 1 to 4,294"),
-    _rows("an unknown customer", f"{_EAST},1,C13,1,10", "customer 'C13' is not in the city"),
-    _rows("the depot", f"{_EAST},1,Depot,1,10", "customer 'Depot' is the depot: list only customers"),
-    _rows("a stop that is missing", f"{_EAST},2,C5,1,10", "its route has 1 stops, numbered up to 2"),
-    _rows("another vehicle", f"{_EAST},1,C5,1,20", "its capacity is 20, that of most routes of the day 10"),
-    _rows("a stop twice", f"{_EAST},1,C5,1,10\n{_EAST},1,C6,1,10", "row 6: its route has stop 1 twice"),
+    _rows("a customer of a known day", f"{BEFORE},east,1,C9,2,10", "2026-02-26", "incoming/before.csv"),
+    _rows("stop 0", f"{_EAST},0,C5,1,10", "row 5: stop is '0', not a whole number from 1 to 65,535"),
+    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "row 5: demand is '1.5', not a whole number from 1"),
+    _rows("no capacity", f"{_EAST},1,C5,1,ten", "row 5: capacity is 'ten', not a whole number from 1"),
+    _rows("an unknown customer", f"{_EAST},1,C13,1,10", "row 5: customer 'C13' is not in the city"),
+    _rows("the depot", f"{_EAST},1,Depot,1,10", "row 5: customer 'Depot' is the depot: list only customers"),
     _rows(
-        "a bad neighbour", f"{_EAST},1,C5,1,10\n{_EAST},2,C99,1,10", "row 5: its route has an error in row 6"
+        "a stop that is missing", f"{_EAST},2,C5,1,10", "row 5: route 'east' has 1 stops, numbered up to 2"
     ),
+    _rows("another vehicle", f"{_EAST},1,C5,1,20", "row 5: capacity is 20, but 10 in row 2"),
+    _rows("a stop twice", f"{_EAST},1,C5,1,10\n{_EAST},1,C6,1,10", "row 6: route 'east' has stop 1 twice"),
     _rows(
-        "a load", f"{_EAST},1,C5,5,10\n{_EAST},2,C6,6,10", "row 5: its route delivers 11, its capacity is 10"
+        "a load",
+        f"{_EAST},1,C5,5,10\n{_EAST},2,C6,6,10",
+        "row 5: route 'east' delivers 11, its capacity is 10",
     ),
     _rows(
         "a customer twice", f"{_EAST},1,C5,1,10\n{_EAST},2,C5,2,10", "row 6: customer 'C5' is served twice"
     ),
-    case(
-        "rows of a quarantine, half corrected",
-        f"row,{HEADER},reason\n7,{DAY},north,1,C1,4,10,customer 'c1'\n8,{_EAST},1,C99,1,10,why",
-        "row 3: customer 'C99' is not in the city",
-    ),
-)
-
-FILES = (  # that cannot be read at all, or only in part to days
     _rows("no date", ",east,1,C5,1,10", "row 5: date is missing"),
     _rows("no route", f"{DAY},,1,C5,1,10", "row 5: route is missing"),
     _rows("another way to write a date", "27-Feb-26,east,1,C5,1,10", "'27-Feb-26' is not a date like"),
@@ -100,7 +92,7 @@ def _put(path: str, data: bytes) -> Callable[[Store], None]:
 
 
 _SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.model_move("m", "champion", 1)
-_DAY, _BENCHMARK = layout.driven_day_file("town", BEFORE, 1), "benchmarks/b/results.parquet"
+_DAY, _BENCHMARK = layout.driven_day("town", BEFORE), "benchmarks/b/results.parquet"
 _CARD, _WORD = layout.model_card("m", 1), b'{"version": "one"}'
 
 
@@ -113,7 +105,7 @@ def _champion(store: Store) -> object:
 
 
 def _yesterday(store: Store) -> object:
-    return read_day(store, "town", datetime.date.fromisoformat(BEFORE))
+    return driven_days(store, "town")
 
 
 STORED = (  # the store has city c, dataset d, version 1 of model m, and the day BEFORE of city town
@@ -134,18 +126,12 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
     _stored("a version by name", lambda s: promote_version(s, "m", "best", ""), "'best' is no version"),
     _stored("no earlier champion", lambda s: roll_back(s, "m"), "no champion before version 1"),
     _stored("a card of another kind", lambda s: model_card(s, "m"), "model.json", _put(_CARD, b"[]")),
-    _stored("a cut day", _yesterday, f"{BEFORE}/000001.parquet", _cut(_DAY)),
+    _stored("a cut day", _yesterday, f"{BEFORE}.parquet", _cut(_DAY)),
     _stored(
         "an invalid day",
-        lambda s: list(driven_days(s, "town")),
-        "is not in a folder that is named by a date",
-        lambda s: s.put(layout.driven_day_file("town", "monday", 1), s.get(_DAY)),
-    ),
-    _stored(
-        "a receipt of another kind",
-        lambda s: receipts(s, "town"),
-        "0123.json is not a valid receipt of a file of routes",
-        _put(layout.driven_receipt("town", "0123"), b'{"days": []}'),
+        lambda s: driven_days(s, "town"),
+        "monday.parquet is not named by a date",
+        lambda s: s.put(layout.driven_day("town", "monday"), s.get(_DAY)),
     ),
     _stored("no benchmark", lambda s: read_results(s, "b"), "no benchmark 'b'"),
     _stored("a cut benchmark", lambda s: read_results(s, "b"), "results.parquet", _put(_BENCHMARK, b"PAR1")),

@@ -6,7 +6,7 @@ from mcvrp.storage.models.registry import ALIASES
 from mcvrp.storage.provenance import Provenance, provenance_in
 from mcvrp.storage.store.store import Store
 
-# Folders in the path of an artifact, by top folder; driven days are made from their receipts.
+# Folders in the path of an artifact, by top folder.
 _DEPTHS = {
     **dict.fromkeys(("cities", "labels", "benchmarks", "solutions"), 2),
     **dict.fromkeys(("training", "models", "attention", "nights", "rounds"), 3),

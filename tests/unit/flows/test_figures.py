@@ -18,7 +18,6 @@ from mcvrp.flows.figures import (
     phase_figures,
 )
 from mcvrp.model.problem import City
-from mcvrp.storage.driven import IntakeReceipt
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken
 from mcvrp.tasks.label.stage import LabelSummary
@@ -71,7 +70,7 @@ def test_a_phase_has_its_step_and_its_gap() -> None:
 
 @pytest.mark.parametrize(("days", "why"), [((), ""), (("2026-02-01",), " (1 held out)")])
 def test_a_night_without_days_to_learn_from_has_its_reason(days: tuple[str, ...], why: str) -> None:
-    taken = Taken((IntakeReceipt("a.csv", "0", days=days),), 0, days=list(days))
+    taken = Taken(("incoming/a.csv",), days=days)
     figures = night_figures(NightSummary("c", taken, 3, None))
     assert figures["decision"] == f"no new days to learn from{why}: nothing to do"
     assert figures["champion"] == "version 3"

@@ -54,7 +54,7 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
     )
     city = StoredCity("small", CITY, Addresses.numbered(CITY.customers), "synthetic")
     summary = run_night(store, city, spec, tmp_path / "cache", today=TODAY)
-    assert not summary.taken.quarantined
+    assert not summary.taken.refused
     assert summary.measured
     assert summary.record
     assert summary.record.promote, summary.record

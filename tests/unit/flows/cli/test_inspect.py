@@ -14,7 +14,6 @@ from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.driven import IntakeReceipt
 from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
@@ -91,10 +90,7 @@ def full(tmp_path: Path) -> Store:
     for number in (2, 1):
         record = TrialRecord(f"night-{number}", number, number, number + 1, "d", number == 1, ("slower",))
         write_record(store, "fm", record)
-    store.put("driven/paris/quarantine/ab.csv", "row;reason\n3;no such customer: Zoë\n".encode())
-    store.put_json(
-        "driven/paris/files/ab.json", vars(IntakeReceipt("monday.csv", "ab" * 32, 9, ("2026-02-27",)))
-    )
+    store.put("driven/paris/README.md", "# Driven routes\n\nZoë\n".encode())
     store.put("attention/old/n=020/training.safetensors", b"unfinished")
     return store
 
@@ -109,8 +105,7 @@ def full(tmp_path: Path) -> Store:
         ("benchmarks/alps/summary.json", '"here": "benchmarks/alps/summary.json"'),
         ("training/laptop", "losses.png"),
         ("nights/fm", "slower"),
-        ("driven/paris", "monday.csv"),
-        ("driven/paris/quarantine/ab.csv", "no such customer: Zoë"),
+        ("driven/paris", "Zoë"),
         ("attention/old", "training.safetensors"),
     ],
 )

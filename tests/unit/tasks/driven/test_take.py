@@ -1,18 +1,17 @@
-"""Ingestion of files of driven routes: once each, nothing lost, and the same days after any interruption."""
+"""Ingestion of files of driven routes: whole or not at all, and nothing is lost."""
 
 from __future__ import annotations
 
 import datetime
 import errno
-import io
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from mcvrp.model.canonical_form import canonical
@@ -20,31 +19,29 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
-from mcvrp.storage.driven import IntakeReceipt, checksum, read_day
+from mcvrp.storage.driven import checksum
 from mcvrp.storage.store.store import Store, StoreUnavailable
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
-from tests.support.killed import Request, serve_all
+from tests.support.killed import Request, killed_at_each_write, serve_all
+from tests.support.labels import driven_label
 from tests.support.workbook import DAY, with_cell, xlsx
 
 CITY = City.uniform(12, seed=1)
 LYON = StoredCity("lyon", CITY, Addresses(("depot", *(f"C{node}" for node in range(1, 13)))), "imported")
 TODAY = datetime.date(2026, 3, 1)
-FRIDAY, SATURDAY = datetime.date(2026, 2, 27), datetime.date(2026, 2, 28)
+FRIDAY, SATURDAY = "2026-02-27", "2026-02-28"
 HEADER = "date,route,stop,customer,demand,capacity"
 GOOD = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,a,2,C2,6,10\n2026-02-27,b,1,C3,2,10\n"
 STOPS = (("a", 1, "C1", 4), ("a", 2, "C2", 6), ("b", 1, "C3", 2))
-MIXED = f"{HEADER}\n2026-02-28,a,1,C4,4,10\n2026-02-28,b,1,C99,4,10\n"
+BROKEN = f"{HEADER}\n2026-02-28,a,1,C4,4,10\n2026-02-28,b,1,C99,4,10\n"
+WHOLE = BROKEN.replace("C99", "C9")
 
 
 def take(store: Store, city: StoredCity = LYON, **options: Any) -> Taken:
     return take_routes(store, city, today=TODAY, **options)
-
-
-def quarantine(store: Store, receipt: IntakeReceipt) -> str:
-    return store.get(layout.driven_quarantine("lyon", receipt.quarantine)).decode()
 
 
 SHEET = [HEADER.split(","), *([(DAY, 46080), r, s, c, d, 10] for r, s, c, d in STOPS)]
@@ -54,11 +51,11 @@ SHEET = [HEADER.split(","), *([(DAY, 46080), r, s, c, d, 10] for r, s, c, d in S
     ("name", "data"), [("friday.csv", GOOD.encode()), ("friday.xlsx", xlsx({"Routes": SHEET}))]
 )
 def test_a_file_becomes_a_day(store: Store, name: str, data: bytes) -> None:
-    """Orders and routes as driven, at the city's cost, and a receipt that counts."""
+    """Orders and routes as driven, at the city's cost."""
     store.put(f"incoming/{name}", data)
-    (receipt,) = take(store).receipts
-    assert (receipt.name, receipt.rows, receipt.quarantined, receipt.days) == (name, 3, 0, ("2026-02-27",))
-    label = read_day(store, "lyon", FRIDAY)
+    taken = take(store)
+    assert (taken.files, taken.days, taken.left_out) == ((f"incoming/{name}",), (FRIDAY,), ())
+    label = driven_label(store, "lyon", FRIDAY)
     assert label.solution == canonical(CITY, Solution.of([[1, 2], [3]]))
     assert label.cost == cost(CITY, label.solution)
     assert label.source == "driven"
@@ -73,85 +70,144 @@ def test_columns_have_the_names_of_the_city(store: Store) -> None:
     depots = "2026-02-27,a,0,depot,0,10,\n2026-02-27,a,3,depot,,10,\n"
     store.put("incoming/friday.csv", f"{own}{depots}{rows}".encode())
     store.put("incoming/saturday.csv", GOOD.replace("02-27", "02-28").encode())
-    friday, saturday = take_routes(store, city, today=TODAY).receipts
-    assert (friday.rows, friday.quarantined, saturday.quarantined) == (3, 0, 0)
-    labels = [read_day(store, "lyon", date) for date in (FRIDAY, SATURDAY)]
+    assert take(store, city).refused == []
+    labels = [driven_label(store, "lyon", date) for date in (FRIDAY, SATURDAY)]
     assert labels[0].solution == labels[1].solution == canonical(CITY, Solution.of([[1, 2], [3]]))
     refused = f"{own.replace('code client', 'code')}{rows}".replace(",customer\n", ",name\n")
-    store.put("incoming/zz.csv", refused.encode())
-    store.put("incoming/zzz.csv", f"{HEADER}\n2026-02-27,c,1,depot,4,10\n".encode())
-    store.put("incoming/zzzz.csv", f"{HEADER}\n2026-02-27,c,0,depot,0,10\n".encode())
-    taken = take(store, city)
-    assert "no column customer" in taken.refused[0]
-    assert taken.quarantined[0].faults == ("row 2: customer 'depot' is the depot: list only customers",)
-    _, nothing = taken.receipts
-    assert (nothing.rows, nothing.quarantined, nothing.days) == (0, 0, ())
-
-
-@pytest.mark.parametrize("name", ["samedi été", "-x", "日本", "a b.c"])
-def test_a_quarantine_has_a_valid_name_whatever_its_file_is_called(store: Store, name: str) -> None:
-    """A night would end with each such file, every night."""
-    store.put(f"incoming/{name}.csv", GOOD.replace("C3", "C99").encode())
-    (taken,) = take(store).receipts
-    assert taken.quarantined == 1
-    assert store.exists(layout.driven_quarantine("lyon", taken.quarantine))
+    store.put("incoming/x.csv", refused.encode())
+    store.put("incoming/y.csv", f"{HEADER}\n2026-02-26,c,1,depot,4,10\n".encode())
+    store.put("incoming/z.csv", f"{HEADER}\n2026-02-26,c,0,depot,0,10\n".encode())
+    column, depot, nothing = take(store, city).refused
+    assert "no column customer" in column
+    assert "row 2: customer 'depot' is the depot: list only customers" in depot
+    assert "z.csv has no customers" in nothing
 
 
 def test_a_hidden_file_is_not_ingested(store: Store) -> None:
     store.put("incoming/.tour.csv", GOOD.encode())
-    assert take(store).receipts == ()
+    assert take(store) == Taken()
 
 
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:
+    """Its days are known, also if the note of the files that were read is lost."""
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
     before = everything(store)
-    assert (take(store).receipts, take(store).known) == ((), 1)
+    assert (take(store).files, take(store).known) == ((), 1)
     assert everything(store) == before
     store.put("incoming/again.csv", GOOD.encode())
-    assert (take(store).receipts, take(store).known) == ((), 2)
+    assert (take(store).files, take(store).known) == ((), 2)
+    for pack in ("incoming", "days"):
+        store.delete(layout.driven_pack("lyon", pack))
+    assert (take(store).files, take(store).known) == ((), 2)
 
 
-def test_rejected_rows_are_quarantined(store: Store) -> None:
-    """In a form that can be corrected and submitted again; of a day in two files, equal routes are known."""
+def test_a_refused_file_adds_nothing_until_it_is_corrected(store: Store) -> None:
+    """Neither its valid routes nor its valid days; it is named by each night, and stays as it is."""
     store.put("incoming/friday.csv", GOOD.encode())
-    store.put("incoming/saturday.csv", MIXED.encode())
-    store.put("incoming/zz-late.csv", GOOD.replace(",b,1,C3,2,", ",b,1,C3,3,").encode())
-    _, saturday, late = take(store).receipts
-    assert (saturday.rows, saturday.quarantined) == (2, 1)
-    assert (late.days, late.quarantined) == (("2026-02-27",), 1)
-    aside = pd.read_csv(io.BytesIO(store.get(layout.driven_quarantine("lyon", saturday.quarantine))))
-    assert aside["row"].tolist() == [3]
-    assert aside["reason"].tolist() == ["customer 'C99' is not in the city"]
-    assert set(HEADER.split(",")) <= set(aside.columns)
-    assert (
-        "customer 'C3' is on another route of 2026-02-27, which was read from friday.csv: if this file is "
-        "right, run mcvrp driven remove 2026-02-27 --city lyon"
-    ) in quarantine(store, late)
+    rows = GOOD.removeprefix(f"{HEADER}\n").replace("02-27", "02-26")
+    store.put("incoming/saturday.csv", (BROKEN + rows).encode())
+    for _ in range(2):
+        taken = take(store)
+        (refused,) = taken.refused
+        assert "incoming/saturday.csv is refused: saturday.csv: row 3: customer 'C99' is not in" in refused
+        assert [day.date.isoformat() for day in taken.stored] == [FRIDAY]
+    store.put("incoming/saturday.csv", (WHOLE + rows).encode())
+    taken = take(store)
+    assert (taken.days, taken.refused) == (("2026-02-26", SATURDAY), [])
 
 
-BROKEN = f"{HEADER}\n2026-02-27,a,1,C1,4,10\n2026-02-27,b,1,C99,2,10\n2026-02-27,b,2,C3,2,10\n"
+def test_an_address_that_the_city_lacked_makes_a_file_valid(store: Store) -> None:
+    store.put("incoming/saturday.csv", BROKEN.encode())
+    assert take(store).days == ()
+    grown = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
+    extended = StoredCity("lyon", grown, LYON.addresses.extended(["C99"], None), "imported")
+    assert take(store, extended).days == (SATURDAY,)
+    assert driven_label(store, "lyon", SATURDAY).solution == canonical(grown, Solution.of([[4], [13]]))
 
 
-def test_a_quarantine_has_the_form_of_its_file(store: Store) -> None:
-    """So that the spreadsheet program that wrote the file opens it as it was."""
-    text = BROKEN.replace(",", ";").replace("C99", "Käse")
-    store.put("incoming/friday.csv", text.encode("cp1252"))
-    (receipt,) = take(store).receipts
-    quarantine = store.get(layout.driven_quarantine("lyon", receipt.quarantine)).decode("utf-8")
-    assert quarantine.startswith("\ufeffrow;date;")
-    assert ";Käse;" in quarantine
+OTHER_DAYS = {
+    "another demand": GOOD.replace("C3,2", "C3,3"),
+    "another capacity": GOOD.replace(",10\n", ",12\n"),
+    "stops exchanged": GOOD.replace("1,C1,4", "1,C4,4"),
+    "one route of it": GOOD[: GOOD.index("2026-02-27,b")],
+    "another route": f"{HEADER}\n2026-02-27,c,1,C5,4,10\n",
+}
 
 
-def test_a_repair_has_the_capacity_of_its_day(store: Store) -> None:
-    store.put("incoming/friday.csv", BROKEN.encode())
-    store.put(
-        "incoming/later.csv",
-        BROKEN.replace("C99", "C2").replace("C1,", "C4,").replace(",10\n", ",12\n").encode(),
-    )
-    _, later = take(store).receipts
-    assert (later.days, later.quarantined) == ((), 3)
-    assert quarantine(store, later).count("its capacity is 12, not 10 as on 2026-02-27, which was") == 2
+@pytest.mark.parametrize("text", OTHER_DAYS.values(), ids=OTHER_DAYS)
+def test_a_file_that_contradicts_a_day_is_refused(store: Store, text: str) -> None:
+    """Beside the file that was taken first, which it names, and in its place; also its other days."""
+    store.put("incoming/friday.csv", GOOD.encode())
+    take(store)
+    store.put("incoming/later.csv", (text + WHOLE.removeprefix(f"{HEADER}\n")).encode())
+    taken = take(store)
+    (refused,) = taken.refused
+    assert "its routes of 2026-02-27 are not those of incoming/friday.csv" in refused
+    assert "run mcvrp driven remove 2026-02-27 --city lyon" in refused
+    assert taken.days == ()
+    store.put("incoming/friday.csv", store.get("incoming/later.csv"))
+    assert ["are not those of an earlier file" in each for each in take(store).refused] == [True, True]
+
+
+def test_days_that_are_known_may_come_again_with_others(store: Store) -> None:
+    """An export grows by a day; a route in the other direction is the same where costs are symmetric."""
+    store.put("incoming/export.csv", GOOD.encode())
+    take(store)
+    back = GOOD.replace("a,1,C1,4", "a,2,C1,4").replace("a,2,C2,6", "a,1,C2,6")
+    store.put("incoming/export.csv", (back + WHOLE.removeprefix(f"{HEADER}\n")).encode())
+    taken = take(store)
+    assert (taken.files, taken.days, taken.refused) == (("incoming/export.csv",), (SATURDAY,), [])
+
+
+def test_a_killed_call_is_completed_by_the_next(store: Store, tmp_path: Path) -> None:
+    store.put("incoming/a.csv", (GOOD + WHOLE.removeprefix(f"{HEADER}\n")).encode())
+    store.put("incoming/b.csv", GOOD.replace("02-27", "02-26").encode())
+    ends = []
+    folder = tmp_path.with_name(f"{tmp_path.name}-killed")
+    for there, _ in killed_at_each_write(store, folder, take, at_least=4):
+        assert len(take(there).stored) == 3
+        ends.append({path: data for path, data in everything(there).items() if "/." not in path})
+    assert all(end == ends[-1] for end in ends)
+
+
+def touch(store: Store, name: str, age: float) -> Path:
+    """Put a file without the store, ``age`` seconds ago by its date."""
+    path = Path(store.uri, "incoming", name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(GOOD)
+    then = time.time() - age
+    os.utime(path, (then, then))
+    return path
+
+
+def test_what_changed_a_moment_ago_is_looked_at_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What grows or comes meanwhile waits for the next night; without quiet seconds all is taken at once."""
+    touch(store, "a.csv", -20)
+    growing = touch(store, "b.csv", 1)
+    waited = list[float]()
+
+    def write(seconds: float) -> None:
+        waited.append(seconds)
+        growing.write_text(GOOD + "2026-02-27,c,1,C5,4,10\n")
+        touch(store, "c.csv", 0)
+
+    monkeypatch.setattr(time, "sleep", write)
+    taken = take(store, quiet_seconds=30)
+    assert (taken.files, waited) == (("incoming/a.csv",), [30])
+    assert [str(each) for each in taken.left_out if each.waits] == [
+        f"incoming/{name}.csv is being written" for name in "bc"
+    ]
+    assert take(store).known == 2
+    assert len(waited) == 1
+
+
+def test_a_file_that_is_no_table_is_named(store: Store) -> None:
+    """A day that was saved as text would be missed without a word; an instance belongs to its solution."""
+    for name in ("day.txt", "city.vrp"):
+        store.put(f"incoming/{name}", b"1")
+    (refused,) = take(store).refused
+    assert refused.startswith("incoming/day.txt is refused: its name ends with none of .csv, .parquet")
 
 
 def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
@@ -160,7 +216,7 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
     path.touch()
     os.truncate(path, MOST_BYTES + 1)  # without content
     taken = take(store)
-    assert [receipt.name for receipt in taken.receipts] == ["friday.csv"]
+    assert taken.files == ("incoming/friday.csv",)
     (refused,) = taken.refused
     assert refused.startswith("incoming/saturday.csv is refused: ")
     assert refused.endswith("has 200,000,001 bytes, more than 200,000,000: split it")
@@ -168,7 +224,7 @@ def test_a_file_that_is_too_large_waits(store: Store, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are ingested."""
-    for name, data in (("a.csv", MIXED), ("friday.csv", GOOD)):
+    for name, data in (("a.csv", WHOLE), ("friday.csv", GOOD)):
         store.put(f"incoming/{name}", data.encode())
 
     def denied(verb: str, path: str, request: Request) -> Any:
@@ -177,14 +233,14 @@ def test_a_file_that_cannot_be_read_waits(store: Store, monkeypatch: pytest.Monk
         return request()
 
     serve_all(monkeypatch, denied)
-    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
-    assert taken.days == ["2026-02-27"]
+    taken = take(store)
+    assert taken.days == ("2026-02-27",)
     (refused,) = taken.refused
     assert refused.startswith("incoming/a.csv is refused: ")
 
 
 def test_a_file_that_vanishes_is_no_end_of_the_night(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, data in (("a.csv", MIXED), ("friday.csv", GOOD)):
+    for name, data in (("a.csv", WHOLE), ("friday.csv", GOOD)):
         store.put(f"incoming/{name}", data.encode())
     size = Store.size
 
@@ -194,26 +250,28 @@ def test_a_file_that_vanishes_is_no_end_of_the_night(store: Store, monkeypatch: 
 
     monkeypatch.setattr(Store, "size", gone)
     taken = take(store)
-    assert (taken.days, [each.path for each in taken.left_out]) == (["2026-02-27"], ["incoming/a.csv"])
+    assert (taken.days, [each.path for each in taken.left_out]) == (("2026-02-27",), ["incoming/a.csv"])
 
 
 def test_a_file_of_tomorrow_waits_for_its_day(store: Store) -> None:
     """Put there in the evening before, or east of this machine; other dates ahead are errors."""
     store.put("incoming/plan.csv", GOOD.replace("2026-02-27", "2026-03-02").encode())
     store.put("incoming/typo.csv", GOOD.replace("2026-02-27", "2062-02-27").encode())
-    store.put("incoming/week.csv", (GOOD + "2026-03-02,a,1,C9,4,10\n").encode())
+    store.put("incoming/week.csv", (GOOD + "2026-03-03,a,1,C9,4,10\n").encode())
     taken = take(store)
-    why = "is not ingested yet: it has routes of 2026-03-02: run again from that day"
     waiting = [str(each) for each in taken.left_out if each.waits]
-    assert waiting == [f"incoming/plan.csv {why}", f"incoming/week.csv {why}"]
+    assert waiting == [
+        f"incoming/{name}.csv is not ingested yet: it has routes of {day}: run again from that day"
+        for name, day in (("plan", "2026-03-02"), ("week", "2026-03-03"))
+    ]
     (refused,) = taken.refused
     assert "typo.csv: row 2: date '2062-02-27' is in the future" in refused
-    assert (taken.receipts, taken.days) == ((), [])
-    tomorrow = take_routes(store, LYON, today=TODAY + datetime.timedelta(days=1))
-    assert tomorrow.days == ["2026-02-27", "2026-03-02"]
+    assert taken.days == ()
+    later = take_routes(store, LYON, today=TODAY + datetime.timedelta(days=2))
+    assert later.days == ("2026-02-27", "2026-03-02", "2026-03-03")
 
 
-def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_a_day_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is replaced during its ingestion is read once: days and checksum are of the same bytes."""
     store.put("incoming/friday.csv", GOOD.encode())
     get = Store.get
@@ -221,12 +279,12 @@ def test_what_a_receipt_stands_for_is_what_was_read(store: Store, monkeypatch: p
     def replaced(self: Store, path: str) -> bytes:
         data = get(self, path)
         if path == "incoming/friday.csv":
-            self.put(path, MIXED.encode())
+            self.put(path, WHOLE.encode())
         return data
 
     monkeypatch.setattr(Store, "get", replaced)
-    (receipt,) = take(store).receipts
-    assert (receipt.sha256, receipt.days) == (checksum(GOOD.encode()), ("2026-02-27",))
+    (day,) = take(store).stored
+    assert (day.date.isoformat(), day.source) == (FRIDAY, checksum(GOOD.encode()))
 
 
 @pytest.mark.parametrize(
@@ -247,15 +305,15 @@ def test_a_file_that_cannot_be_read_is_refused_by_each_night(
     store.put(f"incoming/{name}", data())
     store.put("incoming/friday.csv", GOOD.encode())
     first = take(store)
-    assert first.days == ["2026-02-27"]
+    assert first.days == ("2026-02-27",)
     for taken in (first, take(store)):
         (refused,) = taken.refused
         assert refused.startswith(f"incoming/{name} is refused: {name}")
         assert error in refused
     assert store.exists(f"incoming/{name}")
-    store.put(f"incoming/{name}", MIXED.replace("C99", "C9").encode())
+    store.put(f"incoming/{name}", WHOLE.encode())
     taken = take(store)
-    assert (taken.days, taken.refused) == (["2026-02-28"], [])
+    assert (taken.days, taken.refused) == ((SATURDAY,), [])
 
 
 FRENCH = "Datum;Tournée;Arrêt;Code;demand;Capacité\n02/01/2026;1;1;C3;4;40\n02/01/2026;1;2;C8;2;40\n"
@@ -271,14 +329,14 @@ def test_a_refused_file_is_read_once_its_columns_and_dates_are_declared(
     name, data = ("f.xlsx", xlsx({"Routes": cells})) if spreadsheet else ("f.csv", FRENCH.encode())
     store.put(f"incoming/{name}", data)
     (refused,) = take(store).refused
-    assert "no column date, route, stop, customer and capacity, but datum, tournée, arrêt, code" in refused
+    assert "no column date, route, customer, stop and capacity, but datum" in refused
     assert "--columns date=NAME" in refused
     city = replace(LYON, addresses=replace(LYON.addresses, columns=NAMES))
     before = everything(store)
     (refused,) = take(store, city).refused
     assert "date '02/01/2026' in row 2 may have day or month first: set nightly.dates = day-first" in refused
     assert everything(store) == before
-    assert take(store, city, dates="day-first").days == ["2026-01-02"]
+    assert take(store, city, dates="day-first").days == ("2026-01-02",)
     assert take(store, city).known == 1
 
 
@@ -286,11 +344,11 @@ def test_the_order_of_day_and_month_may_be_that_of_the_city(store: Store) -> Non
     """The setting of the night comes first."""
     store.put("incoming/friday.csv", GOOD.replace("2026-02-27", "02/01/2026").encode())
     city = replace(LYON, addresses=replace(LYON.addresses, dates="month-first"))
-    assert take(store, city, dates="day-first").days == ["2026-01-02"]
+    assert take(store, city, dates="day-first").days == ("2026-01-02",)
     store.put("incoming/more.csv", GOOD.replace("2026-02-27", "01/02/2026").encode())
     assert take(store, city).refused == []
     store.put("incoming/other.csv", GOOD.replace("2026-02-27", "02/03/2026").encode())
-    assert take(store, city).days == ["2026-02-03"]
+    assert take(store, city).days == ("2026-02-03",)
 
 
 def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:
@@ -300,56 +358,36 @@ def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:
     rows = "2026-02-27,T\u00e9,1,Cafe\u0301,4,10\n2026-02-27,Te\u0301,2,007,4,10\n"
     store.put("incoming/friday.csv", f"{HEADER}\n{rows}".encode())
     taken = take_routes(store, town, today=TODAY)
-    (first,) = taken.receipts
-    assert (first.quarantined, first.days) == (0, ("2026-02-27",))
-    assert read_day(store, "lyon", FRIDAY).solution in (Solution(((1, 2),)), Solution(((2, 1),)))
-
-
-def test_half_a_file_is_not_taken(store: Store) -> None:
-    """It would give half a day, and the rest would be refused: it is ingested once complete."""
-    half = GOOD[:-20]
-    store.put("incoming/friday.csv", half.encode())
-    before = everything(store)
-    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
-    assert (taken.receipts, [file.path for file in taken.left_out]) == ((), ["incoming/friday.csv"])
-    assert everything(store) == before
-    store.put("incoming/friday.csv", GOOD.encode())
-    taken = take_routes(store, LYON, today=TODAY, quiet_seconds=0.01)
-    assert (taken.days, taken.left_out) == (["2026-02-27"], ())
+    assert taken.days == (FRIDAY,)
+    assert driven_label(store, "lyon", FRIDAY).solution in (Solution(((1, 2),)), Solution(((2, 1),)))
 
 
 def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
-    store.put("incoming/more.csv", f"{HEADER}\n2026-02-27,c,1,C5,4,10\n".encode())
-    keys = [receipt.key for receipt in take(store).receipts]
-    day = layout.driven_day_file("lyon", FRIDAY.isoformat(), 2)
+    take(store)
+    day = layout.driven_day("lyon", FRIDAY)
     whole = everything(store)
     store.put(day, whole[day][:-9])
-    remedy = r"2026-02-27/000002.parquet.*: remove it and all receipts in .*lyon/files that name its day"
-    with pytest.raises(McvrpError, match=remedy):
+    with pytest.raises(McvrpError, match=r"2026-02-27\.parquet is .*: remove it, and the next night reads"):
         take(store)
-    with pytest.raises(McvrpError, match=remedy):
-        read_day(store, "lyon", FRIDAY)
-    store.delete(layout.driven_day("lyon", FRIDAY.isoformat()))
-    for key in keys:
-        store.delete(layout.driven_receipt("lyon", key))
-    take(store)
-    assert everything(store) == whole
+    store.delete(day)
+    assert take(store).days == (FRIDAY,)
+    assert store.get(day) == whole[day]
 
 
 def test_days_of_another_city_are_refused(store: Store, tmp_path: Path) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)
-    store.put("incoming/saturday.csv", MIXED.encode())
+    store.put("incoming/saturday.csv", WHOLE.encode())
     other = City.uniform(12, seed=2)
     save_city(store, "lyon", CITY)
     before = everything(store)
-    cities = rf"2026-02-27 was driven in city 'lyon' \({CITY.city_id}\).*{other.city_id}"
+    cities = rf"2026-02-27.parquet was driven in city 'lyon' \({CITY.city_id}\).*{other.city_id}"
     with pytest.raises(McvrpError, match=cities):
         take_routes(store, replace(LYON, city=other), today=TODAY)
     assert everything(store) == before
     os.rename(Path(store.uri, layout.driven_dir("lyon")), tmp_path / "away")  # as the message says
-    assert take_routes(store, replace(LYON, city=other), today=TODAY).days == ["2026-02-27", "2026-02-28"]
+    assert take_routes(store, replace(LYON, city=other), today=TODAY).days == ("2026-02-27", "2026-02-28")
     store.delete(layout.driven_dir("lyon"))
     os.rename(tmp_path / "away", Path(store.uri, layout.driven_dir("lyon")))
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
@@ -370,9 +408,8 @@ def take_solutions(store: Store) -> Taken:
 def test_a_solution_is_a_day_to_learn_from(store: Store) -> None:
     store.put("incoming/E-2026-01-31.vrp", VRP)
     store.put("incoming/E-2026-01-31.sol", SOL)
-    (receipt,) = take_solutions(store).receipts
-    assert (receipt.rows, receipt.quarantined, receipt.days) == (21, 0, ("2026-01-31",))
-    label = read_day(store, "e", datetime.date(2026, 1, 31))
+    assert take_solutions(store).days == ("2026-01-31",)
+    label = driven_label(store, "e", "2026-01-31")
     assert label.cost == 375
     assert label.solution == canonical(FILE.city, parse_sol("E.sol", SOL, FILE)[0])
     assert (label.instance.demands == FILE.demands).all()
@@ -395,7 +432,7 @@ def test_what_is_no_day_is_refused_with_its_reason(
     store.put(f"incoming/{name}.vrp", vrp)
     store.put(f"incoming/{name}.sol", sol)
     taken = take_solutions(store)
-    assert (taken.receipts, taken.days) == ((), [])
+    assert taken.days == ()
     assert part in taken.refused[0]
 
 
@@ -411,29 +448,20 @@ def test_a_refused_solution_is_read_again_once_it_is_corrected(store: Store) -> 
     for ending in (".vrp", ".sol"):
         store.put(f"incoming/E-2026-01-31{ending}", store.get(f"incoming/E{ending}"))
         store.delete(f"incoming/E{ending}")
-    assert take_solutions(store).days == ["2026-01-30", "2026-01-31"]
-    assert (take_solutions(store).receipts, take_solutions(store).known) == ((), 2)
-
-
-def test_endings_may_have_capitals(store: Store) -> None:
-    for day, vrp, sol in (("30", ".vrp", ".SOL"), ("31", ".VRP", ".sol")):  # with the same routes
-        store.put(f"incoming/2026-01-{day}{vrp}", VRP)
-        store.put(f"incoming/2026-01-{day}{sol}", SOL)
-    assert take_solutions(store).days == ["2026-01-30", "2026-01-31"]
+    assert take_solutions(store).days == ("2026-01-30", "2026-01-31")
+    assert (take_solutions(store).files, take_solutions(store).known) == ((), 2)
 
 
 def test_a_solution_needs_its_instance(store: Store) -> None:
     store.put("incoming/2026-01-31.sol", SOL)
-    before = take_solutions(store)
-    assert before.receipts == ()
-    (refused,) = before.refused
+    (refused,) = take_solutions(store).refused
     assert refused.endswith("a solution without its instance: put 2026-01-31.vrp into the same folder")
     store.put("incoming/2026-01-31.vrp", VRP)
-    assert take_solutions(store).days == ["2026-01-31"]
+    assert take_solutions(store).days == ("2026-01-31",)
 
 
 def test_an_unresponsive_store_is_no_fault_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the instance cannot be read from the store, there is no receipt: the solution is tried again."""
+    """If the instance cannot be read from the store, nothing is refused: the solution is tried again."""
     store.put("incoming/E-2026-01-31.vrp", VRP)
     store.put("incoming/E-2026-01-31.sol", SOL)
     get = Store.get
@@ -447,4 +475,4 @@ def test_an_unresponsive_store_is_no_fault_of_the_file(store: Store, monkeypatch
         patch.setattr(Store, "get", silent)
         with pytest.raises(StoreUnavailable):
             take_solutions(store)
-    assert take_solutions(store).days == ["2026-01-31"]
+    assert take_solutions(store).days == ("2026-01-31",)

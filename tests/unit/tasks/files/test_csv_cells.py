@@ -18,7 +18,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import fitted
-from mcvrp.tasks.driven.rules import check_routes, days_of
+from mcvrp.tasks.driven.rules import checked_days
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.files.csv_cells import NUMBER, Dialect, csv_bytes, whole
 from mcvrp.tasks.files.file_bytes import Faults
@@ -29,12 +29,12 @@ from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.start import read_start
-from tests.support.malformed import NAMES, NODES, TODAY, TOWN, parquet
+from tests.support.malformed import NAMES, TODAY, TOWN, parquet
 from tests.support.workbook import xlsx
 
 TITLE = st.text(st.sampled_from("'=+-@＝1a"), max_size=6)
 IDS = ("Depot", "=1+1", "+x", "-2+3", "@SUM(1)", "'=a", "-3.5", "+41791234567", "'quoted'", "C'1")
-CITY = City.uniform(len(IDS) - 1, seed=1)
+CITY, STORED = City.uniform(len(IDS) - 1, seed=1), StoredCity("town", TOWN, NAMES, "imported")
 TEXT = st.text(st.sampled_from("'=+-@＝1a. ,;\"\n\t"), max_size=6).map(str.strip)
 
 
@@ -62,7 +62,7 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path) -> None:
+def test_routes_are_harmless_and_can_be_sent_again(tmp_path: Path) -> None:
     store, names = Store.open(tmp_path), Addresses(IDS)
     save_city(store, "town", CITY, names)
     orders = [Order(customer=name, demand=2) for name in IDS[1:]]
@@ -75,15 +75,9 @@ def test_routes_and_quarantine_are_harmless_and_can_be_sent_again(tmp_path: Path
     table = read_tabular("r", routes).frame
     table = table[table["customer"] != "Depot"][["route", "stop", "customer", "demand"]]
     town = StoredCity("town", CITY, names, "imported")
-    night = table.assign(date="2026-02-26", capacity="=cmd|' /C calc'!A0", **{"=note": "@x"})
-    store.put("incoming/bad.parquet", parquet(night))
-    [receipt] = take_routes(store, town, today=TODAY).receipts
-    assert receipt.quarantined == len(orders)
-    data = store.get(f"driven/town/quarantine/{receipt.quarantine}.csv")
-    assert harmless(data)
-    store.put("incoming/again.csv", data.replace(b"'=cmd|' /C calc'!A0", b"9"))
-    [receipt] = take_routes(store, town, today=TODAY).receipts
-    assert (receipt.quarantined, receipt.days) == (0, ("2026-02-26",))
+    night = table.assign(date="2026-02-26", capacity="9", **{"=note": "@x"})
+    store.put("incoming/day.csv", csv_bytes(night))
+    assert take_routes(store, town, today=TODAY).days == ("2026-02-26",)
 
 
 @pytest.mark.parametrize("number", ["-3.5", "+3", "1e-5"])
@@ -112,9 +106,9 @@ def test_whole_thousands_are_unclear_where_the_point_is_no_decimal_sign(tmp_path
     head, stop = b"date;route;stop;customer;demand;capacity\n", b"2026-02-20;a;1;C1;%b;%b\n"
     for k, cells in enumerate(((b"1.000", b"9"), (b"1", b"9.000"), (b"1", b"9"))):
         store.put(f"incoming/{k}.csv", head + stop % cells)
-    taken = take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY)
+    taken = take_routes(store, STORED, today=TODAY)
     assert ["which may have a separator of thousands" in each for each in taken.refused] == [True, True]
-    assert [receipt.name for receipt in taken.receipts] == ["2.csv"]
+    assert taken.files == ("incoming/2.csv",)
 
 
 def test_a_lone_return_ends_no_row() -> None:
@@ -152,11 +146,9 @@ def test_what_is_no_whole_number_is_told_by_row(text: str, tmp_path: Path) -> No
     (tmp_path / "day.csv").write_text(f"customer;demand\nC1;{text}\n")
     with pytest.raises(McvrpError, match=re.escape(message)):
         checked_day(read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path)), TOWN, NAMES, "town", 20)
-    cells = ["2026-02-26", "a", "1", "C1", text, "10"]
-    columns = ["date", "route", "stop", "customer", "demand", "capacity"]
-    rows = pd.DataFrame([cells], columns=columns, index=[2], dtype="string")
-    [reason] = check_routes(rows, days_of("f", rows, today=TODAY), TOWN, NODES).rejected["reason"]
-    assert reason == f"demand '{text}' is not a whole number from 1 to 65,535"
+    routes = f"date;route;stop;customer;demand;capacity\n2026-02-26;a;1;C1;{text};10\n"
+    with pytest.raises(McvrpError, match=re.escape(message)):
+        checked_days(read_tabular("day.csv", routes.encode()), STORED, today=TODAY)
 
 
 def test_truth_is_no_number() -> None:

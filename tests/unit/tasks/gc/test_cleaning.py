@@ -115,7 +115,7 @@ def test_what_users_named_is_kept(store: Store) -> None:
         checkpoint(store, run, 30)
     for path in (
         *("cities/c/city.json", "labels/d/data/n=020/rows-00000000-00000006.parquet"),
-        *("driven/c/quarantine/x.csv", "solutions/monday/routes.csv", "attention/a/n=020/model.json"),
+        *("driven/c/days/2026-01-31.parquet", "solutions/monday/routes.csv", "attention/a/n=020/model.json"),
         *("incoming/march.csv", "own.json", "benchmarks/b/results.csv"),
     ):
         write(store, path, b"{}", 1000)

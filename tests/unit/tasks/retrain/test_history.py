@@ -15,7 +15,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
-from mcvrp.storage.driven import IntakeReceipt, checksum, write_day, write_receipt
+from mcvrp.storage.driven import checksum, write_day
 from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store import lease
@@ -63,12 +63,11 @@ def drive(store: Store, k: int) -> str:
 
 
 def past_night(store: Store, k: int, names: list[str]) -> None:
-    """Leave in the store what night ``k`` leaves: day, receipt, labels, version, rejected challenger."""
+    """Leave in the store what night ``k`` leaves: day, labels, version, rejected challenger."""
     date, sha256 = drive(store, k).split()
     instance = InstanceStream(CITY, 7, "train")(CUSTOMERS, k)
     day = (instance, sweep(CITY, instance))
     write_day(store, "town", CITY, datetime.date.fromisoformat(date), day, sha256)
-    write_receipt(store, "town", IntakeReceipt(f"{k:05}.csv", sha256, CUSTOMERS, days=(date,)))
     names.append(f"{date} {sha256}")
     night, version = f"night-{k:012x}", k + 2
     labels = [replace(label_of(CITY, *pair, solution=day[1]), index=0) for pair in [(instance, 0)]]
@@ -109,7 +108,7 @@ def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch)
     assert done.record
     assert done.record.number == number
     assert len(done.taken.stored) == number
-    assert (len(done.taken.receipts), done.taken.known) == (1, number - 1)
+    assert (len(done.taken.files), done.taken.known) == (1, number - 1)
     return reading
 
 

@@ -20,7 +20,7 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
-from mcvrp.storage.driven import read_days
+from mcvrp.storage.driven import driven_days
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import MODEL, Label, table_labels
 from mcvrp.storage.layout import NIGHT
@@ -29,7 +29,7 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records
 from mcvrp.tasks.driven.take import take_routes
-from mcvrp.tasks.retrain import nightly, trial
+from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.retrain.compare import sampler
 from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
@@ -187,66 +187,31 @@ def test_new_instances_take_the_places_of_old_labels_that_there_are_not(
 
 def held_out(store: Store, summary: NightSummary) -> int:
     assert summary.record
-    return len(read_days(store, SMALL.name)) - len(summary.record.days)
+    return len(driven_days(store, SMALL.name)) - len(summary.record.days)
 
 
 def ingested(store: Store) -> dict[str, Label]:
     """Return the days of `incoming/`, as a night ingests them."""
     take_routes(store, SMALL, today=TODAY, incoming=SPEC.incoming, quiet_seconds=0)
-    return read_days(store, SMALL.name)
+    return {day.date.isoformat(): day.label for day in driven_days(store, SMALL.name)}
 
 
-def broken_routes(store: Store, last: int) -> str:
-    """Put a file of the days 1 to 12 whose second route has an unknown customer on days up to ``last``."""
-    drive(store, 1, 12)
-    whole = store.get("incoming/routes.csv").decode()
-    rows = [
-        row.replace(",r1,1,C", ",r1,1,X") if int(row[8:10]) <= last else row for row in whole.splitlines()[1:]
-    ]
-    store.put("incoming/routes.csv", "\n".join([whole.splitlines()[0], *rows]).encode())
-    return whole
-
-
-def test_a_day_of_which_rows_were_rejected_waits(
-    store: Store, decided: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would be learned as a day with half of its routes, and reported as drift; others are learned."""
-    measured = Mock(return_value=())
-    monkeypatch.setattr(nightly, "drift", measured)
-    whole = broken_routes(store, 6)
-    half = {f"2026-02-{day:02}" for day in range(1, 7)}
+def test_a_refused_file_is_learned_from_once_it_is_corrected(store: Store, decided: list[bool]) -> None:
+    """Until then the night has its other files only, and names the row."""
+    drive(store, 1, 6)
+    drive(store, 7, 12, "more.csv")
+    whole = store.get("incoming/more.csv")
+    store.put("incoming/more.csv", whole.replace(b",r1,1,C", b",r1,1,X"))
     first = night(store)
-    assert first.record
-    assert set(first.waiting) == half
-    assert not half & {day.split()[0] for day in first.record.days}
-    pairs = read_pairs(store, "small", first.record.name)
-    assert pairs is not None
-    assert not half & set(pairs["name"])
-    assert {instance.n for instance in measured.call_args.args[2]} == {8}
-    assert "row 6: customer 'X28' is not in the city" in first.taken.lacks("")
+    assert "more.csv: row 6: customer 'X" in first.taken.refused[0]
     again = night(store)
-    assert (again.new, again.taken.lacks("")) == (False, first.taken.lacks(""))
-    store.put("incoming/routes.csv", whole.encode())
+    assert (again.new, again.taken.refused) == (False, first.taken.refused)
+    store.put("incoming/more.csv", whole)
     second = night(store)
-    assert (second.new, second.waiting, second.taken.lacks("")) == (True, (), "")
+    assert (second.new, second.taken.refused) == (True, [])
+    assert first.record
     assert second.record
     assert set(first.record.days) < set(second.record.days)
-
-
-def test_a_night_may_learn_from_what_is_left_of_a_day(store: Store, decided: list[bool]) -> None:
-    """And again once it is whole."""
-    whole = broken_routes(store, 12)
-    assert not night(store).new
-    learning = SPEC.model_copy(update={"partial": "learn"})
-    first = night(store, learning)
-    assert first.new
-    assert first.taken.lacks("") != ""
-    store.put("incoming/routes.csv", whole.encode())
-    second = night(store, learning)
-    assert first.record
-    assert second.record
-    assert not set(first.record.days) & set(second.record.days)
-    assert len(first.record.days) == len(second.record.days)
 
 
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:

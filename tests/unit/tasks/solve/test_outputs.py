@@ -23,7 +23,6 @@ from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, save_city, stored_city
-from mcvrp.storage.driven import read_day
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.files.csv_cells import Dialect
@@ -37,6 +36,7 @@ from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
+from tests.support.labels import driven_label
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_day, put_model, solved_day
 
@@ -401,9 +401,8 @@ def test_routes_with_a_date_are_driven_routes(carried: tuple[Solved, Place], sto
     shops, own = stored_city(store, "shops"), Store.open(f"{store.uri}-driven")
     data = place.store.get("routes.csv")
     own.put("incoming/friday.csv", data)
-    taken = take_routes(own, shops, today=DATE)
-    assert taken.lacks("") == ""
-    label = read_day(own, "shops", DATE)
+    assert take_routes(own, shops, today=DATE).refused == []
+    label = driven_label(own, "shops", str(DATE))
     assert (label.solution, label.instance.orders_hash) == (
         day.solution,
         day.planned.day.instance.orders_hash,
@@ -411,8 +410,8 @@ def test_routes_with_a_date_are_driven_routes(carried: tuple[Solved, Place], sto
     longest = max(day.solution.routes, key=len)
     other = Store.open(f"{store.uri}-corrected")
     other.put("incoming/friday.csv", _exchanged(data, longest[0], longest[1]))
-    assert take_routes(other, shops, today=DATE).lacks("") == ""
-    driven = read_day(other, "shops", DATE).solution
+    assert take_routes(other, shops, today=DATE).refused == []
+    driven = driven_label(other, "shops", str(DATE)).solution
     exchanged = (longest[1], longest[0], *longest[2:])
     assert exchanged in driven.routes or exchanged[::-1] in driven.routes
 
@@ -428,8 +427,8 @@ def test_a_day_with_columns_of_its_own_is_read_with_those_of_the_city(store: Sto
     write_day(place, day)
     own = Store.open(tmp_path / "driven")
     own.put("incoming/monday.csv", place.store.get("routes.csv"))
-    assert take_routes(own, stored_city(store, "parcels"), today=DATE).lacks("") == ""
-    driven = read_day(own, "parcels", DATE)
+    assert take_routes(own, stored_city(store, "parcels"), today=DATE).refused == []
+    driven = driven_label(own, "parcels", str(DATE))
     assert (driven.instance.ids.tolist(), driven.instance.demands.tolist()) == ([1, 2], [5, 7])
     header = place.store.get("routes.csv").splitlines()[0].decode()
     assert header.endswith(";order_Code;order_Colis")
