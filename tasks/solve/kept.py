@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,15 +108,13 @@ def read_kept(
     place: str,
     addresses: Addresses,
     instance: Instance,
-    too_large: Mapping[int, int] | None = None,
     date: datetime.date | None = None,
     name: str = "city",
 ) -> Kept:
     """Return the decided routes in the file ``place``, like ``routes.csv`` of a day, of the city ``name``.
 
     With a column ``kept``, only the marked stops are decided: all stops of a route, or its first ones.
-    ``too_large`` are demands above the capacity, by node, which are not in ``instance``; ``date`` is that of
-    `rows_of`.
+    ``date`` is that of `rows_of`.
 
     Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed.
     """
@@ -129,12 +127,8 @@ def read_kept(
         nodes = tuple(stop.node for stop in route)
         for stop in route[:count]:
             if stop.node not in instance.ids:
-                fault = "has no order: add it"
-                if demand := (too_large or {}).get(stop.node):
-                    fault = f"has a demand of {demand:,}, more than the capacity of a vehicle, "
-                    fault += f"{instance.capacity:,}: remove it"
                 name = shown(addresses.ids[stop.node])
-                faults.at(int(table.rows[stop.position]), f"the kept stop at {name} {fault}")
+                faults.at(int(table.rows[stop.position]), f"the kept stop at {name} has no order: add it")
         if (load := _demand(instance, nodes[:count])) > most:
             stops = f"the kept stops of route {shown(route[0].route)}"
             faults.add(f"{stops} have a demand of {load:,}, more than {most:,}")

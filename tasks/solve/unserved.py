@@ -14,10 +14,9 @@ from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
 from mcvrp.tasks.solvers.pyvrp import only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
-from mcvrp.tasks.support.text import length_text, listed, readable_unit, unit_text
+from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
-_NAMED = 3  # customers named in a message
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,6 @@ class Served:
 
     solution: Solution  # of the rest
     left_out: dict[int, str]  # the reason, by node of the day
-    bound: int  # the fewest that can be left out, proved without a search; 0 without a proof
 
 
 def most_served(
@@ -78,7 +76,7 @@ def most_served(
         solution = _filled(rest, solution, [near], until, seed)
     served = {node for route in solution.routes for node in route}
     reasons |= {node: f"no room within {limits}" for node in near if node not in served}
-    return Served(solution, {rest.node(node): reasons[node] for node in sorted(reasons)}, bound)
+    return Served(solution, {rest.node(node): reasons[node] for node in sorted(reasons)})
 
 
 def fewest_unserved(rest: Rest) -> int:
@@ -140,38 +138,26 @@ def _filled(
 
 
 def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -> list[Unserved]:
-    """Return the rows of unserved.csv: those who are ``left_out``, and those whose demand is too large."""
+    """Return the rows of unserved.csv: the customers who are ``left_out``, with the reason."""
     priority = day.wishes.priority
-    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True)) | {
-        **day.too_large
-    }
-    too_large = f"the demand is more than the capacity of a vehicle, {day.instance.capacity:,}"
-    reasons = dict.fromkeys(day.too_large, too_large) | {**left_out}
+    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True))
     return [
-        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, reasons[node])
-        for node in sorted(reasons)
+        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, left_out[node])
+        for node in sorted(left_out)
     ]
 
 
-def require_possible(rest: Rest, addresses: Addresses, limits: str) -> None:
-    """Raise McvrpError if a bound rules out routes within the limits of ``rest``; see `infeasible`."""
+def require_possible(rest: Rest, limits: str) -> None:
+    """Raise McvrpError, which names the cause, if a bound rules out routes within the limits of ``rest``."""
     if rest.instance is not None and fewest_unserved(rest):
-        raise infeasible(rest, most_served(rest, limits), addresses, limits)
+        raise McvrpError(
+            f"no routes satisfy {limits}: {_cause(rest)}: allow more, or leave customers out with --drop"
+        )
 
 
-def infeasible(rest: Rest, served: Served, addresses: Addresses, limits: str) -> McvrpError:
-    """Return the error of ``limits`` that cannot be satisfied, which names the customers to leave out."""
-    head = f"no routes within {limits} were found"
-    if served.bound:
-        head = f"no routes satisfy {limits}: {_cause(rest)}"
-    if not served.solution.routes and not rest.whole:
-        return McvrpError(f"{head}, not even for one customer: allow more")
-    names = [shown(name, 20) for name in addresses.names(served.left_out)]
-    fewer = ", and with fewer left out none were found"
-    if len(names) == served.bound:
-        fewer = "" if served.bound == 1 else ", and no fewer can be left out"
-    remedy = "allow more, or leave them out with --drop"
-    return McvrpError(f"{head}; without {listed(names, _NAMED)} there are some{fewer}: {remedy}")
+def none_served(limits: str) -> McvrpError:
+    """Return the error of ``limits`` within which not even one customer can be served."""
+    return McvrpError(f"no routes within {limits} were found, not even for one customer: allow more")
 
 
 def _cause(rest: Rest) -> str:

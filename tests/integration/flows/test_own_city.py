@@ -111,7 +111,9 @@ def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_pat
     summary = write_report(place.store, child, run_benchmark(place.store, child, spec, "own"))
     assert summary.city_id == child.city_id
     assert results_frame(read_results(place.store, "own-2"))["feasible"].all()
-    with pytest.raises(McvrpError, match=r"dataset .own. is of city .own. .*, not of .own-2.*another dataset"):
+    with pytest.raises(
+        McvrpError, match=r"dataset .own. is of city .own. .*, not of .own-2.*another dataset"
+    ):
         labels_missing(place.store, child, place.spec.label)
     other = place.spec.label.model_copy(update={"dataset": "own-2"})
     assert labels_missing(place.store, child, other) == 48

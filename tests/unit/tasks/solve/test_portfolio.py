@@ -221,9 +221,9 @@ def test_the_cheapest_routes_are_written_whoever_found_them(store: Store, seed: 
     rng = np.random.default_rng(seed)
     orders = {int(k): int(rng.integers(1, 9)) for k in rng.permutation(40)[:n] + 1}
     solved = solved_day(store, orders, 12, by=by, samples=2, time_limit=1.0, seed=seed)
-    summary, day = solved.summary, solved.planned.day.instance
+    findings, day = solved.search.findings, solved.instance
     assert infeasibility(day, solved.solution) is None
-    assert summary.cost == cost(CITY, solved.solution) == min(each.cost for each in summary.findings)
+    assert solved.cost == cost(CITY, solved.solution) == min(each.cost for each in findings)
 
 
 def test_all_cores_search_unless_told_otherwise() -> None:
