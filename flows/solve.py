@@ -63,7 +63,7 @@ Keep = Annotated[
     str | None,
     shown(
         "Keep",
-        "Decided routes, or their first stops: a file in the store with columns as routes.csv, and kept",
+        "Decided routes: a file in the store with columns as routes.csv, and perhaps kept",
     ),
 ]
 Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]

@@ -80,10 +80,10 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     if spec.drop and spec.limits.given and rest.instance:
         served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
-        if not served.solution.routes and not rest.whole:
+        if not served.solution.routes and not rest.kept:
             raise none_served(planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
-    kept = only(planned.day.instance, {node for route in rest.whole for node in route})
+    kept = only(planned.day.instance, {node for route in rest.kept for node in route})
     instance, limits = rest.instance or kept, rest.limits if rest.instance else NO_LIMITS
     assert instance is not None  # there are kept routes if nothing is left to plan
     patient = spec.by == MODEL
@@ -97,8 +97,8 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     starts = tuple(found.solution for found in first if found.solution and found.by != SAVINGS)
     members = [] if trivial or rest.instance is None else _members(store, planned, rest, starts)
     solution = portfolio.search(members, f"solve {planned.day.source}")
-    whole = Solution(rest.whole if rest.instance else ())
-    search = portfolio.searched(cost(planned.city, whole), len(whole.routes))
+    kept_routes = Solution(rest.kept if rest.instance else ())
+    search = portfolio.searched(cost(planned.city, kept_routes), len(kept_routes.routes))
     routes = rest.day(solution if rest.instance else NO_ROUTES)
     unserved = unserved_rows(left_out, planned.day, planned.addresses)
     return Solved(planned, search, routes, tuple(unserved))
@@ -113,7 +113,7 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
     if planned.spec.by == AUTO or rest.instance.n == 1 or cost(rest.city, built) == 0:
         yield Found(SAVINGS, built)
     if planned.start:
-        yield Found(EARLIER, rest.contracted(planned.start.solution))
+        yield Found(EARLIER, rest.served(planned.start.solution))
     if rest.start:
         yield Found(KEPT if rest is planned.rest else ROOM, rest.start)
 
@@ -130,7 +130,7 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     if first and spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
         decomposed = {"starts": starts, "cores": cores, "label": DECOMPOSITION}
         searches = [PartsMember(**vars(first) | decomposed)]
-    if card is None or rest.parts is not None:  # a model does not continue routes that have begun
+    if card is None:
         return list(searches)
     label = f"model {card.name} version {card.version}"
     from_samples = f"{SOLVERS[solver].label} from samples"
@@ -168,16 +168,13 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     planned, rest, unserved = solved.planned, solved.planned.rest, solved.unserved
     limits, kept = planned.spec.limits, planned.kept
     if kept:
-        begun = len(rest.begun.routes)
-        yield f"{kept.name} keeps {len(rest.whole):,} whole routes and the first stops of {begun:,} more"
-        if planned.card and begun:
-            yield "the model was not used: it does not continue routes that have begun"
-    planned_routes = Solution(solved.solution.routes[len(rest.whole) :])
+        yield f"{kept.name} keeps {len(kept.routes):,} routes"
+    planned_routes = Solution(solved.solution.routes[len(rest.kept) :])
     if limits.given and planned_routes.routes:
         service = None if limits.service is None else planned.day.wishes.service
         length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
         stops = " with its stops" if service else ""
-        others = ", besides those that are kept whole," if rest.whole else ""
+        others = ", besides those that are kept," if rest.kept else ""
         yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
     if unserved:
         names = listed((shown(each.customer) for each in unserved), _NAMED)

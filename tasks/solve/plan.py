@@ -20,7 +20,7 @@ from mcvrp.storage.models.models import ModelCard, folder_card, model_card, vers
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, require_continued, rest_of
+from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
@@ -114,14 +114,14 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
         decided = read_kept(store, request.keep, named, day.instance, date, name)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
-    require_continued(rest, spec)
     if not spec.drop:
         require_possible(rest, limits_text(limits, problem.unit))
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
     card, without = _card(store, request, spec, problem, name)
-    free = rest.free(day.instance)
-    start = read_start(store, request.start, problem, named, free, name) if request.start and free else None
+    start = None
+    if request.start and rest.instance:
+        start = read_start(store, request.start, problem, named, rest.instance, name)
     digest = _digest(day.instance)
     return Planned(
         request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without

@@ -12,7 +12,7 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
-from mcvrp.tasks.solvers.pyvrp import only, serve_most
+from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
 
@@ -33,8 +33,8 @@ class Unserved:
 class Served:
     """Routes within the limits of as many customers as were found, and the others."""
 
-    solution: Solution  # of the rest
-    left_out: dict[int, str]  # the reason, by node of the day
+    solution: Solution
+    left_out: dict[int, str]  # the reason, by node
 
 
 def most_served(
@@ -48,7 +48,7 @@ def most_served(
     """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
 
     ``limits`` are the day's in words. ``seconds`` are wall-clock time, by default 0.018 per customer, at most
-    10. The first stops of vehicles that have left are served in any case.
+    10.
     """
     instance = rest.instance
     assert instance is not None
@@ -62,21 +62,20 @@ def most_served(
         if beyond
     }
     near = [node for node in nodes if node not in reasons]
-    ranks = {node: (priority or {}).get(rest.node(node), 0.0) for node in near}
+    ranks = {node: (priority or {}).get(node, 0.0) for node in near}
     classes: dict[float, list[int]] = {}
     for node in sorted(near, key=lambda node: -ranks[node]):
         classes.setdefault(ranks[node], []).append(node)
     bound = fewest_unserved(rest)
-    solution = rest.begun
     if len(classes) > 1 and bound < instance.n:
-        solution = _filled(rest, solution, list(classes.values()), (now + until) / 2, seed)
+        solution = _filled(rest, NO_ROUTES, list(classes.values()), (now + until) / 2, seed)
     else:
         solution = _packed(rest, near, bound - len(reasons))
     if sum(map(len, solution.routes)) < instance.n - bound:
         solution = _filled(rest, solution, [near], until, seed)
     served = {node for route in solution.routes for node in route}
     reasons |= {node: f"no room within {limits}" for node in near if node not in served}
-    return Served(solution, {rest.node(node): reasons[node] for node in sorted(reasons)})
+    return Served(solution, {node: reasons[node] for node in sorted(reasons)})
 
 
 def fewest_unserved(rest: Rest) -> int:
@@ -84,21 +83,19 @@ def fewest_unserved(rest: Rest) -> int:
     assert rest.instance is not None
     far = too_far(rest.limits, rest.city, rest.instance)
     near = only(rest.instance, set(rest.instance.ids[~far].tolist()))
-    begun = {node for route in rest.begun.routes for node in route}
-    return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near, begun) if near else 0)
+    return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near) if near else 0)
 
 
 def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
     """Return routes of those ``near`` without the ``out`` largest orders, packed by first-fit decreasing.
 
-    Only the first stops that are kept if that violates a limit.
+    None if that violates a limit.
     """
-    instance, begun = rest.instance, rest.begun
+    instance = rest.instance
     assert instance is not None
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = [list(route) for route in begun.routes]
-    free = set(near) - {node for route in routes for node in route}
-    for node in sorted(free, key=lambda node: -demand[node])[out:]:
+    routes = list[list[int]]()
+    for node in sorted(near, key=lambda node: -demand[node])[out:]:
         room = (
             each for each in routes if sum(map(demand.__getitem__, each)) + demand[node] <= instance.capacity
         )
@@ -106,7 +103,7 @@ def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
             routes.append(route := [])
         route.append(node)
     solution = Solution.of(routes)
-    return begun if rest.limits.broken(rest.city, solution) else solution
+    return NO_ROUTES if rest.limits.broken(rest.city, solution) else solution
 
 
 def _filled(
@@ -169,7 +166,7 @@ def _cause(rest: Rest) -> str:
         return f"the round trip to {name} is {_exact_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
-        kept = f" besides the {len(rest.whole):,} kept" if rest.whole else ""
+        kept = f" besides the {len(rest.kept):,} kept" if rest.kept else ""
         return f"{demand} needs at least {needed:,} vehicles{kept}"
     return "even the shortest legs and stops take longer in all"
 
