@@ -17,13 +17,13 @@ from pydantic import PlainValidator
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.parameters import checked
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.model.problem import City, Solution
+from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.exported import folder_city
 from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
-from mcvrp.tasks.solve.day import Request, Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import (
@@ -32,11 +32,12 @@ from mcvrp.tasks.solve.outputs import (
     require_free,
     solve_figures,
     stop_table,
+    summary,
     write_day,
 )
+from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
-from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.spec import StrictSpec
 
 logger = logging.getLogger(__name__)
@@ -46,55 +47,34 @@ ROUTES = "routes"  # default parent of output folders
 
 
 @dataclass(frozen=True, eq=False)
-class RoutedDay:
+class RoutedDay(Solved):
     """Routes of a day's orders; a notebook shows it as a table of figures and the map.
 
     ``folder`` and ``files`` are what `solve` has written, ``replaced`` is a note on what was there before.
     """
 
-    solved: Solved
     folder: str = ""
     files: tuple[str, ...] = ()
     replaced: str = ""
 
     @property
-    def summary(self) -> SolveSummary:
-        """Figures of the day, the fields of summary.json."""
-        return self.solved.summary
-
-    @property
-    def solution(self) -> Solution:
-        """The routes in the city's node numbers."""
-        return self.solved.solution
-
-    @property
     def routes(self) -> list[list[str]]:
         """Ids of the customers of each route, in the order of the stops."""
-        return [[stop.customer for stop in stops[1:-1]] for stops in stops_of(self.solved)]
+        return [[stop.customer for stop in stops[1:-1]] for stops in stops_of(self)]
 
     @property
     def costs(self) -> list[float]:
         """Cost of each route, in the city's unit."""
-        return [stops[-1].cumulative_cost for stops in stops_of(self.solved)]
+        return [stops[-1].cumulative_cost for stops in stops_of(self)]
 
     @property
-    def cost(self) -> float:
-        """Cost of all routes, in the city's unit."""
-        return self.summary.cost
-
-    @property
-    def found_by(self) -> str:
-        """The member of the portfolio that found the routes."""
-        return self.summary.found_by
-
-    @property
-    def unserved(self) -> tuple[Unserved, ...]:
-        """Customers who were left out, with the reason."""
-        return self.summary.unserved
+    def summary(self) -> dict[str, Any]:
+        """Figures of the day, the fields of summary.json."""
+        return summary(self)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows of routes.csv: one per stop, the depot included."""
-        return stop_table(self.solved.planned, [stop for stops in stops_of(self.solved) for stop in stops])
+        return stop_table(self)
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> tuple[str, ...]:
         """Write the files of `mcvrp solve` into ``folder`` and return their addresses.
@@ -102,17 +82,17 @@ class RoutedDay:
         Raises McvrpError if it has other files, or routes of other orders without ``overwrite``.
         """
         place = Place(Store.open(folder))
-        require_free(place, self.solved.planned, overwrite)
-        return write_day(place, self.solved)
+        require_free(place, self.planned, overwrite)
+        return write_day(place, self)
 
     def _repr_html_(self) -> str:
         """Return figures, notes and the map, in a frame of its own."""
         figures = "".join(
             f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
-            for name, value in solve_figures(self.summary).items()
+            for name, value in solve_figures(self).items()
         )
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.summary.notes)
-        page = escape(map_page(self.solved, stops_of(self.solved)), quote=True)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        page = escape(map_page(self), quote=True)
         frame = f'<iframe srcdoc="{page}" style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
         return f"<table>{figures}</table><ul>{notes}</ul>{frame}"
 
@@ -179,7 +159,7 @@ def solve(
         Model to use without ``model`` if it is one of the city, otherwise the city's only one; None: none.
 
     Raises McvrpError for invalid input, and if no routes within the limits are found. If a model or a solver
-    fails, the routes of the others are returned, and a warning is logged: see ``summary.failures``.
+    fails, the routes of the others are returned, and a warning is logged: see ``failures``.
     """
     began = time.monotonic() if began is None else began
     spec = checked(SolveSpec, options)
@@ -187,8 +167,8 @@ def solve(
     require_files_of_routes(spec.columns, start, keep)
     if overwrite and out is None:
         raise McvrpError("overwrite: there is no folder to write to, give out")
-    files = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
-    in_store = [file for file in files if file.startswith(IN_STORE)]
+    given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
+    in_store = [file for file in given if file.startswith(IN_STORE)]
     folder = exported(model)
     if folder and spec.version is not None:
         raise McvrpError(f"version: the folder {model} contains a single one")
@@ -226,12 +206,13 @@ def solve(
     )
     planned = plan_day(store, request, spec)
     if out is None:
-        routed = RoutedDay(solve_day(store, planned, began))
+        routed = RoutedDay(**vars(solve_day(store, planned, began)))
     else:
         place = Place(Store.open(Path(ROUTES) / day_name(planned) if out is True else out))
         replaced = require_free(place, planned, overwrite)
         solved = solve_day(store, planned, began)
-        routed = RoutedDay(solved, place.url, write_day(place, solved), replaced or "")
-    for failure in routed.summary.failures:
+        files = write_day(place, solved)
+        routed = RoutedDay(**vars(solved), folder=place.url, files=files, replaced=replaced or "")
+    for failure in routed.failures:
         logger.warning(failure)
     return routed

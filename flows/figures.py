@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcvrp.tasks.report.write import BenchmarkSummary
     from mcvrp.tasks.retrain.improve import Round
     from mcvrp.tasks.retrain.nightly import NightSummary
-    from mcvrp.tasks.solve.day import SolveSummary
+    from mcvrp.tasks.solve.day import Solved
     from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary
 
 Figures = Mapping[str, str]
@@ -215,7 +215,7 @@ def improve_tables(rounds: Sequence[Round]) -> str:
     return round_table([(each.record, each.measured) for each in rounds])
 
 
-def solve_lacks(day: SolveSummary) -> str:
+def solve_lacks(day: Solved) -> str:
     """Return which members of the search failed and why, "" if none did."""
     return "\n".join(day.failures)
 

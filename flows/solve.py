@@ -16,8 +16,9 @@ from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Planned, Request, Solved, SolveSummary, plan_day, solve_day
+from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
+from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 
@@ -34,11 +35,12 @@ def write(place: Place, solved: Solved) -> None:
     write_day(place, solved)
     shared = "README.md", "map.html", "routes.html", "routes.xlsx", "routes.csv", "routes.geojson"
     files = {file: place.path(file) for file in shared}
-    notes = "\n".join(f"- {escaped(note)}" for note in solved.summary.notes)
+    notes = "\n".join(f"- {escaped(note)}" for note in solved.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
-    summary = solved.summary
-    show_figures(f"solve {summary.city}", f"Routes of {summary.orders}", solve_figures(summary), *body)
+    planned = solved.planned
+    title = f"Routes of {planned.day.source}"
+    show_figures(f"solve {planned.city_name}", title, solve_figures(solved), *body)
 
 
 City = Annotated[
@@ -61,7 +63,7 @@ Keep = Annotated[
     str | None,
     shown(
         "Keep",
-        "Decided routes, or their first stops: a file in the store with columns as routes.csv, and kept",
+        "Decided routes: a file in the store with columns as routes.csv, and perhaps kept",
     ),
 ]
 Unrounded = Annotated[bool, shown("Unrounded", "Do not round the EUC_2D costs of a .vrp to integers")]
@@ -92,7 +94,7 @@ def solve(
     unrounded: Unrounded = False,
     date: Date = None,
     store: StoreUri = None,
-) -> SolveSummary:
+) -> Solved:
     """Route a day's orders.
 
     Files are CSV, Excel or Parquet with the columns customer and demand. A deployed run accepts paths in the
@@ -109,4 +111,4 @@ def solve(
         solved = route(opened, planned, began)
         begin("files")
         write(place, solved)
-    return solved.summary
+    return solved

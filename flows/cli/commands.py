@@ -141,7 +141,7 @@ class Day:
     shift: Annotated[Text, opt("DURATION", "maximum duration of a route with its stops, such as 8h")] = None
     service: Annotated[Text, opt("DURATION", "service time of an order such as 3min; with --shift")] = None
     drop: Annotated[bool, flag("--drop", "leave out customers for whom there is no room")] = False
-    keep: Annotated[Text, opt("ROUTES", "decided routes, or their first stops")] = None
+    keep: Annotated[Text, opt("ROUTES", "decided routes, beside which the rest is planned")] = None
     unrounded: Unrounded = False
     model: Annotated[Text, opt("NAME|FOLDER", "name (default: preset's, or the only one), or folder")] = None
     version: Annotated[Text, opt("N|champion|latest", "default: the champion, otherwise the latest")] = None

@@ -46,9 +46,9 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         usual_model=preset.train.model if options["samples"] else None,
         **options,
     )
-    summary, lacks = routed.summary, STAGES["solve"].summary("lacks", routed.summary)
-    notes = [*summary.notes, *filter(None, [routed.replaced])]
-    printed = [f"note: {note}" for note in notes if note not in summary.failures]
-    text = [aligned(solve_figures(summary)), *printed, f"routes, map and README.md: {routed.folder}"]
-    document = plain(summary) | {"notes": notes, "files": routed.files}
+    lacks = STAGES["solve"].summary("lacks", routed)
+    notes = [*routed.notes, *filter(None, [routed.replaced])]
+    printed = [f"note: {note}" for note in notes if note not in routed.failures]
+    text = [aligned(solve_figures(routed)), *printed, f"routes, map and README.md: {routed.folder}"]
+    document = plain(routed.summary) | {"notes": notes, "files": routed.files}
     return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)

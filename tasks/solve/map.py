@@ -15,14 +15,14 @@ from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
 from mcvrp.tasks.city.card import coordinate_unit
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.stops import Stop, at_stop, count_text, further_columns, measure, shortened
+from mcvrp.tasks.solve.stops import Stop, at_stop, count_text, further_columns, measure, shortened, stops_of
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
-_PALE, _NAMED, _WITH_DEMAND = "#D4D4D4", 30, 40  # maximum number of customers with names, with demands
+_PALE = "#D4D4D4"
 _NUMBERED = 120  # maximum number of customers with their stop's number on the PNG
 _LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large type
 _DPI = 120  # small enough for Prefect to show the picture inline
@@ -38,7 +38,7 @@ def colour(k: int) -> str:
 
 def route_map(solved: Solved) -> bytes:
     """Return the map as PNG."""
-    city, instance = solved.planned.city, solved.planned.day.instance
+    city, instance = solved.planned.city, solved.instance
     figure = Figure(figsize=(9.6, 7.2), dpi=_DPI, layout="constrained")
     axis, beside = figure.subplots(1, 2, width_ratios=[4, 1])
     style(axis)
@@ -47,7 +47,7 @@ def route_map(solved: Solved) -> bytes:
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
     handles = [_draw(axis, solved, k) for k in range(len(solved.solution.routes))]
-    _label(axis, solved)
+    _number(axis, solved)
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
     name = f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})"
@@ -56,12 +56,9 @@ def route_map(solved: Solved) -> bytes:
     axis.margins(0.06)
     names = ("East", "North") if addresses.projection else ("x", "y")
     show_lengths(axis, _spread(city.xy), unit, names)
-    if unit:
-        _scale_bar(axis, _spread(city.xy), unit)
-    summary = solved.summary
     axis.set_title(
-        f"{_plain(summary.orders)}: {summary.customers:,} customers, {summary.routes:,} routes,\n"
-        f"{measure(city)} {length_text(summary.cost, city.unit)}"
+        f"{_plain(solved.planned.day.source)}: {instance.n:,} customers, "
+        f"{len(solved.solution.routes):,} routes,\n{measure(city)} {length_text(solved.cost, city.unit)}"
     )
     if len(rest):
         axis.plot([], [], "o", color=_PALE, label="No order today")
@@ -76,8 +73,6 @@ def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: in
     meanings = {"s": "Number in a box: route", ">": "Arrow: first leg"}
     if customers <= _NUMBERED:
         meanings["o"] = "Number in a dot: order\nof driving"
-    if customers <= _WITH_DEMAND:
-        meanings[""] = "Customer (demand)" if customers <= _NAMED else "Number beside: demand"
     looks: dict[str, Any] = {"linestyle": "none", "color": GREY, "markersize": 9}
     keys = [Line2D([], [], marker=marker, label=text, **looks) for marker, text in meanings.items()]
     shown = routes if len(routes) <= _LEGEND else []
@@ -94,20 +89,8 @@ def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: in
     )
 
 
-def _scale_bar(axis: Axes, spread: float, unit: str) -> None:
-    """Draw a bar of 1, 2 or 5 times a power of ten, at most a fifth of the city's width, below the map."""
-    power = 10.0 ** np.floor(np.log10(spread / 5))
-    length = max(digit * power for digit in (1, 2, 5) if digit * power <= spread / 5)
-    text = f"{length:g} sides" if unit == "unit" else length_text(length, unit)
-    left, low = axis.get_xlim()[0], axis.get_ylim()[0]
-    axis.plot([left, left + length], [low, low], color="black", linewidth=2.5, zorder=6)
-    axis.annotate(
-        text, (left + length / 2, low), (0, 4), textcoords="offset points", ha="center", fontsize=FONT - 3
-    )
-
-
 def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
-    city, instance = solved.planned.city, solved.planned.day.instance
+    city, instance = solved.planned.city, solved.instance
     route = list(solved.solution.routes[k])
     xy, thin = city.xy, max(0.9, 2.4 - instance.n / 200)
     dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
@@ -144,35 +127,24 @@ def _by_place(nodes: Sequence[int], xy: NDArray[np.float64]) -> dict[tuple[float
     return {place: ", ".join(numbers) for place, numbers in places.items()}
 
 
-def _label(axis: Axes, solved: Solved) -> None:
-    city, instance, names = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
-    boxed: dict[str, Any] = {"boxstyle": "round,pad=0.2", "linewidth": 0}
-    crowded: set[int] = set()  # customers with the route's number on their right
+def _number(axis: Axes, solved: Solved) -> None:
+    """Write the number of each route beside its farthest customer."""
+    city = solved.planned.city
     for k, route in enumerate(solved.solution.routes):
         delta = city.xy[list(route)] - city.xy[DEPOT]
         far = int(np.hypot(*delta.T).argmax())
-        aligned: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "zorder": 6}
         shift = delta[far] / (float(np.hypot(*delta[far])) or 1.0) * 17
-        if shift[0] > 0:
-            crowded.add(route[far])
+        looks: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": FONT - 2}
         axis.annotate(
             str(k + 1),
             tuple(city.xy[route[far]]),
             tuple(shift.tolist()),
-            color="white",
-            fontsize=FONT - 2,
+            textcoords="offset points",
             fontweight="bold",
-            bbox=boxed | {"facecolor": colour(k)},
-            **aligned,
+            bbox={"boxstyle": "round,pad=0.2", "linewidth": 0, "facecolor": colour(k)},
+            zorder=6,
+            **looks,
         )
-    if instance.n > _WITH_DEMAND:
-        return
-    for node, demand in zip(instance.ids.tolist(), instance.demands.tolist(), strict=True):
-        name = names[node] if len(names[node]) <= _NAME else f"{names[node][: _NAME - 1]}…"
-        text = f"{_plain(name)} ({demand})" if instance.n <= _NAMED else str(demand)
-        side: dict[str, Any] = {"ha": "right" if node in crowded else "left", "textcoords": "offset points"}
-        shift = (-7 if node in crowded else 7, 4)
-        axis.annotate(text, tuple(city.xy[node]), shift, fontsize=FONT - 4, zorder=4, **side)
 
 
 def _plain(text: str) -> str:
@@ -180,27 +152,26 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def map_page(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
-    """Return the page; ``routes`` are the stops of each route, including the depot."""
-    planned, summary = solved.planned, solved.summary
-    city, instance = planned.city, planned.day.instance
+def map_page(solved: Solved) -> str:
+    """Return the page."""
+    planned, city, instance = solved.planned, solved.planned.city, solved.instance
     points = _to_page(city.xy)
     factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(city.xy))
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
-    further = dict(list(further_columns(planned).items())[:_FURTHER])
+    further = dict(list(further_columns(solved).items())[:_FURTHER])
     return markdown.render(
         "mcvrp.tasks.solve",
         "map.html.j2",
-        orders=summary.orders,
-        city=summary.city,
-        customers=summary.customers,
+        orders=planned.day.source,
+        city=planned.city_name,
+        customers=instance.n,
         measure=measure(city),
-        cost=length_text(summary.cost, city.unit),
+        cost=length_text(solved.cost, city.unit),
         capacity=instance.capacity,
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
         count_text=count_text,
-        routes=[_drawn(stops, points, city.unit, instance.capacity, further) for stops in routes],
+        routes=[_drawn(stops, points, city.unit, instance.capacity, further) for stops in stops_of(solved)],
         side=_SIDE + 2 * _MARGIN,
         scale={"length": _spread(city.xy) / _SIDE * factor, "unit": f" {unit_text(name)}"},
     )

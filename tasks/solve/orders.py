@@ -66,8 +66,6 @@ class Day:
     dialect: Dialect = PLAIN  # of the file
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
     wishes: Wishes = field(default_factory=Wishes)
-    # demand of customers who are left out because it is above the capacity, by node
-    too_large: Mapping[int, int] = field(default_factory=dict)
 
 
 def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
@@ -96,8 +94,7 @@ def checked_day(
 
     ``capacity`` may be None if a column defines it, or if all vehicles of the city have the same. Columns
     have the names that ``spec`` gives to fields, otherwise the city's if there are such columns. Service
-    times and priorities are read if ``spec`` has a shift, or allows to leave out customers; it may then leave
-    out those of a demand above the capacity, unless they are all.
+    times and priorities are read if ``spec`` has a shift, or allows to leave out customers.
 
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
@@ -113,9 +110,6 @@ def checked_day(
     nodes = sorted(demands)
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
-    too_large = {node: total[node] for node in nodes if total[node] > limit} if spec and spec.drop else {}
-    if len(too_large) < len(nodes):
-        nodes = [node for node in nodes if node not in too_large]
     for node in nodes:
         orders = f" in {len(demands[node])} orders" if len(demands[node]) > 1 else ""
         subject = f"customer {shown(names[node])} has a demand of {total[node]:,}{orders}"
@@ -131,9 +125,7 @@ def checked_day(
     further = _further(others, at)
     notes = [*table.notes, *notes_on(table, others, wishes, spec or SolveSpec())]
     notes += _days_of_others(table, others)
-    return Day(
-        table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes, too_large
-    )
+    return Day(table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes)
 
 
 def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None = None) -> Tabular:

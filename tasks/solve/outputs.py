@@ -26,9 +26,10 @@ from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, p
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
-from mcvrp.tasks.solve.day import Planned, Solved, SolveSummary
+from mcvrp.tasks.solve.day import Solved
+from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
-from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shift_texts, stops_of
+from mcvrp.tasks.solve.stops import at_stop, further_columns, measure, shift_texts, stops_of
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
@@ -88,12 +89,11 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
     from mcvrp.tasks.solve.map import map_page, route_map
     from mcvrp.tasks.solve.sheets import pages, workbook
 
-    planned, stops = solved.planned, stops_of(solved)
-    sol, dialect = sol_name(solved), planned.day.dialect
-    provenance = _provenance(planned)
+    planned, dialect = solved.planned, solved.planned.day.dialect
+    sol, provenance = sol_name(solved), _provenance(planned)
     spec = {
-        "orders": solved.summary.orders,
-        "digest": solved.summary.digest,
+        "orders": planned.day.source,
+        "digest": planned.digest,
         "city": planned.city_name,
         "model": planned.card.name if planned.card else None,
         "model_version": planned.card.version if planned.card else None,
@@ -102,19 +102,19 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "solve": planned.spec.model_dump(mode="json"),
     }
     # those of the highest priority first
-    rows = sorted(map(asdict, solved.summary.unserved), key=lambda row: -(row["priority"] or 0.0))
+    rows = sorted(map(asdict, solved.unserved), key=lambda row: -(row["priority"] or 0.0))
     unserved = pd.DataFrame(rows, columns=[each.name for each in fields(Unserved)])
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved, provenance_line(provenance, place.folder)).encode(),
-        "routes.csv": csv_bytes(stop_table(planned, [stop for route in stops for stop in route]), dialect),
-        "routes.xlsx": workbook(solved, stops),
-        "routes.html": pages(solved, stops).encode(),
-        "routes.geojson": _geojson(solved, stops),
+        "routes.csv": csv_bytes(stop_table(solved), dialect),
+        "routes.xlsx": workbook(solved),
+        "routes.html": pages(solved).encode(),
+        "routes.geojson": _geojson(solved),
         "map.png": route_map(solved),
-        "map.html": map_page(solved, stops).encode(),
+        "map.html": map_page(solved).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
         **({UNSERVED: csv_bytes(unserved, dialect)} if planned.spec.drop else {}),
-        SUMMARY: _json({**asdict(solved.summary), FIELD: asdict(provenance)}, indent=2),
+        SUMMARY: _json({**summary(solved), FIELD: asdict(provenance)}, indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
     place.store.put(place.path(SPEC), _json(spec, indent=2))
@@ -141,8 +141,9 @@ def _json(document: Mapping[str, object], indent: int | None = None) -> bytes:
     return (json.dumps(document, indent=indent, ensure_ascii=False) + "\n").encode()
 
 
-def stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
+def stop_table(solved: Solved) -> pd.DataFrame:
     """Return the table of routes.csv; with a date, it has all columns of a file of driven routes."""
+    planned, stops = solved.planned, [stop for route in stops_of(solved) for stop in route]
     table = pd.DataFrame([asdict(stop) for stop in stops])
     nodes = table.pop("node").to_numpy()
     if planned.date:
@@ -153,7 +154,7 @@ def stop_table(planned: Planned, stops: Sequence[Stop]) -> pd.DataFrame:
         table = table.assign(x=first, y=second)
     else:
         table = table.assign(lat=second, lon=first)
-    further = further_columns(planned).items()
+    further = further_columns(solved).items()
     texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
     if planned.spec.shift is not None:  # a number, which has the decimal sign of the others
         texts["service"] = [text.replace(".", planned.day.dialect.decimal) for text in texts["service"]]
@@ -166,7 +167,7 @@ def _points(planned: Planned) -> NDArray[np.float64]:
     return np.round(planned.city.xy if lonlat is None else lonlat, _DECIMALS)
 
 
-def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
+def _geojson(solved: Solved) -> bytes:
     """Return routes, customers and depot as GeoJSON (RFC 7946).
 
     In degrees if the city has them; otherwise in its own coordinates, which a member of the document
@@ -174,9 +175,8 @@ def _geojson(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
     """
     from mcvrp.tasks.solve.map import colour
 
-    planned = solved.planned
+    planned, routes, further = solved.planned, stops_of(solved), further_columns(solved)
     points, capacity = _points(planned).tolist(), planned.day.instance.capacity
-    further = further_columns(planned)
     features: list[dict[str, object]] = []
     for nodes, stops in zip(solved.solution.routes, routes, strict=True):
         load = stops[-1].load_after
@@ -229,14 +229,14 @@ def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -
 
 def solve_readme(solved: Solved, made: str = "") -> str:
     """Return the README in Markdown, with the line of provenance ``made``."""
-    summary, planned, sol = solved.summary, solved.planned, sol_name(solved)
-    notes = [f"- {escaped(note)}" for note in summary.notes]
+    planned, sol = solved.planned, sol_name(solved)
+    notes = [f"- {escaped(note)}" for note in solved.notes]
     stops = (
         "one row per stop, in driving order, from the depot (stop 0) to the depot: `load_after` is the "
         f"demand served on the route so far, this stop included, `leg_cost` the {measure(planned.city)} from "
         "the previous stop, `cumulative_cost` that since the depot"
     )
-    if further := further_columns(planned):
+    if further := further_columns(solved):
         stops += f"; carried from the addresses and the orders: {', '.join(map(code, further))}"
     if planned.date:
         stops += ". Corrected where driven otherwise and copied to `incoming/`, it is a file of driven routes"
@@ -244,8 +244,8 @@ def solve_readme(solved: Solved, made: str = "") -> str:
     if planned.addresses.lonlat is None:
         places = "the city's own x and y, as it has no longitude and latitude"
     return card(
-        f"Routes of {escaped(summary.orders)}, city {escaped(summary.city)}",
-        {name: escaped(value) for name, value in solve_figures(summary).items()},
+        f"Routes of {escaped(planned.day.source)}, city {escaped(planned.city_name)}",
+        {name: escaped(value) for name, value in solve_figures(solved).items()},
         image("The routes", "map.png"),
         section("Notes", "\n".join(notes)),
         route_table(solved),
@@ -270,7 +270,7 @@ def solve_readme(solved: Solved, made: str = "") -> str:
 def sol_name(solved: Solved) -> str | None:
     """Return the name of the .sol file of a CVRPLIB instance, None for other or incomplete orders."""
     vrp = solved.planned.vrp
-    return _sol(vrp) if vrp and not solved.summary.unserved else None
+    return _sol(vrp) if vrp and not solved.unserved else None
 
 
 def _sol(vrp: VrpFile) -> str:
@@ -279,7 +279,7 @@ def _sol(vrp: VrpFile) -> str:
 
 def route_table(solved: Solved) -> str:
     """Return the routes as a Markdown table: customers, load, utilization, cost."""
-    capacity, unit = solved.planned.day.instance.capacity, solved.summary.unit
+    capacity, unit = solved.planned.day.instance.capacity, solved.planned.city.unit
     rows = [
         [
             str(stops[0].route),
@@ -299,37 +299,67 @@ def route_table(solved: Solved) -> str:
     return markdown.table(header, rows, len(header) * "r")
 
 
-def solve_figures(summary: SolveSummary) -> dict[str, str]:
-    """Return the key figures of a day as text, by name."""
-    unit = summary.unit
-    fewest = -(-summary.demand // summary.capacity)
-    figures = {
-        "city": summary.city,
-        "orders": f"{summary.lines:,} orders of {summary.customers:,} customers, total demand "
-        f"{summary.demand:,}",
-        "routes": f"{summary.routes:,} (lower bound {fewest:,}), vehicle capacity {summary.capacity:,}, "
-        f"average utilization {100 * summary.utilisation:.1f} %",
-        "cost": length_text(summary.cost, unit) + (", straight-line distance" if summary.straight else ""),
-        "found by": summary.found_by,
+def summary(solved: Solved) -> dict[str, object]:
+    """Return the figures of a day in full precision, the fields of summary.json and of ``--json``."""
+    planned, search, instance = solved.planned, solved.search, solved.instance
+    demand, routes = int(instance.demands.sum()), len(solved.solution.routes)
+    return {
+        "orders": planned.day.source,
+        "digest": planned.digest,
+        "city": planned.city_name,
+        "city_id": planned.city.city_id,
+        "unit": planned.city.unit,
+        "straight": planned.city.matrix is None,  # whether costs are straight-line distances
+        "model": planned.card.name if planned.card else None,
+        "model_version": planned.card.version if planned.card else None,
+        "lines": planned.day.orders,
+        "customers": instance.n,
+        "demand": demand,
+        "capacity": instance.capacity,
+        "routes": routes,
+        "utilisation": demand / (routes * instance.capacity),
+        "cost": solved.cost,
+        "best_known": solved.best_known,
+        "service": planned.day.wishes.service_text,  # empty without a shift
+        "found_by": solved.found_by,
+        "findings": [asdict(finding) for finding in search.findings],
+        "seconds": {"start_up": search.start_up, "search": search.seconds},
+        "unserved": [asdict(each) for each in solved.unserved],
+        "notes": list(solved.notes),
+        "failures": list(solved.failures),
     }
-    if summary.service:
-        figures["service time"] = summary.service
-    if left_out := summary.unserved:
-        demand = sum(each.demand for each in left_out)
-        figures["left out"] = f"{len(left_out):,} other customers, total demand {demand:,}"
-    for finding in summary.findings:
-        figures[finding.by] = _finding_text(finding, summary)
-    if best := summary.best_known:
-        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(summary.cost, best):+.2f} %"
-    seconds = summary.seconds
-    figures["time"] = f"{duration(seconds.start_up)} start-up, {duration(seconds.search)} search"
+
+
+def solve_figures(solved: Solved) -> dict[str, str]:
+    """Return the key figures of a day as text, by name."""
+    planned, search, instance, price = solved.planned, solved.search, solved.instance, solved.cost
+    unit, demand, routes = planned.city.unit, int(instance.demands.sum()), len(solved.solution.routes)
+    figures = {
+        "city": planned.city_name,
+        "orders": f"{planned.day.orders:,} orders of {instance.n:,} customers, total demand {demand:,}",
+        "routes": f"{routes:,} (lower bound {-(-demand // instance.capacity):,}), vehicle capacity "
+        f"{instance.capacity:,}, average utilization {100 * demand / (routes * instance.capacity):.1f} %",
+        "cost": length_text(price, unit)
+        + (", straight-line distance" if planned.city.matrix is None else ""),
+        "found by": solved.found_by,
+    }
+    if service := planned.day.wishes.service_text:
+        figures["service time"] = service
+    if left_out := solved.unserved:
+        total = sum(each.demand for each in left_out)
+        figures["left out"] = f"{len(left_out):,} other customers, total demand {total:,}"
+    for finding in search.findings:
+        figures[finding.by] = _finding_text(finding, price, unit)
+    if best := solved.best_known:
+        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(price, best):+.2f} %"
+    figures["time"] = f"{duration(search.start_up)} start-up, {duration(search.seconds)} search"
     return figures
 
 
-def _finding_text(finding: Finding, summary: SolveSummary) -> str:
-    behind = gap(finding.cost, summary.cost) if summary.cost else 0.0
-    text = f"{length_text(finding.cost, summary.unit)} ({behind:+.2f} %) after {duration(finding.seconds)}"
+def _finding_text(finding: Finding, price: float, unit: str) -> str:
+    behind = gap(finding.cost, price) if price else 0.0
+    text = f"{length_text(finding.cost, unit)} ({behind:+.2f} %) after {duration(finding.seconds)}"
     if finding.best_sample is None:
         return text
-    best = length_text(finding.best_sample, summary.unit)
+    best = length_text(finding.best_sample, unit)
     return f"{text}, {finding.samples:,} samples on {finding.device}, the best {best} before local search"

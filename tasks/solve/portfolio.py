@@ -42,6 +42,17 @@ class Finding:
     device: str = "1 CPU core"
 
 
+@dataclass(frozen=True)
+class Searched:
+    """What a search has done: the best of each member, the cheapest first, and what went wrong."""
+
+    findings: tuple[Finding, ...]
+    start_up: float  # wall-clock seconds before the search
+    seconds: float  # of the search
+    notes: tuple[str, ...] = ()  # interruption, and members without routes, one sentence each
+    failures: tuple[str, ...] = ()  # members that failed, with the reasons
+
+
 @dataclass
 class Portfolio:
     """Search for the cheapest routes of a day within its limits.
@@ -132,6 +143,19 @@ class Portfolio:
                 self.silent[each.label] = f"no {'cheaper ' * each.begun}routes"
         return self.solution
 
+    def searched(self, kept_cost: float = 0.0, kept_routes: int = 0) -> Searched:
+        """Return what was done until now; costs and routes of findings include those that are kept."""
+        took = duration(self.seconds)
+        notes = [f"{label} has found {what} in {took}" for label, what in self.silent.items()]
+        if self.interrupted:
+            notes.insert(0, f"interrupted after {took}: these are the best routes so far")
+        findings = (
+            replace(found, cost=found.cost + kept_cost, routes=found.routes + kept_routes)
+            for found in sorted(self.findings.values(), key=lambda each: (each.cost, each.seconds))
+        )
+        failures = (f"{label}: {reason}" for label, reason in self.failures.items())
+        return Searched(tuple(findings), self.start_up, self.seconds, tuple(notes), tuple(failures))
+
     def _receive(self, running: dict[Connection, tuple[Child, Member]], until: float) -> None:
         """Take what the ``running`` members send in the next moment; those that have ended are removed."""
         for connection in wait(list(running), min(_LOOK_SECONDS, abs(until - time.monotonic()))):
@@ -185,7 +209,7 @@ class Portfolio:
             limits = limits_text(self.limits, self.city.unit)
             return (
                 f"no routes within {limits} were found in {self.time_limit:g} s: increase --time-limit or "
-                "the limit"
+                "the limit, or leave customers out with --drop"
             )
         waited = f"no routes were found in {self.time_limit:g} s: increase --time-limit"
         return "; ".join(f"{label}: {why}" for label, why in self.failures.items()) or waited

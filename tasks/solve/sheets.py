@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from xlsxwriter import Workbook
 from mcvrp.storage import markdown
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
-from mcvrp.tasks.solve.stops import Stop, count_text, further_columns, measure, shift_texts, shortened
+from mcvrp.tasks.solve.stops import count_text, further_columns, measure, shift_texts, shortened, stops_of
 from mcvrp.tasks.support.pictures import in_unit
 from mcvrp.tasks.support.text import length_text, readable_unit
 
@@ -36,17 +35,17 @@ class _Sheet:
     rows: list[list[Cell]]
 
 
-def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
-    """Return the overview, and the sheet of each of ``routes``, which are stops, including the depot."""
-    planned, summary = solved.planned, solved.summary
-    further = dict(list(further_columns(planned).items())[:_FURTHER])
+def _sheets(solved: Solved) -> list[_Sheet]:
+    """Return the overview, and the sheet of each route."""
+    planned, routes, unit = solved.planned, stops_of(solved), solved.planned.city.unit
+    further = dict(list(further_columns(solved).items())[:_FURTHER])
     if planned.spec.shift is not None:  # pages show texts without the names of their columns
         further["service"] = {node: f"service {text} s" for node, text in further["service"].items()}
-    what, capacity = measure(planned.city), summary.capacity
-    factor, name = readable_unit(summary.unit, max(stops[-1].cumulative_cost for stops in routes))
+    what, capacity = measure(planned.city), planned.day.instance.capacity
+    factor, name = readable_unit(unit, max(stops[-1].cumulative_cost for stops in routes))
     header = ["Stop", "Customer", *further, "Demand", "Load so far"]
     header += [f"From stop before{in_unit(name)}", f"Since the depot{in_unit(name)}"]
-    title = f"{summary.orders}, city {summary.city}{f', {planned.date}' if planned.date else ''}"
+    title = f"{planned.day.source}, city {planned.city_name}{f', {planned.date}' if planned.date else ''}"
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
@@ -65,23 +64,22 @@ def _sheets(solved: Solved, routes: Sequence[Sequence[Stop]]) -> list[_Sheet]:
             ]
             for stop in stops
         ]
-        facts = f"{title}: {facts}, {what} {length_text(price, summary.unit)}"
+        facts = f"{title}: {facts}, {what} {length_text(price, unit)}"
         facts += time and f", {time} with its stops"
         sheets.append(_Sheet(number, facts, header, rows))
-    facts = f"{title}: {len(routes):,} routes, {what} {length_text(summary.cost, summary.unit)}"
+    facts = f"{title}: {len(routes):,} routes, {what} {length_text(solved.cost, unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
     return [_Sheet("Overview", facts, columns, totals), *sheets]
 
 
-def pages(solved: Solved, routes: Sequence[Sequence[Stop]]) -> str:
-    """Return the HTML document with a page per vehicle; ``routes`` are the stops, including the depot."""
-    sheets = _sheets(solved, routes)[1:]
-    colours = [colour(stops[0].route - 1) for stops in routes]
-    title = solved.summary.orders
+def pages(solved: Solved) -> str:
+    """Return the HTML document with a page per vehicle."""
+    sheets, title = _sheets(solved)[1:], solved.planned.day.source
+    colours = [colour(k) for k in range(len(sheets))]
     return markdown.render("mcvrp.tasks.solve", "routes.html.j2", title=title, sheets=sheets, colours=colours)
 
 
-def workbook(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
+def workbook(solved: Solved) -> bytes:
     """Return the workbook (.xlsx): an overview, and a sheet per vehicle that fits the width of A4."""
     buffer = io.BytesIO()
     # text that begins with "=" stays text
@@ -90,7 +88,7 @@ def workbook(solved: Solved, routes: Sequence[Sequence[Stop]]) -> bytes:
         book.set_properties({"created": _CREATED})
         bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
         wrapped = book.add_format({"text_wrap": True, "valign": "top"})
-        overview, *sheets = (_add(book, sheet, bold, wrapped) for sheet in _sheets(solved, routes))
+        overview, *sheets = (_add(book, sheet, bold, wrapped) for sheet in _sheets(solved))
         for row, sheet in enumerate(sheets, start=_HEADER + 1):
             overview.write_url(row, 0, f"internal:'{sheet.name}'!A1", string=sheet.name)
     return buffer.getvalue()

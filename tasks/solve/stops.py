@@ -9,7 +9,7 @@ import numpy as np
 
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.tasks.files.tabular import column_key
-from mcvrp.tasks.solve.day import Planned, Solved
+from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import length_text
 
@@ -43,7 +43,7 @@ def count_text(stops: int) -> str:
 
 def stops_of(solved: Solved) -> list[list[Stop]]:
     """Return the stops of each route: the depot, the customers in order, the depot again."""
-    city, instance, ids = solved.planned.city, solved.planned.day.instance, solved.planned.addresses.ids
+    city, instance, ids = solved.planned.city, solved.instance, solved.planned.addresses.ids
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     routes = []
     for number, route in enumerate(solved.solution.routes, start=1):
@@ -71,7 +71,7 @@ def measure(city: City) -> str:
     return "straight-line distance" if city.matrix is None else "cost"
 
 
-def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
+def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
 
     With a shift the first one is `service`: seconds of all orders of a customer.
@@ -79,7 +79,7 @@ def further_columns(planned: Planned) -> dict[str, dict[int, str]]:
     A column with a name of `_OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
     """
-    nodes = (DEPOT, *planned.day.instance.ids.tolist())
+    planned, nodes = solved.planned, (DEPOT, *solved.instance.ids.tolist())
     of_addresses = {
         title: {node: texts[node] for node in nodes if texts[node]}
         for title, texts in planned.addresses.further.items()

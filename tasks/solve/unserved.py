@@ -12,12 +12,11 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
-from mcvrp.tasks.solvers.pyvrp import only, serve_most
+from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
-from mcvrp.tasks.support.text import length_text, listed, readable_unit, unit_text
+from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
-_NAMED = 3  # customers named in a message
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,8 @@ class Unserved:
 class Served:
     """Routes within the limits of as many customers as were found, and the others."""
 
-    solution: Solution  # of the rest
-    left_out: dict[int, str]  # the reason, by node of the day
-    bound: int  # the fewest that can be left out, proved without a search; 0 without a proof
+    solution: Solution
+    left_out: dict[int, str]  # the reason, by node
 
 
 def most_served(
@@ -50,7 +48,7 @@ def most_served(
     """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
 
     ``limits`` are the day's in words. ``seconds`` are wall-clock time, by default 0.018 per customer, at most
-    10. The first stops of vehicles that have left are served in any case.
+    10.
     """
     instance = rest.instance
     assert instance is not None
@@ -64,21 +62,20 @@ def most_served(
         if beyond
     }
     near = [node for node in nodes if node not in reasons]
-    ranks = {node: (priority or {}).get(rest.node(node), 0.0) for node in near}
+    ranks = {node: (priority or {}).get(node, 0.0) for node in near}
     classes: dict[float, list[int]] = {}
     for node in sorted(near, key=lambda node: -ranks[node]):
         classes.setdefault(ranks[node], []).append(node)
     bound = fewest_unserved(rest)
-    solution = rest.begun
     if len(classes) > 1 and bound < instance.n:
-        solution = _filled(rest, solution, list(classes.values()), (now + until) / 2, seed)
+        solution = _filled(rest, NO_ROUTES, list(classes.values()), (now + until) / 2, seed)
     else:
         solution = _packed(rest, near, bound - len(reasons))
     if sum(map(len, solution.routes)) < instance.n - bound:
         solution = _filled(rest, solution, [near], until, seed)
     served = {node for route in solution.routes for node in route}
     reasons |= {node: f"no room within {limits}" for node in near if node not in served}
-    return Served(solution, {rest.node(node): reasons[node] for node in sorted(reasons)}, bound)
+    return Served(solution, {node: reasons[node] for node in sorted(reasons)})
 
 
 def fewest_unserved(rest: Rest) -> int:
@@ -86,21 +83,19 @@ def fewest_unserved(rest: Rest) -> int:
     assert rest.instance is not None
     far = too_far(rest.limits, rest.city, rest.instance)
     near = only(rest.instance, set(rest.instance.ids[~far].tolist()))
-    begun = {node for route in rest.begun.routes for node in route}
-    return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near, begun) if near else 0)
+    return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near) if near else 0)
 
 
 def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
     """Return routes of those ``near`` without the ``out`` largest orders, packed by first-fit decreasing.
 
-    Only the first stops that are kept if that violates a limit.
+    None if that violates a limit.
     """
-    instance, begun = rest.instance, rest.begun
+    instance = rest.instance
     assert instance is not None
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = [list(route) for route in begun.routes]
-    free = set(near) - {node for route in routes for node in route}
-    for node in sorted(free, key=lambda node: -demand[node])[out:]:
+    routes = list[list[int]]()
+    for node in sorted(near, key=lambda node: -demand[node])[out:]:
         room = (
             each for each in routes if sum(map(demand.__getitem__, each)) + demand[node] <= instance.capacity
         )
@@ -108,7 +103,7 @@ def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
             routes.append(route := [])
         route.append(node)
     solution = Solution.of(routes)
-    return begun if rest.limits.broken(rest.city, solution) else solution
+    return NO_ROUTES if rest.limits.broken(rest.city, solution) else solution
 
 
 def _filled(
@@ -140,38 +135,26 @@ def _filled(
 
 
 def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -> list[Unserved]:
-    """Return the rows of unserved.csv: those who are ``left_out``, and those whose demand is too large."""
+    """Return the rows of unserved.csv: the customers who are ``left_out``, with the reason."""
     priority = day.wishes.priority
-    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True)) | {
-        **day.too_large
-    }
-    too_large = f"the demand is more than the capacity of a vehicle, {day.instance.capacity:,}"
-    reasons = dict.fromkeys(day.too_large, too_large) | {**left_out}
+    demand = dict(zip(day.instance.ids.tolist(), day.instance.demands.tolist(), strict=True))
     return [
-        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, reasons[node])
-        for node in sorted(reasons)
+        Unserved(addresses.ids[node], demand[node], priority[node] if priority else None, left_out[node])
+        for node in sorted(left_out)
     ]
 
 
-def require_possible(rest: Rest, addresses: Addresses, limits: str) -> None:
-    """Raise McvrpError if a bound rules out routes within the limits of ``rest``; see `infeasible`."""
+def require_possible(rest: Rest, limits: str) -> None:
+    """Raise McvrpError, which names the cause, if a bound rules out routes within the limits of ``rest``."""
     if rest.instance is not None and fewest_unserved(rest):
-        raise infeasible(rest, most_served(rest, limits), addresses, limits)
+        raise McvrpError(
+            f"no routes satisfy {limits}: {_cause(rest)}: allow more, or leave customers out with --drop"
+        )
 
 
-def infeasible(rest: Rest, served: Served, addresses: Addresses, limits: str) -> McvrpError:
-    """Return the error of ``limits`` that cannot be satisfied, which names the customers to leave out."""
-    head = f"no routes within {limits} were found"
-    if served.bound:
-        head = f"no routes satisfy {limits}: {_cause(rest)}"
-    if not served.solution.routes and not rest.whole:
-        return McvrpError(f"{head}, not even for one customer: allow more")
-    names = [shown(name, 20) for name in addresses.names(served.left_out)]
-    fewer = ", and with fewer left out none were found"
-    if len(names) == served.bound:
-        fewer = "" if served.bound == 1 else ", and no fewer can be left out"
-    remedy = "allow more, or leave them out with --drop"
-    return McvrpError(f"{head}; without {listed(names, _NAMED)} there are some{fewer}: {remedy}")
+def none_served(limits: str) -> McvrpError:
+    """Return the error of ``limits`` within which not even one customer can be served."""
+    return McvrpError(f"no routes within {limits} were found, not even for one customer: allow more")
 
 
 def _cause(rest: Rest) -> str:
@@ -183,7 +166,7 @@ def _cause(rest: Rest) -> str:
         return f"the round trip to {name} is {_exact_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
-        kept = f" besides the {len(rest.whole):,} kept" if rest.whole else ""
+        kept = f" besides the {len(rest.kept):,} kept" if rest.kept else ""
         return f"{demand} needs at least {needed:,} vehicles{kept}"
     return "even the shortest legs and stops take longer in all"
 

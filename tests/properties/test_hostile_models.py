@@ -24,7 +24,8 @@ from mcvrp.storage.cities import save_city
 from mcvrp.storage.exported import export_folder, folder_city, import_folder
 from mcvrp.storage.models.models import ModelCard, model_card, open_folder
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Request, _members, plan_day
+from mcvrp.tasks.solve.day import _members
+from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.solving import one_way_city, put_day, put_model
 

@@ -97,9 +97,7 @@ def limits(desk: Place, case: Case) -> Act:
         require_kept(spec)
         require_seconds(spec, TOWN, "town")
         day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20, spec=spec)
-        require_possible(
-            Rest(TOWN, NAMES, day.instance, spec.limits), NAMES, limits_text(spec.limits, TOWN.unit)
-        )
+        require_possible(Rest(TOWN, NAMES, day.instance, spec.limits), limits_text(spec.limits, TOWN.unit))
 
     return act
 

@@ -22,7 +22,8 @@ from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
-from mcvrp.tasks.solve.day import Planned, Request, Solved, plan_day, solve_day
+from mcvrp.tasks.solve.day import Solved, solve_day
+from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 
 CITY = City.uniform(40, seed=5)

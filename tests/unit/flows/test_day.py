@@ -33,7 +33,7 @@ def test_orders_of_any_kind_are_the_same_day(day: RoutedDay, tmp_path: Path, kin
     table = pd.DataFrame({"customer": DEMANDS.keys(), "demand": DEMANDS.values()}, index=range(5, 13))
     table.to_csv(tmp_path / "day.csv", index=False)
     orders: Any = {"rows": table.to_dict("records"), "table": table, "file": tmp_path / "day.csv"}[kind]
-    assert mcvrp.solve(orders, CITY, **QUICK).summary.digest == day.summary.digest
+    assert mcvrp.solve(orders, CITY, **QUICK).planned.digest == day.planned.digest
 
 
 def test_routes_have_the_ids_of_the_customers(day: RoutedDay) -> None:
@@ -45,7 +45,7 @@ def test_routes_have_the_ids_of_the_customers(day: RoutedDay) -> None:
         frame[frame["stop"] > 0].groupby("route")["customer"].apply(list).map(lambda ids: ids[:-1]).tolist()
         == day.routes
     )
-    assert (day.found_by, day.unserved) == (day.summary.findings[0].by, ())
+    assert (day.found_by, day.unserved) == (day.search.findings[0].by, ())
 
 
 def test_a_notebook_shows_figures_and_map(day: RoutedDay) -> None:
@@ -78,7 +78,7 @@ def test_capacity_and_date_may_be_those_of_a_table_or_a_file(day: RoutedDay) -> 
         for capacity in ("18", np.int64(18)):
             options: Any = {"time_limit": 0.2, "capacity": capacity, "date": date}
             dated = mcvrp.solve(DEMANDS, CITY, **options)
-            assert dated.summary.digest == day.summary.digest
+            assert dated.planned.digest == day.planned.digest
             assert set(dated.to_frame()["date"]) == {"2026-02-20"}
 
 
@@ -98,13 +98,13 @@ def test_a_city_and_a_model_of_the_store(tmp_path: Path) -> None:
 
 
 def test_a_model_that_fails_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The routes are those of the search; the summary has the reason, too."""
+    """The routes are those of the search; and the reason is among its failures."""
     store = mcvrp.Store.open(tmp_path)
     put_day(store)
     store.delete("models/small/0001/model.safetensors")
     day = mcvrp.solve(DEMANDS, "small", model="small", store=store, capacity=18, time_limit=120)
     assert sorted(name for route in day.routes for name in route) == sorted(DEMANDS)
-    (failure,) = day.summary.failures
+    (failure,) = day.failures
     assert "there is no" in failure
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [failure]
 

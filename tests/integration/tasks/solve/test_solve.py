@@ -77,16 +77,17 @@ with prefect_server():
         (artifact,) = (each for each in client.read_artifacts() if each.type == "markdown")
     again = solve(
         city=None, model=None, orders="store:orders/e.vrp", unrounded=True,
-        start=f"store:solutions/orders-{first.digest}/routes.csv",
+        start=f"store:solutions/orders-{first.planned.digest}/routes.csv",
         solve={"samples": 0, "time_limit": 2, "fleet": 5},
     )
-print(first.customers, first.cost > 0, again.city, again.cost.is_integer(), again.model, again.routes <= 5)
+print(first.instance.n, first.cost > 0, again.planned.city_name, again.cost.is_integer(), again.planned.card)
+print(len(again.solution.routes) <= 5)
 print(*first.notes, *again.notes)
 print(artifact.data)
 """
     done = workplace.python("-c", program)
     assert done.returncode == 0, done.stderr
-    assert "2 True e False None True" in done.stdout
+    assert "2 True e False None\nTrue\n" in done.stdout
     assert "the routes satisfy --fleet 2" in done.stdout
     assert "started from earlier routes: routes.csv has 2 of 21 customers" in done.stdout
     assert "![The routes](data:image/png;base64," in done.stdout

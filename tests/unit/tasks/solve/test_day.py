@@ -17,10 +17,11 @@ from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
-from mcvrp.tasks.solve.day import Request, _members, plan_day, solve_day
+from mcvrp.tasks.solve.day import _members, solve_day
 from mcvrp.tasks.solve.member import ModelMember, SearchMember
-from mcvrp.tasks.solve.models import chosen_model
+from mcvrp.tasks.solve.outputs import summary
 from mcvrp.tasks.solve.parts import PartsMember
+from mcvrp.tasks.solve.plan import Request, chosen_model, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solvers.solver import SolverFailed
 from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_model, solved_day
@@ -57,11 +58,11 @@ def test_routes_serve_everybody(store: Store, n: int, by: str) -> None:
     """Each member is heard; the routes that are written cost least of all that were found."""
     day = instance(n)
     solved = solved_day(store, demands(day), by=by, samples=8, time_limit=120.0)
-    summary = solved.summary
+    findings = solved.search.findings
     assert infeasibility(day, solved.solution) is None
-    assert summary.cost == cost(CITY, solved.solution) == min(each.cost for each in summary.findings)
-    assert (summary.found_by, summary.failures) == (summary.findings[0].by, ())
-    labels = {each.by for each in summary.findings}
+    assert solved.cost == cost(CITY, solved.solution) == min(each.cost for each in findings)
+    assert (solved.found_by, solved.failures) == (findings[0].by, ())
+    labels = {each.by for each in findings}
     alone = {"model": "model small version 1", "hgs": "HGS", "pyvrp": "PyVRP"}
     if n == 1:
         assert labels == {"savings"}
@@ -85,30 +86,31 @@ def test_damaged_weights_are_reported_beside_the_routes_of_the_search(tmp_path: 
     day = instance(25)
     solved = solved_day(own, demands(day), samples=2, time_limit=120.0)
     assert infeasibility(day, solved.solution) is None
-    assert solved.summary.found_by == "HGS"
-    (failure,) = solved.summary.failures
+    assert solved.found_by == "HGS"
+    (failure,) = solved.failures
     assert failure.startswith("model small version 1: ")
     assert str(file) in failure
     assert failure.endswith(f"run rm -r '{file.parent}' and mcvrp train, which publishes it again")
-    assert failure in solved.summary.notes
+    assert failure in solved.notes
     with pytest.raises(SolverFailed, match=r"run rm -r .* and mcvrp train"):
         solved_day(own, demands(day), by="model")
 
 
-def test_a_day_from_orders_to_summary(store: Store) -> None:
+def test_a_day_from_orders_to_figures(store: Store) -> None:
     orders = [Order(customer=str(k), demand=3) for k in (3, 8, 3, 20)]
     planned = plan_day(store, Request(orders, "small", "small", 10), SolveSpec(samples=4))
-    summary = solve_day(store, planned, time.monotonic()).summary
-    assert (summary.lines, summary.customers, summary.demand, summary.capacity) == (4, 3, 12, 10)
-    assert summary.utilisation == pytest.approx(12 / (summary.routes * 10))
-    assert any("2 orders of customer '3' merged into one of 6" in note for note in summary.notes)
-    assert any("trained on 20 to 24 customers and this day has 3" in note for note in summary.notes)
+    solved = solve_day(store, planned, time.monotonic())
+    figures = summary(solved)
+    assert [figures[name] for name in ("lines", "customers", "demand", "capacity")] == [4, 3, 12, 10]
+    assert figures["utilisation"] == pytest.approx(12 / (len(solved.solution.routes) * 10))
+    assert any("2 orders of customer '3' merged into one of 6" in note for note in solved.notes)
+    assert any("trained on 20 to 24 customers and this day has 3" in note for note in solved.notes)
 
 
 @pytest.mark.parametrize("name", ["priority", "Priority"])
 def test_a_column_that_needs_an_option_is_noted(store: Store, tmp_path: Path, name: str) -> None:
     (tmp_path / "day.csv").write_text(f"Customer,Demand,{name}\n1,3,2\n")
-    notes = solved_day(store, str(tmp_path / "day.csv"), model=None).summary.notes
+    notes = solved_day(store, str(tmp_path / "day.csv"), model=None).notes
     assert any(note.endswith(f"the routes: {name}; {name} counts with --drop only") for note in notes)
 
 
@@ -118,7 +120,7 @@ def test_a_day_without_a_model(store: Store) -> None:
     for options in ({"model": None}, {"model": "absent", "samples": 0}, {"model": "absent", "by": "pyvrp"}):
         solved = solved_day(store, orders, 10, **{"time_limit": 1.0} | options)
         assert infeasibility(solved.planned.day.instance, solved.solution) is None
-        assert (solved.summary.model, solved.summary.model_version) == (None, None)
+        assert solved.planned.card is None
     with pytest.raises(McvrpError, match="by model needs a model"):
         solved_day(store, orders, 10, model=None, by="model")
 
@@ -126,15 +128,15 @@ def test_a_day_without_a_model(store: Store) -> None:
 def test_an_instance_of_cvrplib_is_a_day(store: Store, tmp_path: Path) -> None:
     """It needs neither city nor model, and HGS finds the optimum; a model of its city decodes it."""
     result = solved_day(store, str(VRP), None, city=None, model=None, time_limit=5.0)
-    summary = result.summary
-    day = ("E-n22-k4", 21, 6000, "units")
-    assert (summary.city, summary.customers, summary.capacity, summary.unit) == day
-    assert (summary.cost, summary.best_known) == (375.0, 375.0)
+    figures = summary(result)
+    day = ["E-n22-k4", 21, 6000, "units"]
+    assert [figures[name] for name in ("city", "customers", "capacity", "unit")] == day
+    assert (result.cost, result.best_known) == (375.0, 375.0)
     own, vrp = Store.open(tmp_path), read_vrp(store, str(VRP))
     save_city(own, "e", vrp.city, Addresses.numbered(21))
     put_model(own, "m", vrp.city)
     decoded = solved_day(own, str(VRP), None, city="e", model="m", samples=4, by="model")
-    assert (decoded.summary.model, decoded.planned.digest) == ("m", result.planned.digest)
+    assert (summary(decoded)["model"], decoded.planned.digest) == ("m", result.planned.digest)
     assert day_plan(own, str(VRP), None, city=None, model="m", samples=4).digest == result.planned.digest
 
 
@@ -158,7 +160,7 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
     save_city(store, "new", new)
     solved = solved_day(store, dict.fromkeys((1, 41, 42), 3), 6, city="new", model="m", samples=2)
     assert infeasibility(solved.planned.day.instance, solved.solution) is None
-    assert any("before the city was extended" in note for note in solved.summary.notes)
+    assert any("before the city was extended" in note for note in solved.notes)
 
 
 @pytest.mark.parametrize(

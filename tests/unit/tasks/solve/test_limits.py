@@ -13,10 +13,11 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import Planned, Request, plan_day, solve_day
+from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.kept import Rest
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
+from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
@@ -62,7 +63,7 @@ def test_a_day_keeps_its_limits(store: Store, city: str, model: str | None, by: 
     assert infeasibility(day.day.instance, result.solution) is None
     assert keeps(day.city, result.solution, 4, 2.6)
     note = "the routes satisfy --fleet 4 and --longest-route 2.6; the longest is"
-    assert any(each.startswith(note) for each in result.summary.notes)
+    assert any(each.startswith(note) for each in result.notes)
 
 
 def limited(start: Solution | None = None, seconds: float = 30.0, **limits: float) -> Portfolio:
@@ -77,7 +78,7 @@ def limited(start: Solution | None = None, seconds: float = 30.0, **limits: floa
 
 def test_no_routes_within_the_limits_is_one_sentence() -> None:
     """A case that no bound detects: two vehicles suffice, one has too long a route."""
-    require_possible(Rest(OPPOSITE, Addresses.numbered(2), BOTH, Limits(1, 30.0)), Addresses.numbered(2), "")
+    require_possible(Rest(OPPOSITE, Addresses.numbered(2), BOTH, Limits(1, 30.0)), "")
     message = r"no routes within --fleet 1 and --longest-route 30 were found in 1 s.*: increase"
     with pytest.raises(SolverFailed, match=f"^{message}"):
         limited(seconds=1.0, fleet=1, longest_route=30.0)

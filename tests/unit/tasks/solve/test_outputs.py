@@ -29,9 +29,10 @@ from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.solve.day import Request, Solved, plan_day, solve_day
+from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
+from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from tests.support.datasets import everything
@@ -112,7 +113,7 @@ def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) ->
         "E-n22-k4.sol"
     }
     parsed = parse_sol("E.sol", folder.get("E-n22-k4.sol"), parse_vrp("E.vrp", VRP.read_bytes()))
-    assert parsed == (result.solution, result.summary.cost)
+    assert parsed == (result.solution, result.cost)
     readme = folder.get("README.md").decode()
     assert "`E-n22-k4.sol`" in readme
     assert "| found by | HGS |" in readme
@@ -128,8 +129,8 @@ def test_the_stops_add_up(day: Solved, written: Place) -> None:
     served = rows[rows["customer"] != 0].sort_values("customer")
     assert served["customer"].tolist() == instance.ids.tolist()
     assert served["demand"].tolist() == instance.demands.tolist()
-    assert rows["leg_cost"].sum() == pytest.approx(day.summary.cost, abs=1e-4)
-    assert rows["route"].nunique() == day.summary.routes
+    assert rows["leg_cost"].sum() == pytest.approx(day.cost, abs=1e-4)
+    assert rows["route"].nunique() == len(day.solution.routes)
     assert rows["load_after"].max() <= instance.capacity
     for _, route in rows.groupby("route"):
         assert route["stop"].tolist() == list(range(len(route)))
@@ -151,11 +152,11 @@ def test_the_geojson_is_geojson(store: Store, place: Place) -> None:
         kinds[feature["properties"]["kind"]].append(feature)
         points = np.reshape(feature["geometry"]["coordinates"], (-1, 2))
         assert ((points >= (8, 47)) & (points <= (9, 48))).all()
-    assert (len(kinds["route"]), len(kinds["depot"])) == (day.summary.routes, 1)
+    assert (len(kinds["route"]), len(kinds["depot"])) == (len(day.solution.routes), 1)
     names = {feature["properties"]["customer"] for feature in kinds["customer"]}
     assert names == {f"K-{k}" for k in range(1, 16)}
     total = math.fsum(feature["properties"]["cost"] for feature in kinds["route"])
-    assert total == pytest.approx(day.summary.cost, abs=1e-4)
+    assert total == pytest.approx(day.cost, abs=1e-4)
     for feature in kinds["route"]:
         coordinates = feature["geometry"]["coordinates"]
         assert coordinates[0] == coordinates[-1] == kinds["depot"][0]["geometry"]["coordinates"]
@@ -189,7 +190,7 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
     assert all(name in inspected.text for name in FILES - {"README.md"})
     assert "no longitude and latitude" in inspected.text
     assert b"no degrees" in written.store.get(written.path("routes.geojson"))
-    assert inspected.document["documents"]["summary.json"]["cost"] == day.summary.cost
+    assert inspected.document["documents"]["summary.json"]["cost"] == day.cost
     assert inspected.document["documents"]["summary.json"]["seconds"].keys() == {"start_up", "search"}
 
 
@@ -237,11 +238,11 @@ def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place:
         spec = SolveSpec(fleet=1, drop=True, threads=1, time_limit=0.3)
         planned = plan_day(store, Request(orders, city, capacity=18), spec)
         day = solve_day(store, planned, time.monotonic())
-        assert day.summary.unserved
+        assert day.unserved
         write_day(place, day)
         made_from = place.store.get_json(place.path(SUMMARY))["provenance"]["parents"]
         assert [each["path"] for each in made_from] == parents
-        assert made_from[-1]["hash"] == planned.digest == day.planned.digest == day.summary.digest
+        assert made_from[-1]["hash"] == planned.digest
 
 
 def test_nothing_is_replaced_silently(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
@@ -287,8 +288,8 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     put_model(store, "small", city)
     day = solved_day(store, dict.fromkeys((1, 2, 3), 3), 6, samples=2)
     write_day(Place(store, "solutions/x"), day)
-    assert day.summary.cost == 0
-    assert day.summary.found_by == "savings"
+    assert day.cost == 0
+    assert day.found_by == "savings"
     assert not re.search(r"\bnan\b", store.get("solutions/x/map.html").decode(), re.IGNORECASE)
 
 
@@ -296,7 +297,7 @@ def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
     """By name on the map and in the list of its route in order; names are text, and nothing is loaded."""
     named = solved(store, "markup")
     routes = stops_of(named)
-    page = map_page(named, routes)
+    page = map_page(named)
     parsed = Markup(page)
     listed = [f"{stop.customer}, demand {stop.demand}" for stops in routes for stop in stops[1:-1]]
     assert parsed.texts["li"] == listed
@@ -312,7 +313,7 @@ def test_every_stop_of_every_route_is_on_the_page(store: Store) -> None:
 
 def test_routes_are_drawn_to_scale(store: Store) -> None:
     day = solved(store)
-    elements = Markup(map_page(day, stops_of(day))).elements
+    elements = Markup(map_page(day)).elements
     lines = [v["d"] or "" for tag, v in elements if tag == "path" and v["class"] == "line"]
     drawn = [np.array(re.findall(r"-?\d+\.\d", line), dtype=float).reshape(-1, 2) for line in lines]
     xy = day.planned.city.xy

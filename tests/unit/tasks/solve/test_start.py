@@ -116,6 +116,6 @@ def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -
     planned = result.planned
     assert planned.start is not None
     assert infeasibility(planned.day.instance, result.solution) is None
-    assert result.summary.cost <= cost(CITY, planned.start.solution) + 1e-9
+    assert result.cost <= cost(CITY, planned.start.solution) + 1e-9
     note = "started from earlier routes: routes.csv has 12 of 15 customers"
-    assert any(each.startswith(note) for each in result.summary.notes)
+    assert any(each.startswith(note) for each in result.notes)

@@ -78,10 +78,10 @@ def test_service_times_are_in_the_table(store: Store) -> None:
     save_city(store, "timed", replace(CITY, unit="s"), NAMES)
     store.put("day.csv", b"customer,demand,service\n1,1,3\n2,1,10\n")
     options: dict[str, Any] = {"city": "timed", "model": None, "time_limit": 1.0}
-    summary = solved_day(store, "store:day.csv", 20, shift=600, **options).summary
+    shift = solved_day(store, "store:day.csv", 20, shift=600, **options)
     text = "3 to 10 s per order; numbers in the column service are seconds"
-    assert solve_figures(summary)["service time"] == text
-    assert "service time" not in solve_figures(solved_day(store, "store:day.csv", 20, **options).summary)
+    assert solve_figures(shift)["service time"] == text
+    assert "service time" not in solve_figures(solved_day(store, "store:day.csv", 20, **options))
     assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
 
 

@@ -14,6 +14,7 @@ from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.searches import scaled_costs
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from tests.support.optimum import SMALL, best_cost
 
@@ -101,6 +102,17 @@ def test_the_diagonal_of_a_matrix_costs_nothing() -> None:
         instance = day(city, demands, 10)
         solution = HGS(iterations=50).search(city, instance, 1)
         assert cost(city, solution) == best_cost(city, instance)
+
+
+def test_a_leg_without_a_road_does_not_define_the_scale() -> None:
+    """The others do not round to nothing beside it."""
+    city = City(XY, np.where(ROADS[15, 16] == ROADS, 1e9, ROADS + 0.5))
+    instance = day(city, [1] * 16, 18)
+    costs, _ = scaled_costs(city, instance)
+    allowed = city.costs(instance.nodes) < 1e9
+    np.fill_diagonal(allowed, True)
+    assert costs[allowed].max() == pytest.approx(1e4)
+    assert costs.max() == costs[~allowed].min() == pytest.approx(1e6)
 
 
 @settings(max_examples=40)

@@ -1,0 +1,205 @@
+"""Plan of a day: all input is read and checked, and nothing is solved yet.
+
+Heavy imports happen after the orders have been checked.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+import pandas as pd
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.model.problem import City, Instance
+from mcvrp.storage.cities import Addresses, stored_city
+from mcvrp.storage.models.models import ModelCard, folder_card, model_card, versions
+from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
+from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, rest_of
+from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
+from mcvrp.tasks.solve.start import Start, read_start
+from mcvrp.tasks.solve.unserved import require_possible
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.support.text import listed
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asks for: the routes of a day's orders.
+
+    Parameters
+    ----------
+    orders
+        CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
+    city, model
+        Names in the store, a city, or the folder of an exported model. The city may be None for a CVRPLIB
+        instance.
+    capacity
+        Of a vehicle, None if the orders or the city define it.
+    start, keep
+        Files of earlier routes to start from and of decided ones, see `read_start` and `read_kept`.
+    date
+        Of the day, whose rows are read if files have several days: routes.csv then has it, as files of driven
+        routes need.
+    usual_model
+        Model to use if ``model`` is None and it is one of the city; otherwise the city's only one is used,
+        and without any the day is searched without a model.
+    """
+
+    orders: str | pd.DataFrame | Sequence[Order]
+    city: str | City | None = None
+    model: str | Store | None = None
+    capacity: int | None = None
+    start: str | None = None
+    keep: str | None = None
+    date: datetime.date | None = None
+    unrounded: bool = False
+    usual_model: str | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Day that can be solved: its orders, their city and the model."""
+
+    request: Request
+    city_name: str
+    city: City
+    addresses: Addresses
+    day: Day
+    card: ModelCard | None  # None for a search without a model
+    spec: SolveSpec
+    rest: Rest  # what is to be planned
+    digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
+    vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
+    start: Start | None = None  # earlier routes to start from, if any
+    kept: Kept | None = None  # decided routes, if any
+    without_model: str = ""  # reason for which no model of the city is used, if one was looked for
+
+    @property
+    def date(self) -> datetime.date | None:
+        """Date of the day, for files that are ingested after it was driven."""
+        return self.request.date
+
+    @property
+    def limits(self) -> str:
+        """The limits of the day in words."""
+        return limits_text(self.spec.limits, self.city.unit)
+
+
+def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
+    """Return the checked plan of a day; nothing is solved.
+
+    Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
+    are infeasible.
+    """
+    require_kept(spec)
+    orders, date = request.orders, request.date
+    vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
+    name, problem, addresses = _city(store, request.city, vrp)
+    spec = spec.in_unit(problem.unit)
+    require_seconds(spec, problem, name)
+    table = vrp.orders if vrp else read_orders(orders, store)
+    day = checked_day(table, problem, addresses, name, request.capacity, spec, date)
+    # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
+    named = replace(addresses, columns={**addresses.columns, **spec.columns})
+    decided = None
+    if request.keep:
+        decided = read_kept(store, request.keep, named, day.instance, date, name)
+    limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
+    rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
+    if not spec.drop:
+        require_possible(rest, limits_text(limits, problem.unit))
+    if search := SOLVERS.get(spec.by):
+        search.require_costs(problem, "use --by pyvrp")
+    card, without = _card(store, request, spec, problem, name)
+    start = None
+    if request.start and rest.instance:
+        start = read_start(store, request.start, problem, named, rest.instance, name)
+    digest = _digest(day.instance)
+    return Planned(
+        request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without
+    )
+
+
+def _card(
+    store: Store, request: Request, spec: SolveSpec, city: City, name: str
+) -> tuple[ModelCard | None, str]:
+    """Return the card of the model of the city ``name``, None without one, and why none was found."""
+    model, without = request.model, ""
+    if spec.by not in (AUTO, MODEL) or spec.samples == 0:
+        model = None
+    elif model is None and request.usual_model is not None:
+        model, without = model_of(store, city, name, request.usual_model)
+        if model is None and (spec.by == MODEL or spec.version is not None):
+            raise McvrpError(f"{without}: train one, or search without a model")
+    if model is None:
+        if spec.by == MODEL:
+            raise McvrpError(
+                "by model needs a model and its samples: name a model, and set samples to 1 or more"
+            )
+        return None, without
+    card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
+    try:
+        card.require_city(city, name)
+    except McvrpError as error:
+        raise McvrpError(f"{error}; use --samples 0 to search without a model") from error
+    return card, without
+
+
+def _digest(instance: Instance) -> str:
+    content = hashlib.sha256(f"{instance.city_id} {instance.capacity}".encode())
+    content.update(instance.ids.astype("<u4").tobytes() + instance.demands.astype("<u2").tobytes())
+    return content.hexdigest()[:8]
+
+
+def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+    if isinstance(name, City):
+        return "city", name, Addresses(tuple(name.ids_of(range(len(name.xy)))))
+    if name is None:
+        if not vrp:
+            raise McvrpError("city is missing: name one; only a CVRPLIB instance (.vrp) needs none")
+        return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers)
+    stored = stored_city(store, name)
+    if vrp and vrp.city.city_id != stored.city.city_id:
+        raise McvrpError(
+            f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out (in a form, "
+            "choose its type None)"
+        )
+    return name, stored.city, stored.addresses
+
+
+def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
+    """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
+    if version is None and pointer(store, name, "champion").version is not None:
+        version = "champion"
+    return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
+
+
+def model_of(store: Store, city: City, name: str, usual: str) -> tuple[str | None, str]:
+    """Return the model of ``city``, called ``name``: ``usual`` if it is one, otherwise the only one.
+
+    None, and the reason, if there is none. McvrpError if there are several.
+    """
+    models, reason = [], f"the store has no model of city {name!r}"
+    for model in sorted(store.folders("models"), key=lambda each: (each != usual, each)):
+        card = chosen_model(store, model, None) if versions(store, model) else None
+        if card is None or not city.accepts(card.city_id):
+            continue
+        try:
+            card.require_city(city, name)
+        except McvrpError as error:  # it has too few output classes
+            reason = str(error)
+            continue
+        if model == usual:
+            return model, ""
+        models.append(model)
+    if len(models) > 1:
+        raise McvrpError(f"city {name!r} has several models, {listed(models)}: name one by --model")
+    return (models[0], "") if models else (None, reason)
