@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcvrp.memory import available_memory
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
@@ -159,7 +159,9 @@ def paths_at_once(model: FmMcvrp, n: int, share: int) -> int:
     tokens = 2 * n + (n + 1) / share  # a path's own keys, and its share of the group's
     path = 2 * config.decoder_layers * config.dim * tokens * weight.element_size() * _COPIES
     if weight.device.type == "cpu":
-        return max(1, min(int(min(_CPU_BYTES, available_memory() * _SHARE) / path), _CPU_PATHS))
+        return max(
+            1, min(int(min(_CPU_BYTES, psutil.virtual_memory().available * _SHARE) / path), _CPU_PATHS)
+        )
     free = torch.cuda.mem_get_info(weight.device)[0] + torch.cuda.memory_reserved(weight.device)
     free -= torch.cuda.memory_allocated(weight.device)  # PyTorch's unused reserve is free
     return max(1, min(int(free * _SHARE / path), _GPU_PATHS))

@@ -36,7 +36,7 @@ def test_every_file_of_the_packages_is_in_it(unpacked: Path) -> None:
     package = unpacked / "mcvrp"
     packed = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
     assert wanted <= packed
-    assert packed - wanted == {"__init__.py", "face.py", "memory.py", "shared_array.py", "py.typed"}
+    assert packed - wanted == {"__init__.py", "face.py", "shared_array.py", "py.typed"}
     assert {path.name.split("-")[0] for path in unpacked.iterdir()} == {"mcvrp"}
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,46 +143,9 @@ def test_packages_have_the_pinned_versions() -> None:
         assert f"COPY --from={stage}-dependencies /opt/mcvrp /opt/mcvrp" in parts[stage]
 
 
-def test_the_layer_of_dependencies_has_all_files_that_a_wheel_needs(tmp_path: Path) -> None:
-    """It has few, so that a change of the code does not reinstall the dependencies."""
-    for line in stages(BUILT[0])["dependencies"]:
-        word, _, rest = line.partition(" ")
-        if word == "COPY":
-            for name in rest.split()[:-1]:
-                shutil.copy(ROOT / name, tmp_path)
-        if word == "RUN":
-            subprocess.run(["sh", "-ec", rest], cwd=tmp_path, check=True)
-    assert (tmp_path / "pyproject.toml").is_file()
-    code = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
-    built = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr[-500:]
-    assert (tmp_path / built.stdout.split()[-1]).is_file()
-
-
 def test_pytorch_is_the_one_of_the_constraints() -> None:
     (pinned,) = re.findall(r"^torch==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert set(re.findall(r'^ARG \w+_TORCH="torch==(\S+)"$', DOCKERFILE, re.MULTILINE)) == {pinned}
-
-
-@every_service
-def test_commands_exist(name: str) -> None:
-    command = SERVICES[name].get("entrypoint") or SERVICES[name].get("command")
-    if name in {"s3", "postgres"}:
-        assert command is None
-        folder = DOCKER / SERVICES[name]["build"]["context"]
-        assert os.access(folder / "serve", os.X_OK)
-        subprocess.run(["bash", "-n", str(folder / "serve")], check=True)
-    else:
-        assert shlex.split(command[0])[0] in {"prefect", "ray", "mcvrp-node", "python"}
-
-
-def test_what_uses_the_cluster_runs_on_a_node_of_it() -> None:
-    """Which Ray demands of its drivers."""
-    joined = {name for name in SERVICES if "RAY_ADDRESS" in environment(name)}
-    commands = {name: each.get("entrypoint") or each.get("command") for name, each in SERVICES.items()}
-    assert {name for name, command in commands.items() if command and "mcvrp-node" in command} == joined
-    assert "COPY docker/node /usr/local/bin/mcvrp-node" in stages("Dockerfile")["base"]
-    assert os.access(DOCKER / "node", os.X_OK)
 
 
 def test_deployments_have_the_preset_of_the_environment() -> None:

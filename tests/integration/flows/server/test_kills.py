@@ -32,7 +32,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The labels of a command that nothing has happened to."""
     place = Workplace.new(tmp_path_factory.mktemp("undisturbed"))
     options = [word for field, value in SPEC.items() for word in ("--set", f"label.{field}={value}")]
-    assert place.mcvrp("city", "create", "--no-prefect", "--preset", "smoke").returncode == 0
+    assert place.mcvrp("city", "create", "--preset", "smoke").returncode == 0
     done = place.mcvrp("label", "--no-prefect", "--preset", "smoke", *options)
     assert done.returncode == 0, done.stderr
     return labels(place)
