@@ -86,10 +86,10 @@ def label_lacks(label: LabelSummary) -> str:
 
 
 def phase_figures(phase: PhaseSummary) -> Figures:
-    """Return the key figures of a training phase, or of a job that has trained a part of it."""
+    """Return the key figures of a training phase."""
     figures = {
         "phase": phase.phase,
-        "steps": f"{phase.steps:,}" if phase.complete else f"{phase.step:,} of {phase.steps:,}",
+        "steps": f"{phase.steps:,}",
         "samples": f"{phase.samples:,}",
         "resumed from step": f"{phase.began_at:,}",
         "time": duration(phase.seconds),

@@ -1,4 +1,4 @@
-"""Flow `train`: trains the phases of the curriculum in turn, one task per job, and publishes the model."""
+"""Flow `train`: trains the phases of the curriculum in turn, one task each, and publishes the model."""
 
 from __future__ import annotations
 
@@ -14,31 +14,22 @@ from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary, publish, train_phase, until_complete
+from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary, publish, train_phase
 from mcvrp.tasks.train.spec import TrainSpec
 
 Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")]
 
 
-@task("train phase", "train {title}")
-def train_job(store: Store, city: City, spec: TrainSpec, phase: str, title: str) -> PhaseSummary:
-    """Train ``phase`` for one job, from its last checkpoint or the result of the previous phase."""
+@task("train phase", "train {phase}")
+def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSummary:
+    """Train ``phase`` to its end, from its last checkpoint or the result of the previous phase."""
     subject = f"train {spec.run} {phase}"
     with showing_progress(subject):
         summary = train_phase(store, city, spec, phase, settings.cache_dir())
     paths = {"the phase": layout.phase_dir(spec.run, phase), "the run's card": layout.run_card(spec.run)}
     body = training_curve(store, spec.run, [phase]), links(store, paths)
-    show_figures(subject, f"Phase {title} of run {spec.run}", phase_figures(summary), *body)
+    show_figures(subject, f"Phase {phase} of run {spec.run}", phase_figures(summary), *body)
     return summary
-
-
-def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSummary:
-    """Train ``phase`` to its end, one task run per job."""
-
-    def job(number: int) -> PhaseSummary:
-        return train_job(store, city, spec, phase, phase if number == 1 else f"{phase}, job {number}")
-
-    return until_complete(job)
 
 
 publish_model = task("publish model", "publish model {spec.model}")(publish)

@@ -1,10 +1,9 @@
-"""Process group of the ranks: joining, leaving, and agreeing on the end of a job."""
+"""Process group of the ranks: joining and leaving."""
 
 from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -44,35 +43,3 @@ def distributed(cores: int) -> Iterator[torch.device]:
     torch.distributed.barrier()  # a rank that leaves early breaks the collectives of the others
     if initialized_here:
         torch.distributed.destroy_process_group()
-
-
-class JobClock:
-    """Time limit of a job; the next row and the last checkpoint are assumed to take as long as the slowest.
-
-    ``ends_at`` is in seconds since 1970, by rank 0's clock; None: no time limit.
-    """
-
-    def __init__(self, ends_at: float | None, device: torch.device) -> None:
-        self._ends_at, self._device = ends_at, device
-        self._lap = self._save = 0.0  # seconds, of the slowest so far
-        self._since = time.time()
-
-    def over(self) -> bool:
-        """Return whether to stop now; a collective, with the same answer on every rank."""
-        if self._ends_at is None:
-            return False
-        now = time.time()
-        self._lap, self._since = max(self._lap, now - self._since), now
-        # Clocks of machines differ: rank 0 decides, or some would wait for ranks that have stopped.
-        answer = torch.tensor(int(now + self._lap + self._save > self._ends_at), device=self._device)
-        torch.distributed.broadcast(answer, src=0)
-        return bool(answer.item())
-
-    @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Measure the time of this context as that of a checkpoint."""
-        began = time.time()
-        yield
-        took = time.time() - began
-        self._save = max(self._save, took)
-        self._since += took

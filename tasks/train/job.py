@@ -37,7 +37,6 @@ class RankJob:
     # Held by the process that started the ranks; rank 0 confirms it before every write.
     lease: Lease
     rules: Rules = field(default_factory=Rules)  # of the instances of a policy-gradient phase
-    ends_at: float | None = None  # deadline in seconds since 1970
     provenance: Provenance | None = None  # recorded in the checkpoints, too
 
     @property

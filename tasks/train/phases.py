@@ -38,7 +38,7 @@ from mcvrp.tasks.train.resume import (
     run_lease,
     starting_point,
 )
-from mcvrp.tasks.train.spec import PhaseSpec, TrainSpec
+from mcvrp.tasks.train.spec import TrainSpec
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +47,14 @@ Launcher = Callable[[RankJob, Progress], None]
 
 @dataclass(frozen=True)
 class PhaseSummary:
-    """Result of a job that trained from step ``began_at`` to ``step``; ``metrics`` is the last row."""
+    """A finished phase, trained from step ``began_at`` by this command; ``metrics`` is its last row."""
 
     phase: str
-    step: int
     steps: int
     samples: int
     began_at: int
     seconds: float
     metrics: Mapping[str, Any]
-
-    @property
-    def complete(self) -> bool:
-        """True if the phase is finished; otherwise the next job resumes it."""
-        return self.step == self.steps
 
 
 @dataclass(frozen=True)
@@ -75,25 +69,14 @@ class TrainSummary:
 def train(
     store: Store, city: City | StoredCity, spec: TrainSpec, cache: Path, launch: Launcher | None = None
 ) -> TrainSummary:
-    """Train all unfinished phases of ``spec``, job after job, and publish the model.
+    """Train all unfinished phases of ``spec``, and publish the model.
 
     Parameters and errors are those of `train_phase`; the model's card names a stored city.
     """
     stored, city = (city, city.city) if isinstance(city, StoredCity) else (None, city)
 
-    def train_whole(phase: PhaseSpec) -> PhaseSummary:
-        return until_complete(lambda _: train_phase(store, city, spec, phase.name, cache, launch))
-
-    phases = tuple(train_whole(phase) for phase in spec.phases)
+    phases = tuple(train_phase(store, city, spec, phase.name, cache, launch) for phase in spec.phases)
     return TrainSummary(spec.run, phases, publish(store, spec, stored))
-
-
-def until_complete(job: Callable[[int], PhaseSummary]) -> PhaseSummary:
-    """Run ``job(1)``, ``job(2)``, ... until the phase is complete; return the summary of all jobs."""
-    jobs = [job(1)]
-    while not jobs[-1].complete:
-        jobs.append(job(len(jobs) + 1))
-    return replace(jobs[-1], began_at=jobs[0].began_at, seconds=sum(each.seconds for each in jobs))
 
 
 def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> ModelCard:
@@ -125,9 +108,7 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
 def train_phase(
     store: Store, city: City, spec: TrainSpec, name: str, cache: Path, launch: Launcher | None = None
 ) -> PhaseSummary:
-    """Run one job of the phase ``name``, from its last checkpoint or the end of the previous phase.
-
-    The job ends with the phase, or with a checkpoint before ``spec.max_hours`` are over.
+    """Train the phase ``name`` to its end, from its last checkpoint or the end of the previous phase.
 
     Parameters
     ----------
@@ -157,18 +138,13 @@ def train_phase(
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         require_tracker(spec)
-        ends_at = time.time() + 3600 * spec.max_hours if spec.max_hours else None
         with run_lease(store, spec) as lease:
-            job = RankJob(
-                store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules, ends_at
-            )
+            job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules)
             checkpoint = _run_job(job, launch or _launcher(spec), checkpoint)
     elif not has_run_card(store, checkpoint):  # the job was killed after its last checkpoint
         write_run_card(store, city, spec)
     seconds, samples = time.monotonic() - began, spec.samples(name, counts)
-    return PhaseSummary(
-        name, checkpoint.step, checkpoint.steps, samples, began_at, seconds, checkpoint.metrics
-    )
+    return PhaseSummary(name, checkpoint.steps, samples, began_at, seconds, checkpoint.metrics)
 
 
 def _provenance(job: RankJob, resumed: CheckpointState | None) -> Provenance:
@@ -183,12 +159,11 @@ def _provenance(job: RankJob, resumed: CheckpointState | None) -> Provenance:
 def _run_job(job: RankJob, launch: Launcher, resumed: CheckpointState | None) -> CheckpointState:
     """Train the phase of ``job`` and return its last checkpoint; the run's card is current afterwards."""
     job = replace(job, provenance=_provenance(job, resumed))
-    began_at = resumed.step if resumed else 0
     write_run_card(job.store, job.city, job.spec)  # from the start, for those who look at a running run
     _restart_ranks(job, launch)
     checkpoint = latest_checkpoint(job.store, job.spec.run, job.phase)
-    if checkpoint is None or checkpoint.step <= began_at:
-        raise IncompleteError(f"training of phase {job.phase} ended without a checkpoint: run again")
+    if checkpoint is None or not checkpoint.complete:
+        raise IncompleteError(f"training of phase {job.phase} ended before its last step: run again")
     write_run_card(job.store, job.city, job.spec)
     return checkpoint
 

@@ -175,9 +175,6 @@ class TrainSpec(StrictSpec):
     compile: bool = Field(False, description="Compile the network's blocks with torch.compile")
     # Stage 3 would shard weights that 200 M parameters need not shard.
     zero: Literal[0, 1, 2] = Field(0, description="ZeRO stage of DeepSpeed")
-    max_hours: float | None = Field(
-        None, gt=0, description="Time limit of a job (hours); the next resumes it"
-    )
     restarts: int = Field(3, ge=0, description="Maximum restarts in a row without a new checkpoint")
     checkpoint_every: Count = Field(1000, description="Checkpoint interval in steps")
     tracker: Literal["tensorboard", "mlflow"] = Field(

@@ -32,7 +32,7 @@ from mcvrp.storage.training.checkpoints import (
     save_checkpoint,
 )
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
-from mcvrp.tasks.train.distributed import JobClock, distributed
+from mcvrp.tasks.train.distributed import distributed
 from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
 from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import (
@@ -125,10 +125,9 @@ class Trainer:
         self.held_out = self._load_held_out()
         unit = self.costs.unit if self.costs else 1.0
         self.log = TrainLog(job, unit)
-        self.clock = JobClock(job.ends_at, device)
 
     def run(self) -> None:
-        """Train from the last checkpoint to the end of the phase or of the job; rank 0 saves and reports.
+        """Train from the last checkpoint to the end of the phase; rank 0 saves and reports.
 
         McvrpError if the loss is not finite or diverges, memory runs out, another process has taken over
         the run, or an artifact in the store is corrupt.
@@ -144,17 +143,13 @@ class Trainer:
             measured, saved = self._measurement_due(step), self._checkpoint_due(step)
             if not (measured or saved or step % self.spec.log_every == 0):
                 continue
-            # A row and the clock are collectives: all ranks ask after the same steps.
+            # A row is a collective: all ranks close it after the same steps.
             gaps = self._held_out_gaps() if measured else {}
             self.report(
                 self.log.close_row(self.schedule(step, self.steps), self.engine.gradient_norm(), **gaps)
             )
-            job_over = self.clock.over()
-            # Saved only after a row, so that no row spans a checkpoint.
-            if saved or job_over:
+            if saved:  # after a row, so that no row spans a checkpoint
                 self._save()
-            if job_over:
-                break
 
     def _micro_batches(self, first: int) -> Iterator[tuple[GlobalBatch | None, list[MicroBatch]]]:
         """Yield the labels of each step from ``first``, if any, and this rank's micro-batches."""
@@ -207,10 +202,9 @@ class Trainer:
 
     def _save(self) -> None:
         """Save metrics and a checkpoint; every rank has to call this, rank 0 writes."""
-        with self.clock.saving():
-            moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
-            checkpoint = self._write(moments) if self.rank == 0 else None
-            self.log.saved(checkpoint)
+        moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
+        checkpoint = self._write(moments) if self.rank == 0 else None
+        self.log.saved(checkpoint)
         self.report(Saved(self.log.rows[-1].step))
 
     def _write(self, moments: Moments) -> CheckpointState:

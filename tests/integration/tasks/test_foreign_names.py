@@ -48,7 +48,7 @@ from mcvrp.tasks.train import TrainSpec, train
 
 store = Store.open("store")
 spec = TrainSpec.model_validate_json(sys.argv[1])
-assert train(store, load_city(store, "small"), spec, Path("cache")).phases[-1].complete
+assert train(store, load_city(store, "small"), spec, Path("cache")).model.version == 1
 """
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mcvrp.flows import train as flow
 from mcvrp.flows.cli.output import markdown_text, plain
 from mcvrp.flows.figures import (
     label_figures,
@@ -17,13 +15,10 @@ from mcvrp.flows.figures import (
     night_figures,
     phase_figures,
 )
-from mcvrp.model.problem import City
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.retrain.nightly import NightSummary
 from mcvrp.tasks.train.phases import PhaseSummary
-from tests.support.training import small_spec
 
 
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
@@ -61,11 +56,11 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
     assert label_lacks(both) == "the first lacks two: why; the second lacks one: why"
 
 
-def test_a_phase_has_its_step_and_its_gap() -> None:
-    figures = phase_figures(PhaseSummary("II", 10, 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
-    assert figures["steps"] == "10 of 30"
+def test_a_phase_has_its_steps_and_its_gap() -> None:
+    figures = phase_figures(PhaseSummary("II", 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
+    assert figures["steps"] == "30"
     assert figures["greedy gap, held out"] == "7.50 %"
-    assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 30, 300, 0, 1.0, {}))
+    assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 300, 0, 1.0, {}))
 
 
 @pytest.mark.parametrize(("days", "why"), [((), ""), (("2026-02-01",), " (1 held out)")])
@@ -74,20 +69,3 @@ def test_a_night_without_days_to_learn_from_has_its_reason(days: tuple[str, ...]
     figures = night_figures(NightSummary("c", taken, 3, None))
     assert figures["decision"] == f"no new days to learn from{why}: nothing to do"
     assert figures["champion"] == "version 3"
-
-
-def test_each_job_of_a_phase_is_a_task_run_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    titles = []
-
-    def job(store: Store, city: City, spec: object, phase: str, title: str) -> PhaseSummary:
-        titles.append(title)
-        done = len(titles)
-        return PhaseSummary(phase, 4 * done, 12, 144, 4 * (done - 1), 1.0, {})
-
-    assert flow.train_job.task_run_name == "train {title}"
-    monkeypatch.setattr(flow, "train_job", job)
-    summary = flow.train_one(Store(str(tmp_path)), City.uniform(30, seed=1), small_spec(), "II")
-    assert titles == ["II", "II, job 2", "II, job 3"]
-    assert summary == PhaseSummary("II", 12, 12, 144, 0, 3.0, {})

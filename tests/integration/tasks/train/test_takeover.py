@@ -66,7 +66,7 @@ def test_a_trainer_that_lost_its_lease_saves_nothing_more(
     assert everything(store, layout.run_dir(SPEC.run)) | {"now": b""} == left
     assert [state.step for state in checkpoints(store, SPEC.run, "I")] == kept
     again = train(store, here())
-    assert (again.began_at, again.step) == (max(kept, default=0), 12)
+    assert (again.began_at, again.steps) == (max(kept, default=0), 12)
 
 
 @pytest.mark.parametrize("stop_at", [11, 7], ids=["one before", "the only one"])

@@ -29,7 +29,7 @@ from mcvrp.storage.training.checkpoints import CheckpointState, Moments, load_we
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks_died
-from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish, until_complete
+from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.resume import starting_point
@@ -160,6 +160,8 @@ def test_a_run_fine_tunes_a_model(store: Store) -> None:
         assert job.start is not None
         starts.append(job.start)
         pretend(job, progress, step=3 if len(starts) == 1 else None)
+        if len(starts) == 1:
+            raise ranks_died(job, "node lost")
 
     tuned = small_spec(run="tuned", model="tuned", base="small@1", phases=small_spec().phases[1:])
     train(store, tuned, watched)
@@ -369,27 +371,12 @@ def test_each_rank_of_a_machine_with_gpus_has_one(store: Store, monkeypatch: pyt
     require_cores(16, 16)
 
 
-# Jobs and restarts
+# Restarts
 
 
-def test_jobs_resume_until_the_phase_is_complete(store: Store) -> None:
-    ends = iter([4, 5, 12])
-
-    def limited(job: RankJob, progress: Progress) -> None:
-        assert job.ends_at is not None
-        pretend(job, progress, next(ends) if job.phase == "I" else None)
-
-    spec = small_spec(max_hours=1)
-    first = train_phase(store, spec, "I", limited)
-    assert (first.began_at, first.step, first.steps, first.complete) == (0, 4, 12, False)
-    summary = train(store, spec, limited)
-    assert [(p.began_at, p.step, p.complete) for p in summary.phases] == [(4, 12, True), (0, 7, True)]
-
-
-def test_a_phase_has_the_time_of_all_its_jobs() -> None:
-    job = Mock(side_effect=lambda k: PhaseSummary("I", 10 * k, 30, 300, 10 * (k - 1), 1.5, {}))
-    assert until_complete(job) == PhaseSummary("I", 30, 30, 300, 0, 4.5, {})
-    assert [call.args for call in job.call_args_list] == [(1,), (2,), (3,)]
+def test_ranks_that_end_early_without_an_error_are_one(store: Store) -> None:
+    with pytest.raises(IncompleteError, match="phase I ended before its last step: run again"):
+        train_phase(store, small_spec(), "I", lambda job, progress: pretend(job, progress, 4))
 
 
 def dying(steps: Iterable[int]) -> tuple[Launcher, list[int]]:
@@ -413,7 +400,7 @@ def test_dead_ranks_are_restarted_from_the_last_checkpoint(
 ) -> None:
     """As long as there are new checkpoints they may die any number of times; each is logged."""
     launch, starts = dying([2, 4, 4, 6, 6])
-    assert train_phase(store, small_spec(restarts=2), "I", launch).complete
+    assert train_phase(store, small_spec(restarts=2), "I", launch).steps == 12
     assert starts == [0, 2, 4, 4, 6, 6]
     warnings = [line for line in caplog.messages if "SIGKILL" in line]
     assert len(warnings) == 5
