@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mcvrp.storage.markdown import table
 from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
-from mcvrp.tasks.retrain.card import comparison, drifts, gained, learned, round_table
+from mcvrp.tasks.retrain.card import comparison, gained, learned, round_table
 from mcvrp.tasks.support.progress import duration
 
 if TYPE_CHECKING:
@@ -168,9 +168,6 @@ def night_figures(night: NightSummary) -> Figures:
         figures["refused files"] = ", ".join(refused)  # `night_lacks` has the reasons
     if measured:
         figures["learned from"] = learned(measured)
-    if measured and measured.drift:
-        moved = [each.name for each in measured.drift if each.alarm]
-        figures["drift"] = ", ".join(moved) if moved else "none worth a look"
     record = night.record
     if not night.new:
         held_out_text = f" ({len(taken.days):,} held out)" if taken.days else ""
@@ -187,10 +184,10 @@ def night_lacks(night: NightSummary) -> str:
 
 
 def night_tables(night: NightSummary) -> str:
-    """Return the tables of improved labels, comparison and drift as Markdown, "" if nothing was measured."""
+    """Return the tables of improved labels and comparison as Markdown, "" if nothing was measured."""
     if night.measured is None:
         return ""
-    parts = (part(night.measured) for part in (gained, comparison, drifts))
+    parts = (part(night.measured) for part in (gained, comparison))
     return "\n\n".join(filter(None, parts))
 
 

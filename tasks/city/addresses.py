@@ -29,10 +29,9 @@ _LAT, _LON, _DEPOT = ("lat", "latitude"), ("lon", "lng", "long", "longitude"), "
 _FIELDS = ("id", "lat", "lon", "x", "y", _DEPOT)
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
-_NEAR = 0.5  # of the maximum width: within it after an exchange, lat and lon count as swapped
 WIDEST = 300.0  # maximum width of a city in kilometres
 _FAR, _USUAL = 5.0, 0.75  # an address is far if it is so many times as far away as this share of all,
-_LEAST_FAR = 10.0  # and so many kilometres, if they are known
+_LEAST_FAR = 10.0  # and over so many kilometres, if they are known
 _CENTRE_DIGITS = 4  # decimals of the centre in degrees, about 10 m
 _MILLIMETRES = 3  # decimals of a metre: beyond them versions of PROJ differ, and with them the city's id
 _EARTH = 6371.0  # radius in kilometres
@@ -102,19 +101,29 @@ def _ids(table: Tabular, faults: Faults) -> list[str]:
 
 
 def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float64], bool]:
+    """Return the coordinates, ``(N, 2)``, and whether they are degrees: longitude and latitude."""
     lat, lon, x, y = (table.column(*names) for names in (_LAT, _LON, ("x",), ("y",)))
     if lat and lon and (x or y):
         faults.add("there are both lat, lon and x, y: keep one pair of columns")
     elif lat and lon:
-        return _degrees(table, lat, lon, faults, far), True
+        places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
+        lat_lon = places[:, ::-1]
+        valid = np.all(np.abs(places) <= [180, 90], axis=1)
+        for k in np.flatnonzero((np.abs(places) > [180, 90]).any(axis=1)):
+            faults.at(
+                table.rows[k], f"{_shown(lat_lon[k])} is not in latitude -90 to 90, longitude -180 to 180"
+            )
+        if valid.any():
+            distance = kilometres(np.where(valid[:, None], places, 0), median_place(places[valid]))
+            _refuse_far(table, lat_lon, np.where(valid, distance, np.nan), faults, far, WIDEST, " km")
+        return places, True
     elif x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])
         for k in np.flatnonzero((np.abs(xy) > LARGEST).any(axis=1)):
-            faults.at(table.rows[k], f"({xy[k, 0]:g}, {xy[k, 1]:g}) is beyond {LARGEST:g}")
+            faults.at(table.rows[k], f"{_shown(xy[k])} is beyond {LARGEST:g}")
         finite = np.isfinite(xy).all(axis=1)
-        if finite.any() and not far:
-            distance = np.hypot(*(xy - np.median(xy[finite], axis=0)).T)
-            _refuse_far(table, xy, np.where(finite, distance, np.nan), faults)
+        if finite.any():
+            _refuse_far(table, xy, np.hypot(*(xy - np.median(xy[finite], axis=0)).T), faults, far)
         return xy, False
     else:
         columns = listed(table.frame.columns, most=8)
@@ -122,46 +131,8 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
     return np.zeros((len(table), 2)), False
 
 
-def _degrees(table: Tabular, lat: str, lon: str, faults: Faults, far: bool) -> NDArray[np.float64]:
-    places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
-    finite = np.isfinite(places).all(axis=1)
-    beyond = np.greater(np.abs(places), np.array([180, 90]))
-    # in more than half of the rows: the columns are swapped, rather than some cells mistyped
-    if 2 * beyond[finite, 1].sum() > finite.sum() and (np.abs(places[finite, 0]) <= 90).all():
-        faults.add("lat and lon look swapped: most values of lat are outside of -90 to 90")
-        return places
-    for k in np.flatnonzero(finite & beyond.any(axis=1)):
-        name, value = (lat, places[k, 1]) if beyond[k, 1] else (lon, places[k, 0])
-        swapped = " (swapped with lon?)" if beyond[k, 1] and abs(places[k, 1]) <= 180 else ""
-        bound = 90 if beyond[k, 1] else 180
-        faults.at(table.rows[k], f"{name} {value:g} is outside of -{bound} to {bound}{swapped}")
-    valid = finite & ~beyond.any(axis=1)
-    if valid.any():
-        _check_distances(table, places, valid, faults, far)
-    return places
-
-
-def _check_distances(
-    table: Tabular, places: NDArray[np.float64], valid: NDArray[np.bool_], faults: Faults, far: bool
-) -> None:
-    """Report ``valid`` rows that are further from the median of all than a city is wide, or too ``far``."""
-    middle = median_place(places[valid])
-    distance = kilometres(places, middle)
-    swapped = np.where(np.abs(places[:, ::-1]) <= np.array([180, 90]), places[:, ::-1], 0)
-    swapped_distance = kilometres(swapped, middle)
-    for k in np.flatnonzero(valid & (distance > WIDEST)):
-        lon, lat = places[k]
-        if swapped_distance[k] < _NEAR * WIDEST:
-            why = "lat and lon look swapped"
-        elif lon == 0 and lat == 0:
-            why = "geocoders return 0, 0 for unknown addresses"
-        else:
-            why = f"a city is at most {WIDEST:g} km wide"
-        where = f"({lat:g}, {lon:g}) is {distance[k]:,.0f} km from the center of the addresses"
-        faults.at(table.rows[k], f"{where}: {why}")
-    if not far:
-        inside = np.where(valid & (distance <= WIDEST), distance, np.nan)
-        _refuse_far(table, places[:, ::-1], inside, faults, _LEAST_FAR, " km")
+def _shown(place: NDArray[np.float64]) -> str:
+    return f"({place[0]:g}, {place[1]:g})"
 
 
 def _refuse_far(
@@ -169,24 +140,24 @@ def _refuse_far(
     places: NDArray[np.float64],
     distance: NDArray[np.float64],
     faults: Faults,
-    least: float = 0.0,
+    far: bool,
+    most: float = np.inf,
     unit: str = "",
 ) -> None:
-    """Report rows whose ``distance`` from the median of all is over `_FAR` times that of most (`_USUAL`).
+    """Report rows whose ``distance`` from the median of all is over ``most``, or over `_FAR` times the usual.
 
-    A few mistyped coordinates change neither of the two. NaN is an invalid place; up to ``least`` is near.
+    Usual is the distance within which `_USUAL` of all are: a few mistyped coordinates change neither it nor
+    the median. NaN is an invalid place. With ``far`` only those over ``most`` are reported.
     """
-    valid = np.isfinite(distance)
-    usual = float(np.quantile(distance[valid], _USUAL, method="inverted_cdf")) if valid.any() else 0.0
-    rows = np.flatnonzero(distance > max(least, _FAR * usual)) if usual else np.array([], dtype=np.int64)
+    usual = float(np.quantile(distance[np.isfinite(distance)], _USUAL, method="inverted_cdf"))
+    least = max(_LEAST_FAR if unit else 0.0, _FAR * usual)
+    limit = most if far or not usual else min(most, least)
+    rows = np.flatnonzero(distance > limit)
     for k in rows:
-        place = f"({places[k, 0]:g}, {places[k, 1]:g})"
-        faults.at(table.rows[k], f"{place} is {distance[k]:,.4g}{unit} away")
+        faults.at(table.rows[k], f"{_shown(places[k])} is {distance[k]:,.4g}{unit} away")
     if len(rows):
-        faults.add(
-            f"some addresses are over {_FAR:g} times as far from the center of all as {100 * _USUAL:g} % of "
-            f"them ({usual:,.4g}{unit}): correct them, or accept them with --far"
-        )
+        hint = "import each region separately" if limit == most else "accept them with --far"
+        faults.add(f"addresses over {limit:,.4g}{unit} from the center of all: correct them, or {hint}")
 
 
 def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:

@@ -15,7 +15,6 @@ from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS, Bucket
-from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.support.progress import duration
 
@@ -24,11 +23,6 @@ _GAINS = ["Labels", "Improved", "%", "Cost before", "after", "Change (%)"]
 _COMPARISON_NOTE = (
     "Costs are means; the change is that of the mean cost. A size rules out a promotion if its mean cost has "
     f"grown by more than the tolerance, significantly, on at least {LEAST_PAIRS} instances."
-)
-_DRIFT_NOTE = (
-    "Numbers are the mean and, in parentheses, the 10th to 90th percentile. Zones are a grid of 4 by 4 over "
-    "the city; the busiest is given by its column from the west and its row from the south. The distance is "
-    "between 0 (equal) and 1; large ones are bold."
 )
 
 
@@ -54,13 +48,12 @@ class Gains:
 
 @dataclass(frozen=True)
 class TrialMetrics:
-    """Metrics of a trial with the improvement of its labels; nights have the drift from the old ones."""
+    """Metrics of a trial with the improvement of its labels."""
 
     mix: Mix
     buckets: tuple[Bucket, ...]
     p_values: dict[str, float]
     seconds: float
-    drift: tuple[Drift, ...] = ()
     gains: Gains | None = None
 
 
@@ -94,7 +87,6 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         gained(metrics),
         comparison(metrics),
         image("Change of the cost from champion to challenger", "comparison.png"),
-        drifts(metrics),
         section("Rounds of this loop", round_table(rounds) if rounds else ""),
         section("Spec", code_block("json", json.dumps(spec, indent=2))),
         f"The training data is the dataset `labels/{record.name}`, the training run is "
@@ -157,16 +149,6 @@ def comparison(metrics: TrialMetrics) -> str:
     ]
     header = ["Instances", "Number", "Champion", "Challenger", "Change (%)"]
     return _section("Champion against challenger", header, rows, _COMPARISON_NOTE)
-
-
-def drifts(metrics: TrialMetrics) -> str:
-    """Return the table of fresh days against old labels, "" without drift."""
-    rows = [
-        [each.name, each.then, each.now, f"**{each.distance:.2f}**" if each.alarm else f"{each.distance:.2f}"]
-        for each in metrics.drift
-    ]
-    header = ["", "Before", "Now", "Distance"]
-    return _section("Drift of fresh days from the old labels", header, rows, _DRIFT_NOTE)
 
 
 def gained(metrics: TrialMetrics) -> str:

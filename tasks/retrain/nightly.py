@@ -22,7 +22,6 @@ from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.compare import first_instance, rules_of
-from mcvrp.tasks.retrain.drift import drift
 from mcvrp.tasks.retrain.improve import by_champion, gains
 from mcvrp.tasks.retrain.labels import drawn, key_of, repeats, write_mix
 from mcvrp.tasks.retrain.spec import NightlySpec
@@ -30,7 +29,6 @@ from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_cont
 from mcvrp.tasks.train.phases import Launcher
 
 _NOBODY = "nobody"  # solver of instances without routes
-_RECENT = 100  # latest days whose drift is measured: fewer differ by chance, years hide a change
 
 
 @dataclass(frozen=True)
@@ -136,17 +134,11 @@ def _trial(
         old = [label for label in old if label.solver != _NOBODY]
     parents = context.old_labels, Parent(layout.driven_dir(city))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
-    recent = sorted((*learned, *held_out), key=lambda day: day.date)[-_RECENT:]
     return Trial(
         name=night,
         number=number,
         mix=write_mix(store, context.city, night, parents, old, days, times),
         days=names,
         fresh=fresh,
-        drift=drift(
-            context.city,
-            [label.instance for label in old],
-            [day.label.instance for day in recent],
-        ),
         gains=gained,
     )

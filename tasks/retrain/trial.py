@@ -30,7 +30,6 @@ from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_p
 from mcvrp.tasks.retrain.card import Gains, TrialMetrics, write_card
 from mcvrp.tasks.retrain.compare import TrialInstance, compared, comparison_figure, trial_instances
 from mcvrp.tasks.retrain.decide import decide
-from mcvrp.tasks.retrain.drift import Drift
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.train.phases import Launcher, train
@@ -91,7 +90,6 @@ class Trial:
     days: tuple[str, ...] = ()
     loop: str = ""
     fresh: Sequence[tuple[str, Label]] = ()
-    drift: tuple[Drift, ...] = ()
     gains: Gains | None = None
 
 
@@ -153,9 +151,7 @@ def run_trial(
         write_pairs(store, spec.model, trial.name, pairs)
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
     seconds = time.monotonic() - context.began
-    metrics = TrialMetrics(
-        trial.mix, decision.buckets, decision.p_values, seconds, drift=trial.drift, gains=trial.gains
-    )
+    metrics = TrialMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
     store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))
     store.put_json(layout.trial_metrics(spec.model, trial.name), asdict(metrics))
     store.put(layout.trial_picture(spec.model, trial.name), comparison_figure(pairs, spec.worst))
