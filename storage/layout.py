@@ -78,7 +78,6 @@ phase_metrics = Path[str, str]("training/{run}/{phase}/metrics.parquet")
 phase_events = Path[str, str, int]("training/{run}/{phase}/events.out.tfevents.{step:08d}")  # its first step
 run_card = Path[str]("training/{run}/README.md")
 run_spec = Path[str]("training/{run}/spec.json")
-run_figures = Path[str]("training/{run}/metrics.json")
 run_losses = Path[str]("training/{run}/losses.png")
 trainer_lease = Path[str]("training/{run}/.lease")
 

@@ -1,8 +1,8 @@
 """Checkpoints of a training phase: weights and moments by parameter name, for any ranks and ZeRO stage.
 
 A checkpoint has three files: `weights.safetensors`, `optimizer.safetensors` (both fp32) and `state.json`
-with the sizes and checksums of the other two. `state.json` is written after these have been read back: a
-folder without it is not a checkpoint. Knows arrays, not networks.
+with the sizes and checksums of the other two. `state.json` is written last: a folder without it is not a
+checkpoint. Knows arrays, not networks.
 
 Learning rate, order of the data, rotation and dropout are functions of the seed and the step, so they need
 no state.
@@ -119,18 +119,11 @@ def save_checkpoint(
     keep: int = 2,
     confirm: Callable[[], None] = lambda: None,
 ) -> CheckpointState:
-    """Write a checkpoint, verify its bytes in the store, mark it complete, and return its state.
+    """Write a checkpoint, mark it complete, and return its state.
 
     The last ``keep`` checkpoints of the phase up to this one are kept, and the one with the lowest
     ``greedy_gap``. An interruption at any moment leaves the previous checkpoint. ``confirm`` raises if
-    another process has taken over (`Lease.confirm`).
-
-    Raises
-    ------
-    IncompleteError
-        If the phase has a later checkpoint.
-    McvrpError
-        If the store returns other bytes than were written.
+    another process has taken over (`Lease.confirm`). IncompleteError if the phase has a later checkpoint.
     """
     confirm()
     latest = latest_checkpoint(store, state.run, state.phase)
@@ -215,17 +208,9 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
 
 def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None]) -> FileFacts:
     data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-    expected = _facts(data)
     confirm()
     store.put(path, data)
-    del data  # gigabytes
-    # Read back before the state file vouches for it: a disk may store other bytes than it was given.
-    if (facts := _facts(store.get(path))) != expected:
-        raise McvrpError(
-            f"{store.url(path)} has other bytes than were written: {facts}, expected {expected}; "
-            "check the disk or the server, then run again to resume from the previous checkpoint"
-        )
-    return facts
+    return _facts(data)
 
 
 def _facts(data: bytes) -> FileFacts:

@@ -6,6 +6,7 @@ import importlib.util
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,7 +19,6 @@ import numpy as np
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, fewest_vehicles, scaled_xy
 from mcvrp.tasks.solvers.solver import Answer, SolverFailed, SolverMissing, best_of, require_costs
-from mcvrp.tasks.support.scratch import scratch_folder
 
 PROGRAMS = ("LKH", "LKH-3", "LKH3")
 _FINER = 100  # LKH rounds distances to integers, which is negligible on a square of side 1e6
@@ -74,7 +74,7 @@ class LKH3:
     ) -> Iterator[Answer]:
         """Yield one answer per instance; McvrpError for a city with a cost matrix."""
         require_costs(self.label, "straight", city)
-        with scratch_folder("lkh") as folder:
+        with tempfile.TemporaryDirectory(prefix="mcvrp-lkh-", ignore_cleanup_errors=True) as folder:
             program = _launcher(Path(folder))
             for instance in instances:
                 yield best_of(partial(self._run, program), city, instance, samples=samples, seed=seed)

@@ -1,4 +1,4 @@
-"""Card of a training run: README.md, spec, progress of each phase, and the plots of its losses."""
+"""Card of a training run: README.md with the progress of each phase, spec, and the plots of its losses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import card, image, section, table
 from mcvrp.storage.models.card import network_text
-from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
+from mcvrp.storage.training.checkpoints import latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, png, style
 from mcvrp.tasks.train.spec import TrainSpec
@@ -60,7 +59,7 @@ class PhaseState:
 
 
 def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
-    """Write README.md, spec, metrics and the plot of the losses (if any) of the run of ``spec``."""
+    """Write README.md, spec and the plot of the losses (if any) of the run of ``spec``."""
     names = [phase.name for phase in spec.phases]
     latest = [(name, latest_checkpoint(store, spec.run, name)) for name in names]
     states = [
@@ -75,18 +74,6 @@ def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     line = provenance_line(made[-1], layout.run_dir(spec.run)) if made else ""
     text = run_text(city, spec, states, plotted=bool(begun), made=line)
     store.put(layout.run_card(spec.run), text.encode())
-    document = {"city_id": city.city_id, "phases": [asdict(state) for state in states]}
-    store.put_json(layout.run_figures(spec.run), document)  # last: `has_run_card` reads only this
-
-
-def has_run_card(store: Store, state: CheckpointState) -> bool:
-    """Return whether the run's card shows the checkpoint ``state``."""
-    data = store.find(layout.run_figures(state.run))
-    try:
-        document = parse_json(data or b"{}")
-        return any((each["phase"], each["step"]) == (state.phase, state.step) for each in document["phases"])
-    except (ValueError, LookupError, TypeError):  # missing or corrupt
-        return False
 
 
 def run_text(
@@ -127,7 +114,6 @@ def run_text(
         lead="Finished." if finished else "Not finished: the same command resumes from the last checkpoint.",
         files={
             "spec.json": "the spec of the run, as in a preset",
-            "metrics.json": "the table above as JSON",
             "losses.png": "the plot above",
             "PHASE/metrics.parquet": "losses, accuracies, learning rate and speed, one row per logged step",
             "PHASE/step-…/": "checkpoints: weights and optimizer state (safetensors), `state.json` last",

@@ -144,7 +144,7 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
         "cities/smoke": ("city.json", "map.png"),
         "labels/smoke": ("spec.json", "manifest.json", "city.parquet"),
         "labels/smoke-held-out": ("spec.json", "manifest.json", "city.parquet"),
-        "training/smoke": ("spec.json", "metrics.json", "losses.png"),
+        "training/smoke": ("spec.json", "losses.png"),
         "models/smoke/0001": ("config.json", "model.json", "losses.png"),
         "attention/smoke/n=020": ("model.json", "costs.png"),
         "benchmarks/smoke": ("configuration.json", "summary.json", "figures/gap-time.png"),

@@ -17,7 +17,6 @@ from mcvrp.shared_array import dumps
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import environment
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.scratch import scratch_folder
 from mcvrp.tasks.train.job import (
     Preparing,
     RankEvent,
@@ -49,7 +48,7 @@ def run_local(job: RankJob, progress: Progress) -> None:
     the log, if a rank failed or was killed.
     """
     require_cores(job.ranks, job.cores)
-    with scratch_folder("train") as name:
+    with tempfile.TemporaryDirectory(prefix="mcvrp-train-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         failed, refusal = _train(job, progress, folder)
         if refusal:  # an error for the user, to which the logs add nothing

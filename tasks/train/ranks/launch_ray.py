@@ -6,6 +6,7 @@ import contextvars
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -17,7 +18,6 @@ from ray.util.queue import Empty, Queue
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session
-from mcvrp.tasks.support.scratch import scratch_folder
 from mcvrp.tasks.train.job import RankEvent, RankJob, ranks_died
 from mcvrp.tasks.train.ranks.launch import follow_event
 
@@ -30,7 +30,10 @@ def run_cluster(job: RankJob, progress: Progress) -> None:
     McvrpError if a rank ended with an error for the user, or the cluster has fewer cores (or GPUs) than
     ranks; RanksDiedError, with the last checkpoint, if a rank failed or its node was lost.
     """
-    with ray_session(job.ranks), scratch_folder("train") as folder:
+    with (
+        ray_session(job.ranks),
+        TemporaryDirectory(prefix="mcvrp-train-", ignore_cleanup_errors=True) as folder,
+    ):
         gpus = _on_gpus(job.ranks, int(ray.cluster_resources().get("GPU", 0)))
         reports = Queue(actor_options={"num_cpus": 0})  # all cores are for the ranks
         trainer = TorchTrainer(
