@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.plan import Planned

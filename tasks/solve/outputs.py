@@ -66,17 +66,16 @@ def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
 
     Raises McvrpError if it holds other files, or routes of other orders without ``overwrite``.
     """
-    for path in (place.path(SUMMARY), place.path(SPEC)):  # an interrupted run leaves no summary
-        document = place.store.get_json(path) if place.store.exists(path) else None
-        if isinstance(document, dict) and "digest" in document and "orders" in document:
-            if document["digest"] == planned.digest:
-                return "existing routes of the same orders were replaced"
-            if overwrite:
-                return "existing routes of other orders were replaced"
-            raise McvrpError(
-                f"{place.url} holds the routes of other orders: give another --out, or --overwrite to "
-                "replace them"
-            )
+    path = place.path(SPEC)  # which an interrupted run leaves, too
+    document = place.store.get_json(path) if place.store.exists(path) else None
+    if isinstance(document, dict) and "digest" in document and "orders" in document:
+        if document["digest"] == planned.digest:
+            return "existing routes of the same orders were replaced"
+        if overwrite:
+            return "existing routes of other orders were replaced"
+        raise McvrpError(
+            f"{place.url} holds the routes of other orders: give another --out, or replace them (--overwrite)"
+        )
     if files := place.store.list(place.folder):
         raise McvrpError(
             f"{place.url} holds files that mcvrp solve did not write ({files[0]}): give a new folder"

@@ -20,11 +20,10 @@ from mcvrp.storage.models.models import ModelCard, folder_card, model_card, vers
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
-from mcvrp.tasks.solve.kept import Kept, Rest, read_kept, rest_of
+from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
-from mcvrp.tasks.solve.start import Start, read_start
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.text import listed

@@ -25,11 +25,11 @@ from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import column_key, read_tabular
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.solve.day import solve_day
+from mcvrp.tasks.solve.earlier import read_start
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.solve.start import read_start
 from tests.support.malformed import NAMES, TODAY, TOWN, parquet
 from tests.support.workbook import xlsx
 

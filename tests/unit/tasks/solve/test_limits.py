@@ -14,7 +14,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
-from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.plan import Planned, Request, plan_day

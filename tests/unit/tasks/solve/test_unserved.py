@@ -18,7 +18,7 @@ from mcvrp.model.problem import City, Instance, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
-from mcvrp.tasks.solve.kept import Rest
+from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import limits_text
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, route_table, stop_table, write_day

@@ -1,4 +1,4 @@
-"""Decided routes stay as they are, whatever is planned beside them."""
+"""Earlier routes of a file: decided ones stay as they are; as a start, they serve the orders of the day."""
 
 from __future__ import annotations
 
@@ -10,19 +10,121 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.kept import Kept, read_kept, rest_of
+from mcvrp.tasks.solve.earlier import Kept, Start, fitted_routes, read_kept, read_start, rest_of
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support.solving import CITY, put_day, solved_day
 
 NAMES = Addresses.numbered(CITY.customers)
-HEADER = "route,stop,customer,kept\n"
+LINE = City(np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.3, 0.1], [0.1, 0.9]]))
+HEADER = "route,stop,customer\n"
+MARKED = "route,stop,customer,kept\n"
+
+
+def day(*ids: int, demand: int = 1, capacity: int = 10, city: City = LINE) -> Instance:
+    return Instance(city.city_id, np.array(ids), np.full(len(ids), demand), capacity)
+
+
+def start(folder: Path, text: str, instance: Instance) -> Start:
+    (folder / "routes.csv").write_text(text)
+    names = Addresses.numbered(LINE.customers)
+    return read_start(Store.open(folder), str(folder / "routes.csv"), LINE, names, instance)
+
+
+def test_earlier_routes_are_adapted() -> None:
+    assert fitted_routes(LINE, day(1, 3), [[1, 2, 3]]) == Solution(((1, 3),))
+    assert fitted_routes(LINE, day(1, 2, 3), [[1, 3]]) == Solution(((1, 2, 3),))
+    assert fitted_routes(LINE, day(1, 2, 3, demand=5), [[1, 2, 3]]) == Solution(((1, 2), (3,)))
+    assert fitted_routes(LINE, day(1, 2, demand=6), [[1]]) == Solution(((1,), (2,)))
+    assert fitted_routes(LINE, day(1, 2), []) == Solution(((2, 1),))  # as long as the other way round
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 40), max_size=12), max_size=6), st.integers(1, 40), st.integers(9, 60)
+)
+def test_fitted_routes_serve_everybody(earlier: list[list[int]], count: int, capacity: int) -> None:
+    owner = {node: k for k, route in enumerate(earlier) for node in route}  # a customer is on one route
+    once = [[n for n in dict.fromkeys(route) if owner[n] == k] for k, route in enumerate(earlier)]
+    rng = np.random.default_rng(count)
+    ids = np.sort(rng.choice(np.arange(1, 41), count, replace=False))
+    instance = Instance(CITY.city_id, ids, rng.integers(1, 10, count), capacity)  # type: ignore[arg-type]
+    assert infeasibility(instance, fitted_routes(CITY, instance, once)) is None
+
+
+def test_a_file_of_routes_is_read_in_the_order_of_its_stops(tmp_path: Path) -> None:
+    """Rows in any order, stops at the depot skipped; a note counts the common customers."""
+    text = HEADER + "b,1,3\na,2,2\na,1,1\na,0,0\na,3,0\n"
+    result = start(tmp_path, text, day(1, 2, 3, 4))
+    assert result.solution == Solution(((4, 3), (1, 2)))
+    assert result.note.startswith("routes.csv has 3 of 4 customers")
+
+
+def test_routes_have_the_columns_of_the_city(tmp_path: Path) -> None:
+    """Also beside a customer's name, and with our names, as in routes.csv."""
+    names = Addresses.numbered(LINE.customers)
+    names = replace(names, columns={"id": "Code client", "route": "Tour", "stop": "Halt", "date": "Jour"})
+    file = tmp_path / "tours.csv"
+    for text in (
+        "Jour;Tour;Halt;Code-Client;Customer\nx;b;1;3;Shop\nx;a;2;2;\nx;a;1;1;\n",
+        HEADER + "b,1,3\na,2,2\na,1,1\n",
+    ):
+        file.write_text(text)
+        result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2, 3, 4))
+        assert result.solution == Solution(((4, 3), (1, 2)))
+    file.write_text("Jour;Tour;Halt;Code client\nx;a;1;1\ny;a;2;2\n")
+    with pytest.raises(McvrpError, match=r"routes of 2 days \(x and y\)"):
+        read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
+
+
+def test_ids_are_those_of_the_city_in_any_unicode_form(tmp_path: Path) -> None:
+    """Routes, too: an é of two characters is the é of one."""
+    names, file = Addresses(("d", "Caf\u00e9", "b", "007", "7", "x")), tmp_path / "routes.csv"
+    file.write_text(HEADER + "T\u00e9,1,Cafe\u0301\nTe\u0301,2,b\n")
+    result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
+    assert result.solution == Solution(((1, 2),))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("route,customer\na,1\n", "has no column stop"),
+        (HEADER + "a,first,1\n", "row 2: stop is 'first', not a number"),
+        (HEADER + "a,1,9\n", "row 2: '9' is not a customer of city 'city'"),
+        (HEADER + "a,1,1\nb,1,1\n", "row 3: customer '1' is already on a route, in row 2"),
+        (HEADER + "a,1,1\nb,1,2\na,1,3\n", "row 4: route 'a' already has stop 1, in row 2"),
+        (HEADER + "a,1,1\na,1.0,2\n", "row 3: route 'a' already has stop 1, in row 2"),
+        (HEADER + "a,1,1\n,2,2\n", "row 3: route is missing"),
+        ("date,route,stop,customer\n2026-01-30,a,1,1\n2026-01-31,a,1,2\n", "routes of 2 days"),
+    ],
+)
+def test_an_invalid_start_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(McvrpError, match=message):
+        start(tmp_path, text, day(1, 2))
+
+
+@pytest.mark.parametrize("samples", [0, 4])
+def test_a_day_begins_with_the_routes_of_another(tmp_path: Path, samples: int) -> None:
+    store = Store.open(tmp_path / "store")
+    put_day(store)
+    spec: dict[str, Any] = {"samples": samples, "time_limit": 1}
+    yesterday, today = (dict.fromkeys(range(first, first + 15), 3) for first in (1, 4))
+    write_day(Place(Store.open(tmp_path / "yesterday")), solved_day(store, yesterday, **spec))
+    routes = str(tmp_path / "yesterday" / "routes.csv")
+    result = solved_day(store, today, start=routes, **spec)
+    planned = result.planned
+    assert planned.start is not None
+    assert infeasibility(planned.day.instance, result.solution) is None
+    assert result.cost <= cost(CITY, planned.start.solution) + 1e-9
+    note = "started from earlier routes: routes.csv has 12 of 15 customers"
+    assert any(each.startswith(note) for each in result.notes)
 
 
 def orders(count: int, demand: int = 3) -> Instance:
@@ -51,7 +153,7 @@ def read(folder: Path, text: str, *, capacity: int = 18, **columns: str) -> Kept
 def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     """All stops of a route, or none; all routes without the column."""
     rows = "a,0,0,yes\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,\n"
-    assert read(tmp_path, HEADER + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),))
+    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),))
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
     assert marked == Kept("keep.csv", ((1,),), ((2,),))
@@ -82,18 +184,16 @@ def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("route,stop,customer\na,1,9\n", "row 2: the kept stop at '9' has no order: add it"),
-        (HEADER + "a,1,1,perhaps\n", "row 2: kept is 'perhaps', not yes or no"),
-        (HEADER + "a,1,1,no\na,2,2,yes\n", "row 2: stop 1 of route 'a' is not kept, unlike others of it"),
-        (HEADER + "a,1,1,no\nb,1,2,\n", "keep.csv keeps no route: mark stops in its column kept"),
-        (HEADER + "a,1,1,yes\na,2,1,yes\n", "row 3: customer '1' is already on a route, in row 2"),
+        (MARKED + "a,1,1,perhaps\n", "row 2: kept is 'perhaps', not yes or no"),
+        (MARKED + "a,1,1,no\na,2,2,yes\n", "row 2: stop 1 of route 'a' is not kept, unlike others of it"),
+        (MARKED + "a,1,1,no\nb,1,2,\n", "keep.csv keeps no route: mark stops in its column kept"),
         (
-            HEADER + "".join(f"a,{k},{k},1\n" for k in range(1, 7)),
+            MARKED + "".join(f"a,{k},{k},1\n" for k in range(1, 7)),
             "route 'a' has a demand of 18, more than 17",
         ),
-        ("route,customer,kept\na,1,1\n", "has no column stop"),
     ],
 )
-def test_an_invalid_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_choice_of_routes_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(McvrpError, match=message):
         read(tmp_path, text, capacity=17)
 
@@ -145,7 +245,7 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
 
 
 def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\nb,1,6,1\n")
+    (tmp_path / "keep.csv").write_text(MARKED + "a,1,5,1\na,2,4,1\nb,1,6,1\n")
     result = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"))
     assert result.solution.routes == ((5, 4), (6,))
     assert result.found_by == "the kept routes"
@@ -157,7 +257,7 @@ def test_kept_routes_are_an_answer_if_nobody_else_has_room(
 ) -> None:
     """With --drop; of any priority, and without the rest of the demand in the figures."""
     (tmp_path / "day.csv").write_text("customer,demand,priority\n4,3,\n5,3,\n6,3,2\n7,3,1\n")
-    (tmp_path / "keep.csv").write_text(HEADER + "a,1,5,1\na,2,4,1\n")
+    (tmp_path / "keep.csv").write_text(MARKED + "a,1,5,1\na,2,4,1\n")
     given: dict[str, Any] = {"keep": str(tmp_path / "keep.csv"), "time_limit": 1.0, "samples": 0, **limits}
     result = solved_day(store, str(tmp_path / "day.csv"), 18, drop=True, **given)
     assert result.solution.routes == ((5, 4),)
