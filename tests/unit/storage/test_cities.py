@@ -130,16 +130,6 @@ def test_addresses_read_back(store: Store) -> None:
         Addresses(("a", "a"))
 
 
-def test_a_city_without_further_columns_is_read(store: Store) -> None:
-    """The format before them: schema version 2, whose card knows no names of columns."""
-    save_city(store, "c", XY, Addresses(tuple("0123456")))
-    card = store.get_json(layout.city_card("c"))
-    assert card.pop("columns") == {}
-    store.put_json(layout.city_card("c"), card | {"schema_version": 2})
-    back = stored_city(store, "c").addresses
-    assert (back.ids, back.further, back.columns) == (tuple("0123456"), {}, {})
-
-
 def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) -> None:
     child = City(XY.xy, extends=(4,))
     save_city(store, "a-child", child)
