@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mcvrp.model.instances import InstanceStream
@@ -76,6 +76,7 @@ def run_night(
             dates=spec.dates,
         )
         learned, held_out = _split(taken.stored, spec.held_out_every)
+        taken = replace(taken, stored=())  # a summary, as of --json, does not hold the days themselves
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
             return NightSummary(city.name, taken, context.champion.version, last)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)

@@ -15,7 +15,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
-from mcvrp.storage.driven import checksum, write_day
+from mcvrp.storage.driven import checksum, driven_days, write_day
 from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store import lease
@@ -107,7 +107,7 @@ def reading_of_night(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch)
     assert done.new
     assert done.record
     assert done.record.number == number
-    assert len(done.taken.stored) == number
+    assert len(driven_days(store, "town")) == number
     assert (len(done.taken.files), done.taken.known) == (1, number - 1)
     return reading
 

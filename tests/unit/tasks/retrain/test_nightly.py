@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import logging
 import re
 import shutil
@@ -14,6 +15,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
+from mcvrp.flows.cli.output import plain
 from mcvrp.model.decoding import Beam, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
@@ -204,6 +206,7 @@ def test_a_refused_file_is_learned_from_once_it_is_corrected(store: Store, decid
     store.put("incoming/more.csv", whole.replace(b",r1,1,C", b",r1,1,X"))
     first = night(store)
     assert "more.csv: row 6: customer 'X" in first.taken.refused[0]
+    assert len(json.dumps(plain(first))) < 10_000  # of --json: figures, not the days themselves
     again = night(store)
     assert (again.new, again.taken.refused) == (False, first.taken.refused)
     store.put("incoming/more.csv", whole)
