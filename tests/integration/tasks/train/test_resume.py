@@ -54,7 +54,7 @@ def assert_same(store: Store, run: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "zero", "kills", "place"),
-    [(1, 0, 1, "s3"), (1, 0, 25, "folder"), (2, 1, 25, "folder")],
+    [(1, 0, 1, "s3"), (1, 0, 25, "folder"), (2, 1, 10, "folder")],
 )
 def test_ranks_that_are_killed_train_the_uninterrupted_run(
     request: pytest.FixtureRequest, tmp_path: Path, ranks: int, zero: int, kills: int, place: str
