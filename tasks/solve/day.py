@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -12,13 +13,13 @@ from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.plan import Planned
-from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Portfolio, Searched
+from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio, Searched
 from mcvrp.tasks.solve.spec import AUTO, MODEL
 from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unserved_rows
-from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only
+from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
 from mcvrp.tasks.solvers.savings import savings
-from mcvrp.tasks.solvers.solver import NO_LIMITS, longest_route
+from mcvrp.tasks.solvers.solver import longest_route
 from mcvrp.tasks.support.text import length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
@@ -83,34 +84,31 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
         if not served.solution.routes and not rest.kept:
             raise none_served(planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
-    kept = only(planned.day.instance, {node for route in rest.kept for node in route})
-    instance, limits = rest.instance or kept, rest.limits if rest.instance else NO_LIMITS
-    assert instance is not None  # there are kept routes if nothing is left to plan
+    unserved = tuple(unserved_rows(left_out, planned.day, planned.addresses))
+    kept = Solution(rest.kept)
+    kept_cost, kept_routes = cost(planned.city, kept), len(kept.routes)
+    if rest.instance is None:  # all is decided, or nobody else has room
+        decided = Finding(KEPT, kept_cost, kept_routes, seconds=0.0)
+        return Solved(planned, Searched((decided,), time.monotonic() - began, 0.0), kept, unserved)
     patient = spec.by == MODEL
-    portfolio = Portfolio(rest.city, instance, limits, spec.time_limit, began, patient=patient)
-    first = list(_first_routes(planned, rest))
+    portfolio = Portfolio(rest.city, rest.instance, rest.limits, spec.time_limit, began, patient=patient)
+    first = list(_first_routes(planned, rest, rest.instance))
     for found in first:
         portfolio.take(found)
     best = portfolio.solution
     # one route, or all at one place: nothing to search for
-    trivial = best is not None and (instance.n == 1 or cost(rest.city, best) == 0)
+    trivial = best is not None and (rest.instance.n == 1 or cost(rest.city, best) == 0)
     starts = tuple(found.solution for found in first if found.solution and found.by != SAVINGS)
-    members = [] if trivial or rest.instance is None else _members(store, planned, rest, starts)
+    members = [] if trivial else _members(store, planned, rest, starts)
     solution = portfolio.search(members, f"solve {planned.day.source}")
-    kept_routes = Solution(rest.kept if rest.instance else ())
-    search = portfolio.searched(cost(planned.city, kept_routes), len(kept_routes.routes))
-    routes = rest.day(solution if rest.instance else NO_ROUTES)
-    unserved = unserved_rows(left_out, planned.day, planned.addresses)
-    return Solved(planned, search, routes, tuple(unserved))
+    search = portfolio.searched(kept_cost, kept_routes)
+    return Solved(planned, search, Solution((*kept.routes, *solution.routes)), unserved)
 
 
-def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
-    """Yield the routes of the ``rest`` that are known before the search."""
-    if rest.instance is None:
-        yield Found(KEPT, rest.day(NO_ROUTES))
-        return
-    (built,) = savings(rest.city, rest.instance, planned.spec.seed, 1)
-    if planned.spec.by == AUTO or rest.instance.n == 1 or cost(rest.city, built) == 0:
+def _first_routes(planned: Planned, rest: Rest, instance: Instance) -> Iterator[Found]:
+    """Yield the routes of ``instance``, that of the ``rest``, that are known before the search."""
+    (built,) = savings(rest.city, instance, planned.spec.seed, 1)
+    if planned.spec.by == AUTO or instance.n == 1 or cost(rest.city, built) == 0:
         yield Found(SAVINGS, built)
     if planned.start:
         yield Found(EARLIER, rest.served(planned.start.solution))

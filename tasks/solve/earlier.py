@@ -63,10 +63,6 @@ class Rest:
         served = set(self.instance.ids.tolist()) - set(left_out)
         return replace(self, instance=only(self.instance, served), start=start)
 
-    def day(self, solution: Solution) -> Solution:
-        """Return the routes of the day: those that are kept, then those of ``solution``."""
-        return Solution((*self.kept, *solution.routes))
-
 
 def read_kept(
     store: Store,

@@ -140,7 +140,6 @@ def test_the_others_are_planned_from_their_earlier_routes() -> None:
     assert rest.limits == Limits(2, 9.0)
     assert rest.start is not None
     assert infeasibility(rest.instance, rest.start) is None
-    assert rest.day(Solution(((5, 4, 2),))).routes == ((3, 1), (5, 4, 2))
 
 
 def read(folder: Path, text: str, *, capacity: int = 18, **columns: str) -> Kept:
