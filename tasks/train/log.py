@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.models.card import ModelCard
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
 from mcvrp.storage.training.mlflow_runs import log_metrics
@@ -63,7 +64,8 @@ class TrainLog:
     """
 
     def __init__(self, job: RankJob, unit: float = 1.0) -> None:
-        self._job, self._last_good, self._unit = job, job.start, unit
+        self._job, self._unit = job, unit
+        self._last_good: CheckpointState | ModelCard | None = job.start
         self._phase, limit = job.spec.phase(job.phase), job.spec.diverged_after
         resumed = job.resumed
         stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []

@@ -259,8 +259,7 @@ class Trainer:
     def _load_network(self) -> FmMcvrp:
         torch.manual_seed(_seed("weights", str(self.spec.seed)))  # the same on every rank
         network = FmMcvrp(NetworkConfig(**self.job.origin.network))
-        if self.job.start:
-            weights = load_weights(self.job.store, self.job.start)
+        if weights := self.job.initial_weights():
             network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in weights.items()})
         return network
 
