@@ -186,9 +186,6 @@ class TrainSpec(StrictSpec):
     held_out: Name | None = Field(None, description="Held-out dataset (split valid) for validation")
     held_out_every: Count = Field(1000, description="Validation interval in steps")
     held_out_samples: Samples = Field(16, description="Samples per held-out instance (policy gradient)")
-    diverged_after: Count = Field(
-        1000, description="Steps far above the best loss after which training stops"
-    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
