@@ -43,7 +43,7 @@ def show(common: Common, model: _Model) -> Outcome:
 
 
 def model_versions(store: Store, name: str) -> Outcome | None:
-    """Describe the versions of the model ``name``: aliases, metrics, the champion's history; None without any."""
+    """Describe the versions of a model: aliases, metrics, the champion's history; None without any."""
     from mcvrp.flows.cli.output import plain, table
     from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
