@@ -14,7 +14,7 @@ from mcvrp.flows.cli.output import markdown_text, plain, table
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import without_metadata
-from mcvrp.storage.models.models import named_version, versions
+from mcvrp.storage.models.models import named_version
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
@@ -28,8 +28,8 @@ def inspect(store: Store, path: str) -> Outcome:
     if "@" in name and kind in ("", "models"):
         name, _, version = name.partition("@")
         path = named_version(store, layout.checked_name("model", name), version).folder
-    elif kind == "models" and versions(store, name):
-        return model_versions(store, name)
+    elif kind == "models" and (described := model_versions(store, name)):
+        return described
     if path and store.stat(path):
         return _file(store, path)
     files = {file.path: file.size for file in store.files(path)}

@@ -22,10 +22,10 @@ _models = group("models", "list, show, export or import models")
 @command(_models, "list all models with their versions", "list")
 def list_(common: Common) -> Outcome:
     from mcvrp.flows.cli.output import reading
-    from mcvrp.storage.models.models import versions
 
     store = reading(common)
-    models = {each: model_versions(store, each) for each in store.folders("models") if versions(store, each)}
+    described = {each: model_versions(store, each) for each in store.folders("models")}
+    models = {each: model for each, model in described.items() if model}
     if not models:
         raise McvrpError(f"there are no models in {store.url()}: run mcvrp train")
     text = "\n\n".join(f"{each}\n{model.text}" for each, model in models.items())
@@ -35,21 +35,21 @@ def list_(common: Common) -> Outcome:
 @command(_models, "show the versions of a model")
 def show(common: Common, model: _Model) -> Outcome:
     from mcvrp.flows.cli.output import reading
-    from mcvrp.storage.models.models import versions
 
     store = reading(common)
-    if not versions(store, model):
+    if (described := model_versions(store, model)) is None:
         raise McvrpError(f"there is no model {model!r} in {store.url()}: run mcvrp train")
-    return model_versions(store, model)
+    return described
 
 
-def model_versions(store: Store, name: str) -> Outcome:
-    """Describe the versions of the model ``name``: aliases, metrics, and the champion's history."""
+def model_versions(store: Store, name: str) -> Outcome | None:
+    """Describe the versions of a model: aliases, metrics, the champion's history; None without any."""
     from mcvrp.flows.cli.output import plain, table
     from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
 
-    cards = [model_card(store, name, version) for version in versions(store, name)]
+    if not (cards := [model_card(store, name, version) for version in versions(store, name)]):
+        return None
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
     titles = "version", "alias", "run", "dataset", *_METRICS, "city", "mcvrp"

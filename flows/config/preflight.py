@@ -47,7 +47,7 @@ def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
 
 def check_training(store: Store, city: AnyCity, train: TrainSpec, phase: str | None = None) -> None:
     """Raise McvrpError if training contradicts the results of earlier runs, or has no ``phase``."""
-    from mcvrp.tasks.train.phases import check_training as check
+    from mcvrp.tasks.train.resume import check_training as check
 
     if phase is not None:
         train.phase(phase)

@@ -11,10 +11,17 @@ from typing import get_args
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
+from mcvrp.storage.models.models import ModelCard, model_weights
 from mcvrp.storage.provenance import Provenance
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
+from mcvrp.storage.training.checkpoints import (
+    Arrays,
+    CheckpointState,
+    Origin,
+    latest_checkpoint,
+    load_weights,
+)
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.train.spec import TrainSpec
 
@@ -29,8 +36,8 @@ class RankJob:
     phase: str
     counts: tuple[int, ...]  # rows of each size from `spec.smallest` up
     origin: Origin  # recorded in the checkpoints of this phase
-    # Has the initial weights: of this phase, or the last of the previous one; None: random weights.
-    start: CheckpointState | None
+    # Has the initial weights: of this phase, the last of the previous one, or the base; None: random weights.
+    start: CheckpointState | ModelCard | None
     ranks: int
     cores: int  # shared by all ranks of one machine
     cache: Path  # folder of each machine for its copy of the labels
@@ -42,7 +49,14 @@ class RankJob:
     @property
     def resumed(self) -> CheckpointState | None:
         """The checkpoint of this very phase to resume from, if there is one."""
-        return self.start if self.start is not None and self.start.phase == self.phase else None
+        start = self.start
+        return start if isinstance(start, CheckpointState) and start.phase == self.phase else None
+
+    def initial_weights(self) -> Arrays | None:
+        """Return the weights of `start` by parameter name; McvrpError if they are corrupt."""
+        if isinstance(self.start, ModelCard):
+            return model_weights(self.store, self.start)
+        return load_weights(self.store, self.start) if self.start else None
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import NoReturn
 
 import numpy as np
 import torch
 
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage.models.card import ModelCard
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
 from mcvrp.storage.training.mlflow_runs import log_metrics
@@ -21,39 +22,6 @@ from mcvrp.tasks.train.engine import PathSums, Sums, TokenSums
 from mcvrp.tasks.train.job import RankJob
 
 _NAMED = 3  # samples of a batch that an error message lists
-# A loss has diverged if it is above both of these, relative to the best loss so far.
-_FACTOR = 5.0
-_RISE = 1.0  # nats
-
-
-@dataclass
-class Watch:
-    """Divergence check of the loss of one token stream, "problem" or "solution", row by row."""
-
-    stream: str
-    # Number of nodes that the network chooses among: a loss above that of uniform guessing, ln(choices),
-    # counts as diverged, too.
-    choices: int
-    limit: int  # consecutive steps for which the loss may be out of bounds
-    best: float = math.inf
-    sound_step: int = 0  # the last step whose loss was within bounds
-
-    def update(self, row: StepMetrics) -> str | None:
-        """Return a description of the divergence after ``row``, None without one."""
-        loss = getattr(row, f"{self.stream}_loss")
-        if math.isnan(loss):  # the phase does not train this stream
-            return None
-        self.best = min(self.best, loss)
-        uniform = math.log(self.choices)
-        bound = min(uniform, max(_FACTOR * self.best, self.best + _RISE))
-        if loss <= bound:
-            self.sound_step = row.step
-        if row.step - self.sound_step <= self.limit:
-            return None
-        return (
-            f"has diverged: {loss:.3g} on {self.stream} tokens, above {bound:.3g} for "
-            f"{row.step - self.sound_step} steps (best {self.best:.3g}, uniform guessing {uniform:.3g})"
-        )
 
 
 class TrainLog:
@@ -63,18 +31,13 @@ class TrainLog:
     """
 
     def __init__(self, job: RankJob, unit: float = 1.0) -> None:
-        self._job, self._last_good, self._unit = job, job.start, unit
-        self._phase, limit = job.spec.phase(job.phase), job.spec.diverged_after
-        resumed = job.resumed
+        self._job, self._unit = job, unit
+        self._last_good: CheckpointState | ModelCard | None = job.start
+        self._phase, resumed = job.spec.phase(job.phase), job.resumed
         stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []
         self.rows = [row for row in stored if resumed and row.step <= resumed.step]
         self._times: list[float] = []  # closing times of the rows that are not yet in an event file
         self._untracked: list[tuple[StepMetrics, float]] = []  # rows that MLflow does not have yet
-        choices = {"problem": job.city.classes, "solution": self._phase.last + 1}
-        self._watches = [Watch(stream, count, limit) for stream, count in choices.items()]
-        for row in self.rows:  # so that a resumed run diverges at the same step as an uninterrupted one
-            for watch in self._watches:
-                watch.update(row)
         self._steps: list[tuple[int, GlobalBatch | None, Sums]] = []  # since the last row
         self._since = time.monotonic()
 
@@ -105,7 +68,7 @@ class TrainLog:
         """Return the metrics since the previous row; every rank has to call this.
 
         ``gaps`` are the held-out gaps by their names in `StepMetrics`, if they were measured. McvrpError
-        if a loss or the gradient is not finite, or the loss has diverged.
+        if a loss or the gradient is not finite.
         """
         totals = self._finite_totals(gradient_norm)
         problem_sums, solution_sums = (TokenSums(*totals[kind]) for kind in ("problem", "solution"))
@@ -152,9 +115,6 @@ class TrainLog:
         return totals
 
     def _closed(self, row: StepMetrics) -> StepMetrics:
-        for watch in self._watches:
-            if divergence := watch.update(row):
-                self._refuse(divergence, *self._steps[-1][:2])
         self.rows.append(row)
         self._times.append(time.time())
         if self._job.spec.tracker == "mlflow":

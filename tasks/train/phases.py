@@ -13,7 +13,6 @@ from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_parent
-from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.provenance import Parent, Provenance, made
 from mcvrp.storage.store.store import Store
@@ -25,19 +24,8 @@ from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.resources import rank_count, require_cores, require_tracker
-from mcvrp.tasks.train.resume import (
-    base_card,
-    check_origin,
-    finished,
-    label_counts,
-    order_rules,
-    origin_of,
-    require_rules,
-    require_sizes,
-    run_lease,
-    starting_point,
-)
+from mcvrp.tasks.train.resources import rank_count, require_tracker
+from mcvrp.tasks.train.resume import check_origin, finished, phase_start, run_lease
 from mcvrp.tasks.train.spec import TrainSpec
 
 logger = logging.getLogger(__name__)
@@ -124,26 +112,19 @@ def train_phase(
     IncompleteError
         If ranks died more than ``spec.restarts`` times in a row without a new checkpoint.
     """
-    require_sizes(city, spec)  # of all phases, as each may take days
-    require_rules(store, city, spec)
-    labels = Dataset.open(store, spec.dataset) if spec.needs_labels(name) else None
-    counts = label_counts(labels, city, spec, name) if labels else ()
-    cores = local_cores()
-    ranks, rules = rank_count(spec, cores), order_rules(store, city, spec, name)
-    start, origin = starting_point(store, labels, city, spec, name, rules)
-    checkpoint = latest_checkpoint(store, spec.run, name)
-    if checkpoint:
-        check_origin(store, city, checkpoint, origin)
+    start, cores = phase_start(store, city, spec, name), local_cores()
+    ranks, checkpoint = rank_count(spec, cores), start.checkpoint
     began_at, began = checkpoint.step if checkpoint else 0, time.monotonic()
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
         require_tracker(spec)
         with run_lease(store, spec) as lease:
-            job = RankJob(store, city, spec, name, counts, origin, start, ranks, cores, cache, lease, rules)
+            values = start.counts, start.origin, start.initial, ranks, cores, cache, lease, start.rules
+            job = RankJob(store, city, spec, name, *values)
             checkpoint = _run_job(job, launch or _launcher(spec), checkpoint)
     elif name == spec.phases[-1].name:  # the card is older than its checkpoint if it was killed in between
         write_run_card(store, city, spec)
-    seconds, samples = time.monotonic() - began, spec.samples(name, counts)
+    seconds, samples = time.monotonic() - began, spec.samples(name, start.counts)
     return PhaseSummary(name, checkpoint.steps, samples, began_at, seconds, checkpoint.metrics)
 
 
@@ -196,30 +177,6 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
                 f"training of phase {phase}: {error.reason}; "
                 f"restarted from step {reached:,} (attempt {deaths} of {restarts} without a new checkpoint)"
             )
-
-
-def check_training(store: Store, city: City, spec: TrainSpec) -> None:
-    """Check what can be checked without labels: sizes, ranks, the base model, existing checkpoints.
-
-    McvrpError if instances cannot be drawn in the city, the batch cannot be divided among the ranks, their
-    number exceeds the cores or GPUs, the base does not exist or has another city or network, or a checkpoint
-    has other settings.
-    """
-    require_sizes(city, spec)
-    if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
-        require_rules(store, city, spec)
-    base_card(store, city, spec)
-    cores = local_cores()
-    ranks = rank_count(spec, cores)
-    if spec.launcher == "local":
-        require_cores(ranks, cores)
-    for phase in spec.phases:
-        checkpoint = latest_checkpoint(store, spec.run, phase.name)
-        if checkpoint:
-            stored = checkpoint.origin
-            rules = order_rules(store, city, spec, phase.name)
-            origin = origin_of(city, spec, phase.name, rules, stored.fingerprint, stored.parent)
-            check_origin(store, city, checkpoint, origin)
 
 
 def _launcher(spec: TrainSpec) -> Launcher:

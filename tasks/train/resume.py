@@ -1,8 +1,12 @@
-"""Resuming of a run: where a phase starts, and whether its checkpoints fit the spec."""
+"""Resuming of a run: where a phase starts, and whether its checkpoints fit the spec.
+
+Two ways in: `check_training`, before labels exist, and `phase_start`, before the ranks of a phase start.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,141 +18,72 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import require_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.layout import phase_dir, trainer_lease
-from mcvrp.storage.models.models import ModelCard, model_card, model_weights
-from mcvrp.storage.provenance import made
+from mcvrp.storage.models.models import ModelCard, model_card
 from mcvrp.storage.store.lease import Lease, holding
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.training.checkpoints import (
-    CheckpointState,
-    Moments,
-    Origin,
-    latest_checkpoint,
-    save_checkpoint,
-)
+from mcvrp.storage.training.checkpoints import CheckpointState, Origin, latest_checkpoint
+from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.held_out import require_labels
-from mcvrp.tasks.train.spec import BASE_PHASE, TrainSpec
+from mcvrp.tasks.train.resources import rank_count, require_cores
+from mcvrp.tasks.train.spec import TrainSpec
 
 
-def network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
-    """Return the fields of `model.network.NetworkConfig` of the network that the run trains."""
-    return {"classes": city.classes, **spec.network.model_dump()}
+@dataclass(frozen=True)
+class PhaseStart:
+    """Where a phase starts, as read from the store."""
+
+    counts: tuple[int, ...]  # labels of each size, from `spec.smallest` up; () if the phase needs none
+    rules: Rules  # of the instances of a policy-gradient phase
+    initial: CheckpointState | ModelCard | None  # has the initial weights; None: random ones
+    origin: Origin  # recorded in the checkpoints of the phase
+    checkpoint: CheckpointState | None  # its last one
 
 
-def origin_of(city: City, spec: TrainSpec, name: str, rules: Rules, data: str, parent: str) -> Origin:
-    """Return the origin of the phase ``name``: all that decides its result.
+def phase_start(store: Store, city: City, spec: TrainSpec, name: str) -> PhaseStart:
+    """Return where the phase ``name`` starts.
 
-    ``rules`` see `order_rules`; ``data`` is the fingerprint of the labels, ``parent`` the checksum of the
-    initial weights.
+    Its initial weights are those of the previous phase, or of the base model. McvrpError if sizes or ranges
+    of any phase do not fit the city (each may take days), labels are missing, the previous phase is not
+    finished, or a checkpoint has other settings.
     """
-    recipe = dict(spec.recipe(name))
-    if spec.phase(name).policy:  # ranges that it leaves open decide the result, too
-        ranges = {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
-        recipe |= {field: None if value is None else list(value) for field, value in ranges.items()}
-    return Origin(city.city_id, data, network_of(city, spec), recipe, parent)
-
-
-def order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
-    """Return the demand and capacity rules of the instances of a policy-gradient phase.
-
-    Ranges that it leaves open are those of its labels, otherwise the city's, otherwise the paper's.
-    """
-    policy = spec.phase(name).policy
-    if policy is None:
-        return Rules()
-    path = layout.label_spec(spec.dataset)
-    document = store.get_json(path) if store.exists(path) else {}
-    labelled = document if isinstance(document, dict) else {}
-    demand, capacity = (_range(labelled.get(field)) for field in ("demand", "capacity"))
-    return Rules.of(city, policy.demand or demand, policy.capacity or capacity)
-
-
-def require_sizes(city: City, spec: TrainSpec) -> None:
-    """Raise McvrpError if a phase has instances of more customers than ``city``."""
-    for phase in spec.phases:
-        if phase.last > city.customers:
-            raise McvrpError(
-                f"phase {phase.name!r} trains on {phase.last} customers, the city has {city.customers}: "
-                "lower last of the phase"
-            )
-
-
-def require_rules(store: Store, city: City, spec: TrainSpec) -> None:
-    """Raise McvrpError if a policy-gradient phase has no ranges to draw new instances of a size from."""
-    for phase in spec.phases:
-        if phase.policy is None or phase.policy.source == "labels":
-            continue
-        rules = order_rules(store, city, spec, phase.name)
-        try:
-            for n in spec.sizes(phase.name):
-                rules.capacity_range(n)
-        except McvrpError as error:
-            raise McvrpError(f"phase {phase.name!r}: {error}") from error
-
-
-def _range(value: object) -> Range | None:
-    match value:
-        case [int(low), int(high)]:
-            return low, high
-    return None
-
-
-def starting_point(
-    store: Store, labels: Dataset | None, city: City, spec: TrainSpec, name: str, rules: Rules
-) -> tuple[CheckpointState | None, Origin]:
-    """Return the checkpoint that the phase starts from, and the origin that its own ones record.
-
-    It is the last checkpoint of the previous phase, or the base model; None for random weights. ``labels`` is
-    None if the phase needs none.
-    """
+    _require_sizes(city, spec)
+    _require_rules(store, city, spec)
+    labels = Dataset.open(store, spec.dataset) if spec.needs_labels(name) else None
+    counts = _label_counts(labels, city, spec, name) if labels else ()
     index = spec.phases.index(spec.phase(name))
-    previous = spec.phases[index - 1].name
-    parent = finished(store, spec, previous, f"phase {name!r}") if index else _base(store, city, spec)
-    data = labels.fingerprint() if labels else ""
-    origin = origin_of(city, spec, name, rules, data, parent.weights_sha256 if parent else "")
-    if parent:  # another phase: its network has to be ours, its recipe need not
-        shared = Origin(
-            parent.origin.city_id, origin.fingerprint, parent.origin.network, origin.recipe, origin.parent
-        )
-        check_origin(store, city, parent, origin, shared)
-    return parent, origin
+    previous = finished(store, spec, spec.phases[index - 1].name, f"phase {name!r}") if index else None
+    initial = previous or _base_card(store, city, spec)
+    rules, data = _order_rules(store, city, spec, name), labels.fingerprint() if labels else ""
+    origin = _origin_of(city, spec, name, rules, data, initial.weights_sha256 if initial else "")
+    if previous:  # its city and network have to be ours, its data and recipe need not
+        check_origin(store, city, previous, replace(previous.origin, network=origin.network))
+    checkpoint = latest_checkpoint(store, spec.run, name)
+    if checkpoint:
+        check_origin(store, city, checkpoint, origin)
+    return PhaseStart(counts, rules, initial, origin, checkpoint)
 
 
-def base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
-    """Return the card of the model that the run fine-tunes, None if it starts from random weights.
+def check_training(store: Store, city: City, spec: TrainSpec) -> None:
+    """Check what can be checked without labels: sizes, ranks, the base model, existing checkpoints.
 
-    McvrpError if the model does not exist, is of another city, or has another network, up to the dropout.
+    McvrpError if instances cannot be drawn in the city, the batch cannot be divided among the ranks, their
+    number exceeds the cores or GPUs, the base does not exist or has another city or network, or a checkpoint
+    has other settings.
     """
-    if spec.base_version is None:
-        return None
-    try:
-        card = model_card(store, *spec.base_version)
-        card.require_city(city)
-    except StoreError:
-        raise
-    except McvrpError as error:
-        raise McvrpError(f"train.base = {spec.base}: {error}") from error
-    networks = [dict(each) | {"dropout": 0.0} for each in (card.network, network_of(city, spec))]
-    base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
-    base.require(wanted, f"train.base {spec.base}", "use the network of the base")
-    return card
-
-
-def _base(store: Store, city: City, spec: TrainSpec) -> CheckpointState | None:
-    """Return the base model as a finished phase of the run, None if it starts from random weights."""
-    if (card := base_card(store, city, spec)) is None:
-        return None
-    stored = latest_checkpoint(store, spec.run, BASE_PHASE)
-    if stored and stored.origin.parent == card.weights_sha256:
-        return stored
-    network = dict(card.network) | {"dropout": spec.network.dropout}
-    origin = Origin(card.city_id, card.fingerprint, network, {}, card.weights_sha256)
-    # A finished phase of one step, so that the first phase starts from it as from any previous phase.
-    state = CheckpointState(
-        spec.run, BASE_PHASE, 1, 1, 0, origin, card.metrics, provenance=made([card.as_parent])
-    )
-    weights = model_weights(store, card)
-    with run_lease(store, spec) as lease:
-        return save_checkpoint(store, state, weights, Moments({}, {}), confirm=lease.confirm)
+    _require_sizes(city, spec)
+    if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
+        _require_rules(store, city, spec)
+    _base_card(store, city, spec)
+    cores = local_cores()
+    ranks = rank_count(spec, cores)
+    if spec.launcher == "local":
+        require_cores(ranks, cores)
+    for phase in spec.phases:
+        checkpoint = latest_checkpoint(store, spec.run, phase.name)
+        if checkpoint:
+            stored, rules = checkpoint.origin, _order_rules(store, city, spec, phase.name)
+            origin = _origin_of(city, spec, phase.name, rules, stored.fingerprint, stored.parent)
+            check_origin(store, city, checkpoint, origin)
 
 
 def run_lease(store: Store, spec: TrainSpec) -> AbstractContextManager[Lease]:
@@ -168,20 +103,101 @@ def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> Checkp
     return state
 
 
-def check_origin(
-    store: Store, city: City, state: CheckpointState, wanted: Origin, actual: Origin | None = None
-) -> None:
+def check_origin(store: Store, city: City, state: CheckpointState, wanted: Origin) -> None:
     """Raise McvrpError, with the first difference, if ``state`` is not of the origin ``wanted``.
 
     A checkpoint of a city that ``city`` extends is accepted.
     """
     hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
-    origin, phase = actual or state.origin, f"phase {state.phase!r} of run {state.run!r}"
-    require_city(store, city, origin.city_id, f"{phase} is", hint)
-    origin.require(wanted, phase, hint)
+    phase = f"phase {state.phase!r} of run {state.run!r}"
+    require_city(store, city, state.origin.city_id, f"{phase} is", hint)
+    state.origin.require(wanted, phase, hint)
 
 
-def label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
+def _require_sizes(city: City, spec: TrainSpec) -> None:
+    """Raise McvrpError if a phase has instances of more customers than ``city``."""
+    for phase in spec.phases:
+        if phase.last > city.customers:
+            raise McvrpError(
+                f"phase {phase.name!r} trains on {phase.last} customers, the city has {city.customers}: "
+                "lower last of the phase"
+            )
+
+
+def _require_rules(store: Store, city: City, spec: TrainSpec) -> None:
+    """Raise McvrpError if a policy-gradient phase has no ranges to draw new instances of a size from."""
+    for phase in spec.phases:
+        if phase.policy is None or phase.policy.source == "labels":
+            continue
+        rules = _order_rules(store, city, spec, phase.name)
+        try:
+            for n in spec.sizes(phase.name):
+                rules.capacity_range(n)
+        except McvrpError as error:
+            raise McvrpError(f"phase {phase.name!r}: {error}") from error
+
+
+def _network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
+    """Return the fields of `model.network.NetworkConfig` of the network that the run trains."""
+    return {"classes": city.classes, **spec.network.model_dump()}
+
+
+def _origin_of(city: City, spec: TrainSpec, name: str, rules: Rules, data: str, parent: str) -> Origin:
+    """Return the origin of the phase ``name``: all that decides its result.
+
+    ``rules`` see `_order_rules`; ``data`` is the fingerprint of the labels, ``parent`` the checksum of the
+    initial weights.
+    """
+    recipe = dict(spec.recipe(name))
+    if spec.phase(name).policy:  # ranges that it leaves open decide the result, too
+        ranges = {"policy.demand": rules.demand, "policy.capacity": rules.capacity}
+        recipe |= {field: None if value is None else list(value) for field, value in ranges.items()}
+    return Origin(city.city_id, data, _network_of(city, spec), recipe, parent)
+
+
+def _order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
+    """Return the demand and capacity rules of the instances of a policy-gradient phase.
+
+    Ranges that it leaves open are those of its labels, otherwise the city's, otherwise the paper's.
+    """
+    policy = spec.phase(name).policy
+    if policy is None:
+        return Rules()
+    path = layout.label_spec(spec.dataset)
+    document = store.get_json(path) if store.exists(path) else {}
+    labelled = document if isinstance(document, dict) else {}
+    demand, capacity = (_range(labelled.get(field)) for field in ("demand", "capacity"))
+    return Rules.of(city, policy.demand or demand, policy.capacity or capacity)
+
+
+def _range(value: object) -> Range | None:
+    match value:
+        case [int(low), int(high)]:
+            return low, high
+    return None
+
+
+def _base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
+    """Return the card of the model that the run fine-tunes, None if it starts from random weights.
+
+    McvrpError if the model does not exist, is of another city, or has another network, up to the dropout.
+    """
+    if spec.base_version is None:
+        return None
+    try:
+        card = model_card(store, *spec.base_version)
+        card.require_city(city)
+    except StoreError:
+        raise
+    except McvrpError as error:
+        raise McvrpError(f"train.base = {spec.base}: {error}") from error
+    networks = [dict(each) | {"dropout": 0.0} for each in (card.network, _network_of(city, spec))]
+    base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
+    base.require(wanted, f"train.base {spec.base}", "use the network of the base")
+    return card
+
+
+def _label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tuple[int, ...]:
     """Return the number of labels of each size of the phase, from the smallest up."""
     sizes = spec.sizes(name)
     rows, reached = dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 0)

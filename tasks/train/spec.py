@@ -25,7 +25,6 @@ from mcvrp.tasks.support.spec import (
     unset,
 )
 
-BASE_PHASE = "base"  # name of the phase whose checkpoint has the weights of the base model
 _BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -187,19 +186,12 @@ class TrainSpec(StrictSpec):
     held_out: Name | None = Field(None, description="Held-out dataset (split valid) for validation")
     held_out_every: Count = Field(1000, description="Validation interval in steps")
     held_out_samples: Samples = Field(16, description="Samples per held-out instance (policy gradient)")
-    diverged_after: Count = Field(
-        1000, description="Steps far above the best loss after which training stops"
-    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         names = [phase.name for phase in self.phases]
         if len(set(names)) < len(names):
             raise ValueError(f"names of phases must be unique, not {', '.join(names)}")
-        if self.base and BASE_PHASE in names:
-            raise ValueError(
-                f"a run with a base stores its weights as phase {BASE_PHASE!r}: name the phase differently"
-            )
         if self.optimizer == "muon" and self.zero:
             raise ValueError(
                 f"optimizer = muon needs whole matrices, which zero = {self.zero} partitions: use zero = 0"

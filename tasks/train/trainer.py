@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 import torch
 
-from mcvrp.model.errors import McvrpError, brief, reason, sentence
+from mcvrp.model.errors import McvrpError, reason
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
@@ -50,9 +50,6 @@ from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
 from mcvrp.tasks.train.policy import PolicyStream
 
-_COMPILERS = ("torch._inductor", "torch._dynamo")  # modules of errors of train.compile
-_REASON_LENGTH = 100  # characters of them in an error message
-
 
 def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
     """Train the phase of ``job`` as ``rank``; return the error if it ended with one for the user.
@@ -76,12 +73,6 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
                 f"out of memory outside of micro-batches, for weights or optimizer state ({reason(error)}): "
                 "train a smaller network, spread the optimizer state over more ranks with "
                 "--set train.zero=1, or use a machine with more memory"
-            )
-        elif type(error).__module__.startswith(_COMPILERS):  # the same in every attempt
-            refusal = McvrpError(
-                f"train.compile failed ({brief(sentence(error), _REASON_LENGTH)}): set "
-                "TORCHINDUCTOR_CACHE_DIR or TMPDIR to a folder where programs may be executed and CXX to a "
-                "C++ compiler, or train.compile to false"
             )
         else:  # a bug, or a lost peer: the launcher reads the traceback
             raise
@@ -129,7 +120,7 @@ class Trainer:
     def run(self) -> None:
         """Train from the last checkpoint to the end of the phase; rank 0 saves and reports.
 
-        McvrpError if the loss is not finite or diverges, memory runs out, another process has taken over
+        McvrpError if the loss is not finite, memory runs out, another process has taken over
         the run, or an artifact in the store is corrupt.
         """
         first = self.job.resumed.step + 1 if self.job.resumed else 1
@@ -259,8 +250,7 @@ class Trainer:
     def _load_network(self) -> FmMcvrp:
         torch.manual_seed(_seed("weights", str(self.spec.seed)))  # the same on every rank
         network = FmMcvrp(NetworkConfig(**self.job.origin.network))
-        if self.job.start:
-            weights = load_weights(self.job.store, self.job.start)
+        if weights := self.job.initial_weights():
             network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in weights.items()})
         return network
 

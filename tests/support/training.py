@@ -18,7 +18,7 @@ from mcvrp.storage.labels.label_files import write_labels
 from mcvrp.storage.layout import label_file, size_dir
 from mcvrp.storage.store.lease import Lease
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, load_weights, save_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, save_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankJob
@@ -39,9 +39,9 @@ def alone(city: City, instance: Instance) -> Solution:
 def nudge(job: RankJob, progress: Progress) -> None:
     """Stand in for the ranks, whose work other tests look at: every weight moves a little, by run."""
     steps = job.spec.curriculum(job.phase, job.counts).steps
-    if job.start:
+    if initial := job.initial_weights():
         step = np.float32(0.01 + 0.01 * zlib.crc32(job.spec.run.encode()) / 2**32)
-        weights = {name: array + step for name, array in load_weights(job.store, job.start).items()}
+        weights = {name: array + step for name, array in initial.items()}
     else:
         torch.manual_seed(0)  # the same weights whatever ran before
         network = FmMcvrp(NetworkConfig(**job.origin.network))

@@ -149,21 +149,11 @@ def test_bf16_changes_losses_only_slightly_and_weights_stay_fp32(store: Store, h
     assert {array.dtype for array in weights.values()} == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize(
-    ("lr", "match"),
-    [
-        (1e30, r"not finite, at step \d+ .*last good checkpoint: .*with an lr below 1e"),
-        (10.0, r"has diverged: .* on problem tokens.*last good checkpoint: .*step-"),
-    ],
-)
-def test_a_loss_that_is_not_finite_or_diverges_stops_the_phase(
-    store: Store, here: Here, lr: float, match: str
-) -> None:
+def test_a_loss_that_is_not_finite_stops_the_phase(store: Store, here: Here) -> None:
     """The error has the last good checkpoint and a remedy; no checkpoint has weights that are not finite."""
-    phase = small_spec().phases[0].model_copy(update={"lr": lr, "passes": 8})
-    spec = small_spec(phases=(phase,), diverged_after=20)
-    with pytest.raises(McvrpError, match=match):
-        train_phase(store, spec, "I", here())
+    phase = small_spec().phases[0].model_copy(update={"lr": 1e30, "passes": 8})
+    with pytest.raises(McvrpError, match=r"not finite, at step \d+ .*checkpoint: .*with an lr below 1e"):
+        train_phase(store, small_spec(phases=(phase,)), "I", here())
     state = latest_checkpoint(store, "small", "I")
     assert all(np.isfinite(a).all() for a in (load_weights(store, state) if state else {}).values())
 

@@ -1,9 +1,9 @@
-"""Rows of metrics: means over tokens, rates, divergence, events for TensorBoard."""
+"""Rows of metrics: means over tokens, rates, losses that are not finite, events for TensorBoard."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
 from mcvrp.tasks.train import resources
 from mcvrp.tasks.train.engine import Sums
-from mcvrp.tasks.train.log import TrainLog, Watch
+from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.phases import publish
 from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.datasets import everything
@@ -154,70 +154,6 @@ def test_a_gradient_that_is_not_finite_names_the_last_step(store: Store) -> None
     log.add(1, sums(), BATCH)
     with pytest.raises(McvrpError, match=r"gradient that is not finite, at step 1 .*checkpoint: none"):
         log.close_row(0.01, math.nan)
-
-
-def test_divergence_stops_a_resumed_run_at_the_same_step(store: Store) -> None:
-    log, bad = log_of(store, diverged_after=10), sums(solution=60 * 40.0)
-    take(log, range(1, 6))
-    take(log, range(6, 10), bad)
-    log.save()
-    for one in (log, log_of(store, start=state(9), diverged_after=10)):
-        with pytest.raises(McvrpError, match=r"has diverged: 40 on solution tokens.*at step 16 "):
-            take(one, range(10, 100), bad)
-
-
-def divergence(losses: Sequence[float], limit: int = 20, every: int = 1) -> tuple[int, str] | None:
-    """Return the step of the row and the first message of a watch among 101 nodes."""
-    watch = Watch("problem", 101, limit)
-    for step, loss in enumerate(losses, start=1):
-        row = StepMetrics(step * every, step, loss, 0.5, math.nan, 0.5, 0.01, 1.0, 1e4, 0.0)
-        if message := watch.update(row):
-            return step * every, message
-    return None
-
-
-@pytest.mark.parametrize(
-    "losses",
-    [
-        # A double descent: a loss that falls, stays on a plateau, rises and falls again (Sec. 6.1).
-        [
-            *np.linspace(4.6, 1.2, 100),
-            *[1.2] * 5000,
-            *np.linspace(1.2, 2.0, 500),
-            *[2.0] * 2000,
-            *np.linspace(2.0, 0.09, 500),
-        ],
-        ([0.5] * 5 + [9.0] * 20) * 40,  # spikes: only consecutive steps count
-        [5.0] * 20 + [4.0] * 100,  # worse than guessing at first
-        [math.nan] * 50,  # the phase does not train the stream
-    ],
-    ids=["double descent", "spikes", "slow start", "not trained"],
-)
-def test_no_divergence(losses: list[float]) -> None:
-    assert divergence(losses) is None
-
-
-@pytest.mark.parametrize("best", [0.002, 0.3, 2.0])
-def test_a_loss_that_stays_far_above_its_best_is_a_divergence(best: float) -> None:
-    """Above five times and one nat over the best, or above uniform guessing, for more than `limit` steps."""
-    bound = min(math.log(101), max(5 * best, best + 1))
-    assert divergence([best] * 50 + [bound - 0.01] * 500) is None
-    step, message = divergence([best] * 50 + [bound + 0.01] * 500) or (0, "")
-    assert step == 50 + 20 + 1
-    assert message.startswith("has diverged")
-    assert "on problem tokens" in message
-
-
-def test_never_better_than_guessing_is_a_divergence() -> None:
-    """A loss above ln(choices) from the start has `limit` steps to fall."""
-    step, message = divergence([5.0] * 100) or (0, "")
-    assert step == 21
-    assert "uniform guessing 4.62" in message
-
-
-def test_steps_are_counted_not_rows() -> None:
-    assert divergence([0.5] + [9.0] * 2, every=10) is None
-    assert (divergence([0.5] + [9.0] * 3, every=10) or (0, ""))[0] == 40
 
 
 @pytest.mark.parametrize("step", [resources.require_tracker, lambda spec: publish(Store.open("."), spec)])

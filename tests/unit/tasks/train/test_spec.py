@@ -87,7 +87,6 @@ def test_a_policy_phase_repeats_labels_that_do_not_fill_a_batch(counts: tuple[in
         ("zero", 1, "muon needs whole matrices, which zero = 1 partitions"),
         ("color", "red", "Extra inputs"),
         *(("base", base, "base") for base in ("small", "small@champion", "small@0", "../x@1")),
-        ("phases", (PhaseSpec(name="base", first=20, last=20, lr=1),), "name the phase differently"),
     ],
 )
 def test_invalid_runs_are_refused(field: str, value: object, match: str) -> None:
