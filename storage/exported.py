@@ -12,10 +12,9 @@ from mcvrp.storage.models.models import (
     ModelCard,
     folder_card,
     load_model,
-    model_card,
+    model_cards,
     model_weights,
     publish,
-    versions,
 )
 from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS
@@ -96,8 +95,7 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
         )
     pictures = [folder.get("losses.png")] if folder.exists("losses.png") else []
     # Read all that publishing reads before the city is written, so that a failed import leaves nothing.
-    for version in versions(store, card.name):
-        model_card(store, card.name, version)
+    model_cards(store, card.name)
     for alias in ALIASES:
         pointer(store, card.name, alias)
     ids = stored.ids_sha256(card.city_id)
