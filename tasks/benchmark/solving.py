@@ -18,7 +18,7 @@ from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import WarmStarted
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_window import windowed
+from mcvrp.tasks.support.ray_session import windowed
 
 if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver

@@ -32,8 +32,7 @@ from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
 from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import Counter, WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster
-from mcvrp.tasks.support.ray_window import windowed
+from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster, windowed
 
 logger = logging.getLogger(__name__)
 

@@ -23,8 +23,7 @@ from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
 from mcvrp.tasks.label.verify_file import verify_file
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_session import ray_session
-from mcvrp.tasks.support.ray_window import windowed
+from mcvrp.tasks.support.ray_session import ray_session, windowed
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,22 @@
-"""Ray sessions: on this machine, or on the cluster of ``RAY_ADDRESS``, of which this machine is a node."""
+"""Ray: a session on this machine or on the cluster of ``RAY_ADDRESS``, and tasks in it over many items.
+
+Of a cluster this machine has to be a node. Of the tasks, a bounded number is in flight.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import pickle
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 import ray
 from ray.job_config import JobConfig
@@ -19,15 +25,23 @@ from ray.util import deregister_serializer, register_serializer
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.model.problem import City
 from mcvrp.shared_array import dumps
+from mcvrp.storage.store.errors import StoreError
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import environment
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
 _CONNECT_SECONDS = 8.0  # for the port of a cluster's head to open
 _LOOK_SECONDS = 1.0  # for the same of a running session
 _OBJECT_STORE = 256 * 2**20  # bytes; workers get a recipe and return receipts
+WINDOW = 2  # tasks per worker in flight: one running, one waiting
+WAIT_SECONDS = 0.5  # of a single wait for results, so that Ctrl-C is not held up for longer
+_LOOK_EVERY = 2.0  # between two looks whether Ray is there
+_SILENT_SECONDS = 30.0  # without a result until the store is contacted
+RETRIES = 2  # by Ray, of a worker that died
 _QUIET = {  # of the processes that Ray starts
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -107,6 +121,66 @@ def require_cluster() -> None:
 def cluster_cores() -> int:
     """Return the number of cores of the session, which may change on a cluster."""
     return int(ray.cluster_resources().get("CPU", 0))
+
+
+def windowed(
+    work: Callable[..., Any],
+    items: Iterable[T],
+    workers: int,
+    shared: object,
+    store: Store,
+    *,
+    refusals: bool = False,
+    retries: int = RETRIES,
+    tick: Callable[[], int] | None = None,
+) -> Iterator[tuple[T, Any]]:
+    """Yield each item with ``work(item, shared)``, in the order of completion.
+
+    ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. The ``store`` of ``work`` is
+    contacted if no result arrives for a while, because workers that wait for it do not report that. If the
+    worker of an item died in spite of the ``retries`` by Ray, its result is the `ray.exceptions.RayError`;
+    with ``refusals``, that of an item refused by ``work`` is the McvrpError, which is raised otherwise, as a
+    StoreError always is. ClusterLost if Ray is gone. ``tick`` is called at least twice a second: it may end
+    all by an error, and returns the number of workers from then on.
+    """
+    remote = ray.remote(num_cpus=1, max_retries=retries)(work)
+    context = ray.put(shared)
+    waiting = iter(items)
+    in_flight: dict[ray.ObjectRef, T] = {}
+    last_result, looked = time.monotonic(), -math.inf
+    while True:
+        if time.monotonic() - looked > _LOOK_EVERY:
+            require_cluster()
+            looked = time.monotonic()
+        workers = tick() if tick else workers
+        for item in islice(waiting, max(0, WINDOW * workers - len(in_flight))):
+            in_flight[remote.remote(item, context)] = item
+        if not in_flight:
+            return
+        done, _ = ray.wait(list(in_flight), num_returns=1, timeout=WAIT_SECONDS)
+        if done:
+            last_result = time.monotonic()
+        elif time.monotonic() - last_result > _SILENT_SECONDS:
+            store.folders("")  # raises if the store does not answer
+            last_result = time.monotonic()
+        for reference in done:
+            yield in_flight.pop(reference), _result(reference, refusals)
+
+
+def _result(reference: ray.ObjectRef, refusals: bool) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        if not isinstance(error.cause, McvrpError):
+            raise
+        if isinstance(error.cause, StoreError) or not refusals:
+            raise error.cause from None
+        return error.cause
+    except ray.exceptions.LocalRayletDiedError:  # says nothing about the item
+        require_cluster()
+        raise
+    except ray.exceptions.RayError as error:
+        return error
 
 
 def _own_servers() -> list[tuple[str, int]]:

@@ -20,8 +20,7 @@ from mcvrp.storage.store.errors import StoreError, StoreUnavailable
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
-from mcvrp.tasks.support.ray_session import ray_session
-from mcvrp.tasks.support.ray_window import windowed
+from mcvrp.tasks.support.ray_session import ray_session, windowed
 from tests.support.datasets import (
     CITY,
     dearer,
@@ -206,7 +205,7 @@ def test_a_store_that_does_not_answer_workers_ends_the_command(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees that they wait: while none answers, the driver asks the store."""
-    monkeypatch.setattr("mcvrp.tasks.support.ray_window._SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("mcvrp.tasks.support.ray_session._SILENT_SECONDS", 0.0)
     store = Store.open(scratch)
     serve_all(monkeypatch, Mock(side_effect=OSError(errno.EIO, "no answer")))
     with ray_session(1), pytest.raises(StoreUnavailable, match="cannot list"):

@@ -24,8 +24,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import below, free_port
-from mcvrp.tasks.support.ray_session import ClusterLost, ray_session
-from mcvrp.tasks.support.ray_window import windowed
+from mcvrp.tasks.support.ray_session import ClusterLost, ray_session, windowed
 from tests.support.fault_kinds import Cluster
 
 
