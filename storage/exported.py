@@ -12,9 +12,10 @@ from mcvrp.storage.models.models import (
     ModelCard,
     folder_card,
     load_model,
-    model_cards,
+    model_card,
     model_weights,
     publish,
+    versions,
 )
 from mcvrp.storage.models.registry import ALIASES, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS
@@ -95,7 +96,8 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
         )
     pictures = [folder.get("losses.png")] if folder.exists("losses.png") else []
     # Read all that publishing reads before the city is written, so that a failed import leaves nothing.
-    model_cards(store, card.name)
+    for version in versions(store, card.name):
+        model_card(store, card.name, version)
     for alias in ALIASES:
         pointer(store, card.name, alias)
     ids = stored.ids_sha256(card.city_id)

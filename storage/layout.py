@@ -88,6 +88,7 @@ model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # writte
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
 folder_card = "model.json"  # of an exported model
+model_pack = Path[str]("models/{model}/.weights.pq")  # see `storage.packs`
 model_alias = Path[str, str]("models/{model}/{alias}")
 model_move = Path[str, str, int]("models/{model}/{alias}/{number:06d}.json")  # the highest counts
 

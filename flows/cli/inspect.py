@@ -28,8 +28,8 @@ def inspect(store: Store, path: str) -> Outcome:
     if "@" in name and kind in ("", "models"):
         name, _, version = name.partition("@")
         path = named_version(store, layout.checked_name("model", name), version).folder
-    elif kind == "models" and (outcome := model_versions(store, name)):
-        return outcome
+    elif kind == "models" and (described := model_versions(store, name)):
+        return described
     if path and store.stat(path):
         return _file(store, path)
     files = {file.path: file.size for file in store.files(path)}

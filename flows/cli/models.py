@@ -24,12 +24,12 @@ def list_(common: Common) -> Outcome:
     from mcvrp.flows.cli.output import reading
 
     store = reading(common)
-    described = {name: model_versions(store, name) for name in store.folders("models")}
-    models = {name: outcome for name, outcome in described.items() if outcome}
+    described = {each: model_versions(store, each) for each in store.folders("models")}
+    models = {each: model for each, model in described.items() if model}
     if not models:
         raise McvrpError(f"there are no models in {store.url()}: run mcvrp train")
-    text = "\n\n".join(f"{name}\n{model.text}" for name, model in models.items())
-    return Outcome({name: model.document for name, model in models.items()}, text)
+    text = "\n\n".join(f"{each}\n{model.text}" for each, model in models.items())
+    return Outcome({each: model.document for each, model in models.items()}, text)
 
 
 @command(_models, "show the versions of a model")
@@ -37,18 +37,18 @@ def show(common: Common, model: _Model) -> Outcome:
     from mcvrp.flows.cli.output import reading
 
     store = reading(common)
-    if (outcome := model_versions(store, model)) is None:
+    if (described := model_versions(store, model)) is None:
         raise McvrpError(f"there is no model {model!r} in {store.url()}: run mcvrp train")
-    return outcome
+    return described
 
 
 def model_versions(store: Store, name: str) -> Outcome | None:
-    """Describe the versions of the model ``name``: aliases, metrics, and history; None without a version."""
+    """Describe the versions of a model: aliases, metrics, the champion's history; None without any."""
     from mcvrp.flows.cli.output import plain, table
-    from mcvrp.storage.models.models import model_cards
+    from mcvrp.storage.models.models import model_card, versions
     from mcvrp.storage.models.registry import ALIASES, pointer
 
-    if not (cards := model_cards(store, name)):
+    if not (cards := [model_card(store, name, version) for version in versions(store, name)]):
         return None
     pointers = {alias: pointer(store, name, alias) for alias in ALIASES}
     aliases = {alias: target.version for alias, target in pointers.items()}
