@@ -91,11 +91,10 @@ def test_the_benchmark_follows_the_fleet_of_the_labels() -> None:
         assert STAGES["benchmark"].asks(spec)["benchmark"].hgs_fleet == fleet
 
 
-def test_the_demo_has_a_row_for_every_table_and_test_of_the_paper() -> None:
-    """A size beyond training, a single run of HGS, and as many runs of it as the network has samples."""
+def test_the_demo_has_the_baseline_and_a_size_beyond_training() -> None:
     spec = load_preset("laptop")
     assert spec.benchmark.sizes[-1] > spec.label.largest == spec.benchmark.sizes[-2]
-    assert spec.benchmark.samples_of("hgs") == (1, spec.benchmark.samples_of("fm-ns")[-1])
+    assert spec.benchmark.samples_of("hgs") == (1,)  # gaps are to a single run
 
 
 @pytest.mark.parametrize(

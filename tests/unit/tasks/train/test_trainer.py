@@ -32,24 +32,6 @@ def test_out_of_memory_outside_of_micro_batches_is_a_refusal(
     assert "\n" not in str(refusal)
 
 
-def test_what_cannot_be_compiled_is_a_refusal(fail: Callable[[Exception], None]) -> None:
-    """The same in every attempt: a folder without exec, no compiler. The error is that of PyTorch."""
-
-    def backend(*_: object) -> Callable[..., object]:
-        raise OSError("failed to map\nit")
-
-    compiled = torch.compile(torch.nn.Linear(2, 2), backend=backend)
-    with pytest.raises(RuntimeError) as caught:
-        compiled(torch.ones(1, 2))
-    fail(caught.value)
-    events: list[RankEvent] = []
-    refusal = run_rank(None, 0, 1, events.append)  # type: ignore[arg-type]
-    assert events == [Refused(str(refusal), 2)]
-    assert "failed to map" in str(refusal)
-    assert "TORCHINDUCTOR_CACHE_DIR or TMPDIR" in str(refusal)
-    assert "\n" not in str(refusal)
-
-
 def test_a_bug_is_not_a_refusal(fail: Callable[[Exception], None]) -> None:
     fail(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
