@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.config.parameters import checked
+from mcvrp.flows.config.forms import checked
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage.parsing import parse_toml

@@ -65,6 +65,12 @@ def baseline_of(results: pd.DataFrame) -> MethodRun:
     return ("PyVRP" if "HGS" not in solved and "PyVRP" in solved else "HGS"), 1
 
 
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the mean of ``values`` ``(k,)`` and its standard error, infinite for a single value."""
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.inf
+    return float(values.mean()), float(error)
+
+
 def mean_gap(results: pd.DataFrame, method: MethodRun) -> float | None:
     """Return the mean gap of ``method`` to the baseline over all sizes in percent, None without a pair."""
     cost, base = paired(results, None, method, baseline_of(results))

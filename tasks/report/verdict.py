@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.report.metrics import MethodRun, baseline_of, paired
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, mean_and_error, paired
 from mcvrp.tasks.report.paper import EQUAL_TIME
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
 from mcvrp.tasks.support.text import format_seconds
@@ -72,12 +71,6 @@ def scores(results: pd.DataFrame) -> list[Score]:
             mean, error = mean_and_error(gap(cost, reference))
             found.append(Score(method, mean, error, float(block["seconds"].mean())))
     return sorted(found, key=lambda score: score.seconds)
-
-
-def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the mean of ``values`` ``(k,)`` and its standard error, infinite for a single value."""
-    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.inf
-    return float(values.mean()), float(error)
 
 
 def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[str]:

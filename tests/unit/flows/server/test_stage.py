@@ -9,7 +9,7 @@ import pytest
 from prefect.states import Failed
 
 from mcvrp.flows.config import preflight as checks
-from mcvrp.flows.config.parameters import of_form, parameters_of, parsed
+from mcvrp.flows.config.forms import of_form, parameters_of, parsed
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
 from mcvrp.flows.server.stage import was_cut_off
