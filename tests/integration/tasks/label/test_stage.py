@@ -75,7 +75,7 @@ def test_progress_counts_labels_inside_files(store: Store, monkeypatch: pytest.M
     monkeypatch.setattr(stage, "_COUNTED_SECONDS", 0.0)
     for before, count in ((0, 12), (12, 24)):
         reports: list[ProgressReport] = []
-        wanted = spec(largest=20, count=count, shard_rows=60, iterations=None, time_limit=0.15, tuned=False)
+        wanted = spec(largest=20, count=count, shard_rows=60, iterations=None, time_limit=0.3, tuned=False)
         with listening(reports.append):
             label_missing(store, CITY, wanted)
         labels = [report for report in reports if report.unit == "labels"]
