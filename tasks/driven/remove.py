@@ -11,7 +11,7 @@ from mcvrp.storage.driven import StoredDay, driven_days, driven_readme
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.driven.take import taken_files
+from mcvrp.tasks.driven.take import taken_dates, taken_files
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def remove_day(store: Store, city: str, date: datetime.date, model: str, incomin
         )
     pack = taken_files(store, city)
     for file in store.files(incoming):
-        if date.isoformat() in (pack.get(file) or b"").decode().split():
+        if date.isoformat() in taken_dates(pack, file):
             raise McvrpError(
                 f"{store.url(file.path)} has routes of {date}, and the next night would read them again: "
                 "correct it, or move it away, before the day is removed"

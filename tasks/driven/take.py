@@ -1,8 +1,8 @@
 """Ingestion of driven routes: each file of a folder is taken whole, or refused with its reason.
 
-Files stay where they are. One that is refused is read again by each call:
-what is wrong may have been the columns of the city, or a missing address. Days are created once, so that an
-interrupted call is completed by the next one.
+Files stay where they are. One that is refused is read again by each call: what is wrong may have been the
+columns of the city, or a missing address. Days are created once, so that an interrupted call is completed by
+the next one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def take_routes(
     days = {day.date.isoformat(): day for day in driven_days(store, city.name, save=True)}
     _require_city(store, city, days.values())
     before, pack = set(days), taken_files(store, city.name)
-    dates_of = {file: dated for file in files if (dated := _packed(pack, file)) and days.keys() >= set(dated)}
+    dates_of = {
+        file: dated for file in files if (dated := taken_dates(pack, file)) and days.keys() >= set(dated)
+    }
     unknown, new = [file for file in files if file not in dates_of], list[str]()
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
@@ -108,7 +110,7 @@ def take_routes(
     card = driven_readme(city.name, stored).encode()
     if stored and store.find(layout.driven_card(city.name)) != card:
         store.put(layout.driven_card(city.name), card)
-    if any(_packed(pack, file) != dated for file, dated in dates_of.items()):
+    if any(taken_dates(pack, file) != dated for file, dated in dates_of.items()):
         pack.save({file: " ".join(dated).encode() for file, dated in dates_of.items()})
     return Taken(
         tuple(new),
@@ -124,7 +126,7 @@ def taken_files(store: Store, city: str) -> Pack:
     return Pack(store, layout.driven_pack(city, "incoming"))
 
 
-def _packed(pack: Pack, file: StoredFile) -> list[str]:
+def taken_dates(pack: Pack, file: StoredFile) -> list[str]:
     """Return the dates of a file that was taken and has not changed since, otherwise nothing."""
     return (pack.get(file) or b"").decode().split()
 

@@ -89,7 +89,7 @@ def fewest_unserved(rest: Rest) -> int:
 def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
     """Return routes of those ``near`` without the ``out`` largest orders, packed by first-fit decreasing.
 
-    None if that violates a limit.
+    No routes if that violates a limit.
     """
     instance = rest.instance
     assert instance is not None
