@@ -120,6 +120,8 @@ def _train(
             elastic_launch(config, sys.executable)(*_arguments(job_file, events))
         except ChildFailedError as error:
             failed = error
+        except UnboundLocalError as error:  # hides an interrupt that arrives while PyTorch takes the time
+            raise error.__context__ or error from None
         finally:
             os.close(writer)
     return failed, following.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -451,6 +452,17 @@ def test_a_stopped_launcher_leaves_no_log(
     with pytest.raises(type(error)):
         train_phase(store, small_spec(ranks=1), "I", run_local)
     assert not list(folder.iterdir())
+
+
+def test_an_interrupt_while_pytorch_takes_the_time_is_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its timing of the agent's functions then fails with an error of its own."""
+    run_as_rank(monkeypatch, "-c", "import time; time.sleep(999)")
+    clock = Mock(side_effect=chain([0.0, KeyboardInterrupt()], repeat(0.0)))
+    monkeypatch.setattr("torch.distributed.elastic.metrics.api.time", Mock(time=clock))
+    with pytest.raises(KeyboardInterrupt):
+        train_phase(store, small_spec(ranks=1), "I", run_local)
 
 
 def test_ranks_are_stopped_after_a_takeover(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
