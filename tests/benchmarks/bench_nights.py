@@ -158,16 +158,23 @@ def driven_days(setting: Setting, night: int) -> Iterator[tuple[str, Label]]:
         yield date, label
 
 
-def nights(setting: Setting, number: int, beam: int) -> None:
+def nights(setting: Setting, number: int, beam: int, trial: int) -> None:
     """Print the table of ``number`` nights from a champion that has learned from drivers."""
-    case = Case(setting, f"nights-{beam}", chosen(Results(setting), DRIVERS, FIRST_DAYS, 1))
+    case = Case(setting, f"nights-{beam}-{trial}", chosen(Results(setting), DRIVERS, FIRST_DAYS, 1))
     if not case.store.exists(layout.manifest(OLD)):
         share = FIRST_DAYS // len(setting.sizes)
         days = [label for n in setting.sizes for label in labels_of(DRIVERS, setting.town, n, share)]
         write_dataset(case.store, setting.town, OLD, days)
     recipe: dict[str, Any] = {"optimizer": "muon", "lr": 2e-3, "passes": 3, "dropout": 0.0} if beam else {}
     spec = NightlySpec(
-        model=case.model, old=OLD, p=1.0, quiet_seconds=0, sizes=(20, 22, 24), beam=beam, **recipe
+        model=case.model,
+        old=OLD,
+        p=1.0,
+        quiet_seconds=0,
+        sizes=(20, 22, 24),
+        instances=trial,
+        beam=beam,
+        **recipe,
     )
     print(f"\n{'beam of ' + str(beam) if beam else 'as driven'}")
     head("night")
@@ -190,12 +197,13 @@ def main() -> None:
     parser.add_argument("--rounds", action="append", default=[], metavar="SOURCE", help="(repeatable)")
     parser.add_argument("--nights", type=int, default=0, help=f"number of nights, such as {NIGHTS}")
     parser.add_argument("--beam", type=int, nargs="+", default=[0, 16], help="widths, of the nights")
+    parser.add_argument("--trial", type=int, default=100, help="trial instances per size, of the nights")
     args = parser.parse_args()
     setting = Setting(args.folder)
     for source in args.rounds:
         rounds(setting, source, ROUNDS)
     for beam in args.beam if args.nights else ():
-        nights(setting, args.nights, beam)
+        nights(setting, args.nights, beam, args.trial)
 
 
 if __name__ == "__main__":
