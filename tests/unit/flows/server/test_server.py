@@ -82,12 +82,11 @@ def test_a_server_that_refuses_the_password_is_named() -> None:
         configured_server()
 
 
-def test_a_refused_request_ends_the_stage_with_both_versions() -> None:
+def test_a_refused_request_ends_the_stage_in_one_sentence() -> None:
     """It is not repeated: another version of the API does not change its mind."""
     with answering("3.99.0", 422), pytest.raises(McvrpError) as caught:
         counts(1)
-    wanted = rf"version 3\.99\.0, refuses a request of Prefect {prefect.__version__} \(422\): use a server of"
-    assert caught.match(wanted)
+    assert caught.match(rf"refuses a request of Prefect {prefect.__version__} \(422\): use a server of")
     assert caught.value.exit_code == 2
 
 
