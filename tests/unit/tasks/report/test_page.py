@@ -10,16 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from mcvrp.model.problem import City
-from mcvrp.storage.benchmarks import write_results
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.report.formats import Page, ReportFigure, render_page, to_latex
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import Table, benchmark_table
 from mcvrp.tasks.report.verdict import PICTURE
 from tests.support.markup import Markup
-from tests.support.paper_shaped import paper_shaped
+from tests.support.results import paper_shaped
 
 EVIL = '<script>alert("x")</script> & "quotes" \'too\''
 
@@ -89,9 +85,7 @@ _DOCUMENT = r"""\documentclass[10pt,a4paper]{article}
 )
 def test_every_table_compiles_and_is_as_wide_as_the_text(tmp_path: Path) -> None:
     """All methods: no error and no overfull box."""
-    store = Store.open(tmp_path / "store")
-    rows = paper_shaped(City.uniform(800, seed=1), instances=2, sizes=(20, 400, 800))
-    results = results_frame(write_results(store, "b", list(rows)))
+    results = paper_shaped((20, 400, 800))
     parts = [to_latex(table) for table in (benchmark_table(results), *paper_tables(results))]
     (tmp_path / "all.tex").write_text(_DOCUMENT % "\\clearpage\n".join(parts))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]

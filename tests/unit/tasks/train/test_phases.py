@@ -321,19 +321,12 @@ def test_the_ranks_of_a_cluster_have_to_be_named(monkeypatch: pytest.MonkeyPatch
     assert rank_count(small_spec(batch=64, launcher="ray", ranks=8), 2) == 8
 
 
-def test_each_rank_of_a_machine_with_gpus_has_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_rank_of_a_machine_with_gpus_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for gpus, ranks, found in ((1, 2, "1 GPU"), (2, 4, "2 GPUs")):
         monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda gpus=gpus: gpus)
-        refused = pytest.raises(
-            McvrpError, match=f"train.ranks = {ranks}, but this machine has {found}: request at most {gpus}"
-        )
-        with refused:
+        with pytest.raises(McvrpError, match=f"ranks = {ranks}, .* has {found}: request at most {gpus}"):
             require_cores(ranks, 16)
-        with refused:
-            run_local(rank_job(store, "I", ranks=ranks, cores=16), Mock())
         require_cores(gpus, 16)
-    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
-    require_cores(16, 16)
 
 
 # Restarts
