@@ -129,13 +129,6 @@ def dearer(label: Label) -> Label:
     return dataclasses.replace(label, cost=label.cost * (1 + 1e-8))
 
 
-def swapped_customers(label: Label) -> Label:
-    """Return ``label`` with a customer of one route in another, at the old cost."""
-    first, second, *rest = routes(label)
-    first[0], second[0] = second[0], first[0]
-    return dataclasses.replace(other_routes(label, [first, second, *rest]), cost=label.cost)
-
-
 def wrong_demand(label: Label) -> Label:
     demands = label.instance.demands.copy()
     demands[3] = demands[3] % 9 + 1
