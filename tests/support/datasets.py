@@ -63,6 +63,14 @@ def write_card_of(store: Store, dataset: str, city: City = CITY) -> None:
     write_card(store, city, dataset, store.get_json(layout.manifest(dataset)), files)
 
 
+def all_labels(store: Store, name: str) -> list[Label]:
+    """Return the labels of the dataset ``name``, by size and row."""
+    labels = Dataset.open(store, name)
+    tables = [table for n in labels.sizes() for table in labels.read_rows(n)]
+    city_id = labels.label_files[0].footer.city_id
+    return [label for table in tables for label in table_labels(table, city_id)]
+
+
 def write_rows(
     store: Store, dataset: str, n: int, table: pa.Table, absent: Mapping[int, str] | None = None
 ) -> str:

@@ -14,8 +14,6 @@ from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
 from mcvrp.storage.benchmarks import read_results
-from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
@@ -26,6 +24,7 @@ from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.resume import check_training
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
+from tests.support.datasets import all_labels
 
 pytestmark = pytest.mark.slow
 
@@ -121,10 +120,9 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
         label_missing(store, city, spec.label)
         train(store, city, spec.train, tmp_path / "cache")
         summary = write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
-    for table in Dataset.open(store, "own").read_rows(12):
-        for label in table_labels(table, city.city_id):
-            assert label.solver == "PyVRP"
-            assert label.cost == pytest.approx(cost(city, label.solution))
+    for label in all_labels(store, "own"):
+        assert label.solver == "PyVRP"
+        assert label.cost == pytest.approx(cost(city, label.solution))
     assert summary.baseline == "PyVRP"
     assert summary.gs_mean_gap is not None
     assert "gaps to a single run of PyVRP" in summary.markdown
