@@ -1,8 +1,8 @@
 """Benchmark results in the store: parts of one method and size, and the table derived from them.
 
-A part is a file of consecutive instances, written atomically. Its folder's name begins with the method and a
-hash of everything that determines the answers, so that an existing part is complete and a changed setting
-matches none. The footer of the results names the prefixes of the blocks that they came from.
+A part is a file of consecutive instances, written atomically. Its folder, the block, is named by the method
+and a hash of everything that determines the answers, so that an existing part is complete and a changed
+setting matches none. The footer of the results names the blocks that they came from.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ class PartRow:
     """Answer of a method to one instance.
 
     ``costs`` has the cost of each sample, infinite if infeasible; only one cost if the samples have a common
-    outcome, and its own samples only in a part that continues another. ``workers`` instances were solved in
-    parallel, each on ``device`` of ``machine``.
+    outcome. ``workers`` instances were solved in parallel, each on ``device`` of ``machine``.
     """
 
     method: str
@@ -132,7 +131,7 @@ def write_results(
     """Write and return the table derived from ``rows``, one row per number of samples.
 
     Routes and the costs of all samples are in the row of the largest number; the others are prefixes of it.
-    ``settings`` are the prefixes of the blocks that `mcvrp gc` keeps, by default all.
+    ``settings`` are the names of the blocks that `mcvrp gc` keeps, or what they begin with; by default all.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
     footer = table.replace_schema_metadata({_SETTINGS: json.dumps(sorted(set(settings))).encode()})

@@ -210,12 +210,9 @@ def refusal_of(error: Exception) -> McvrpError | None:
             f"{server} asks for a password: set PREFECT_API_AUTH_STRING to user:password "
             "(`mcvrp ui` prints it)"
         )
-    version = "unknown"
-    with contextlib.suppress(httpx.HTTPError), get_client(sync_client=True) as client:
-        version = client.api_version()
     return McvrpError(
-        f"{server}, version {version}, refuses a request of Prefect {version_of('prefect')} "
-        f"({cause.response.status_code}): use a server of the same version"
+        f"{server} refuses a request of Prefect {version_of('prefect')} ({cause.response.status_code}): use "
+        "a server of the same version"
     )
 
 

@@ -23,7 +23,7 @@ from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext
+from mcvrp.tasks.benchmark.part import Task, WorkerContext
 from mcvrp.tasks.benchmark.prepare import make_block
 from mcvrp.tasks.benchmark.solving import require_none, solve_on_ray
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -80,12 +80,14 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     files = [read_vrp(store, path) for path in vrp_paths(store, folder)]
     run = _run_name(store, folder)
     spec, requested = spec.model_copy(update={"run": run, "methods": methods, "instances": 1}), spec.methods
-    blocks = [(file, block) for file in files for block in _blocks(store, spec, file)]
+    # Files with the same instance share their answers.
+    keys = [(file, (_instance(file), method)) for file in files for method in methods]
+    blocks = {key: (file, _block(store, spec, file, key)) for file, key in keys}
     stored = stored_parts(store, run)
-    for _, block in blocks:
+    for _, block in blocks.values():
         block.find(stored)
-    lost = _solve(store, spec, blocks)
-    answers = [(file, row) for file, block in blocks for row in block.rows()]
+    lost = _solve(store, spec, list(blocks.values()))
+    answers = [(file, row) for file, key in keys for row in blocks[key][1].rows()]
     rows = [row for _, row in answers]
     notes = tuple(_notes(files, rows, [name for name in requested if name not in methods]))
     results = CvrplibResults(run, _table(answers), notes)
@@ -94,7 +96,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
         layout.benchmark_card(run), markdown.card(f"Benchmark `{run}`", {}, results.markdown()).encode()
     )
     # last, because gc treats a benchmark without results as unfinished
-    write_results(store, run, rows, [prefix for _, block in blocks for prefix in block.prefixes])
+    write_results(store, run, rows, [name for _, block in blocks.values() for name in block.names])
     require_none(lost)
     return results
 
@@ -127,39 +129,32 @@ def _run_name(store: Store, folder: str) -> str:
     return name
 
 
-def _blocks(store: Store, spec: BenchmarkSpec, file: VrpFile) -> Iterator[Block]:
-    """Yield one block per method, whose only instance is that of ``file``."""
+def _instance(file: VrpFile) -> str:
+    """Return what stands for the city in the identity of answers: costs and orders of ``file``."""
     orders = hashlib.sha256(f"{file.capacity} ".encode() + file.demands.astype("<u4").tobytes())
-    city = f"{file.city.city_id} {orders.hexdigest()[:16]}"
-    for method in spec.methods:
-        block = make_block(store, file.city, spec.model_copy(update={"sizes": (file.instance.n,)}), method)
-        block.identities = {n: replace(identity, city=city) for n, identity in block.identities.items()}
-        yield block
+    return f"{file.city.city_id} {orders.hexdigest()[:16]}"
+
+
+def _block(store: Store, spec: BenchmarkSpec, file: VrpFile, key: tuple[str, str]) -> Block:
+    """Return the block of a method, whose only instance is that of ``file``; ``key`` has both names."""
+    instance, method = key
+    block = make_block(store, file.city, spec.model_copy(update={"sizes": (file.instance.n,)}), method)
+    block.identities = {n: replace(identity, city=instance) for n, identity in block.identities.items()}
+    return block
 
 
 def _solve(store: Store, spec: BenchmarkSpec, blocks: Sequence[tuple[VrpFile, Block]]) -> list[str]:
-    """Solve the missing answers once each; files with the same instance share them.
-
-    Returns the answers whose workers were lost.
-    """
-    tasks: dict[str, tuple[Block, Task]] = {}  # by path of the part
-    sharing, lost = list[tuple[Block, Part]](), list[str]()
-    for file, block in blocks:
-        for part in block.missing():
-            assert block.program  # only solvers run
-            task = Task(part, block.program, (file.city, file.instance))
-            if tasks.setdefault(part.path, (block, task))[0] is not block:
-                sharing.append((block, part))
-    if tasks:
-        with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
-            lost = solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks.values(), progress)
-    for block, part in sharing:
-        owner, _ = tasks[part.path]
-        if part.n in owner.failures:
-            block.failures[part.n] = owner.failures[part.n]
-        elif part.path not in {each.path for each in owner.missing()}:
-            block.take(part)
-    return lost
+    """Solve the missing answers; return those whose workers were lost."""
+    tasks = [
+        (block, Task(part, block.program, (file.city, file.instance)))
+        for file, block in blocks
+        if block.program
+        for part in block.missing()
+    ]
+    if not tasks:
+        return []
+    with ray_session(spec.workers) as workers, Progress("benchmark", len(tasks), "answers") as progress:
+        return solve_on_ray(WorkerContext(store, blocks[0][0].city, workers), tasks, progress)
 
 
 def _table(answers: Sequence[tuple[VrpFile, PartRow]]) -> pd.DataFrame:

@@ -55,8 +55,8 @@ class Method:
         return self.network == "fm" and self.program is not None
 
     @property
-    def grows(self) -> bool:
-        """True if each sample is a run with its own seed."""
+    def from_scratch(self) -> bool:
+        """True if no network decodes: each sample is a run with its own seed."""
         return self.network is None
 
 

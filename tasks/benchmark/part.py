@@ -33,8 +33,7 @@ class Part:
 
     ``block`` names the method with its settings, ``label`` the method in tables, ``samples`` the numbers of
     samples to report, ascending. With ``together``, the solver gets all instances as one batch, once per
-    number of samples. Otherwise it gets one instance at a time and is timed after each number of samples; the
-    samples may then continue ``after`` those of another part.
+    number of samples. Otherwise it gets one instance at a time and is timed after each number of samples.
     """
 
     run: str
@@ -46,7 +45,6 @@ class Part:
     samples: tuple[int, ...]
     seed: int
     rules: Rules
-    after: int = 0
     together: bool = False
 
     @property
@@ -148,20 +146,20 @@ Timed = tuple[Answer, tuple[float, ...]]  # answer, and seconds at each number o
 
 
 def _one_by_one(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:
-    runs = [samples - part.after for samples in part.samples]
+    runs = part.samples[-1]
     for instance in instances:
         try:
-            (answer,) = solver.solve(city, [instance], samples=runs[-1], seed=part.seed + part.after)
+            (answer,) = solver.solve(city, [instance], samples=runs, seed=part.seed)
         except Exception as error:  # an instance that crashes a solver must not fail the whole part
             if isinstance(error, McvrpError) and not isinstance(error, SolverFailed):
                 raise
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            yield Answer(None, np.full(runs[-1], np.inf), 0.0, reason), (0.0,) * len(runs)
+            yield Answer(None, np.full(runs, np.inf), 0.0, reason), (0.0,) * len(part.samples)
             continue
         elapsed = answer.elapsed
         if elapsed is None:  # the solver does not measure it: evenly
-            elapsed = np.linspace(0, answer.seconds, runs[-1] + 1)[1:]
-        yield answer, tuple(elapsed[count - 1] for count in runs)
+            elapsed = np.linspace(0, answer.seconds, runs + 1)[1:]
+        yield answer, tuple(elapsed[count - 1] for count in part.samples)
 
 
 def _together(city: City, instances: Sequence[Instance], part: Part, solver: Solver) -> Iterator[Timed]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mcvrp.model.errors import McvrpError
@@ -71,7 +71,7 @@ def make_block(store: Store, city: City, spec: BenchmarkSpec, name: str, models:
         samples=spec.samples_of(name),
         rules=rules,
         identities={n: _identity(city, spec, name, models, program, n) for n in sizes},
-        part_rows=_part_rows(spec.time_limit(name), method),
+        part_rows=_part_rows(spec.time_limit(name), method, spec.samples_of(name)[-1]),
         program=program,
         failures=failures,
     )
@@ -88,6 +88,7 @@ def _identity(
         city=city.city_id,
         seed=spec.seed,
         rules=(rules.demand, rules.capacity),
+        samples=spec.samples_of(name),
         settings=method.settings() if method.settings else settings,
         model=network.weights_sha256 if network else "",
         sampling=method.identity(spec, rotations(spec, models.card)) if method.identity else None,
@@ -119,11 +120,11 @@ def attention_cards(store: Store, city: City, spec: BenchmarkSpec) -> dict[int, 
     return models
 
 
-def _part_rows(limit: float | None, method: Method) -> Callable[[int], int]:
-    """Return the function from the number of samples per instance to the number of instances per part."""
+def _part_rows(limit: float | None, method: Method, samples: int) -> int:
+    """Return the maximum number of instances per part, given the largest number of samples of each."""
     runs = _PART_RUNS if limit is None else min(_PART_RUNS, int(_PART_SECONDS / limit))
     runs = _PART_STARTS if method.alone else runs
-    if method.grows:
-        return lambda samples: max(1, runs // samples)
+    if method.from_scratch:
+        return max(1, runs // samples)
     most = runs if method.warm_started else _PART_INSTANCES
-    return lambda samples: max(1, min(most, _PART_PATHS // samples))
+    return max(1, min(most, _PART_PATHS // samples))

@@ -88,8 +88,8 @@ def run_benchmark(
     with Pool(min(spec.workers or local_cores(), local_cores())) as pool:
         sampler = replace(sampler, pool=pool) if sampler else None
         _decode(WorkerContext(store, city, workers=1), spec, blocks, sampler, pool)
-        settings = [prefix for block in blocks for prefix in block.prefixes]
-        table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], settings)
+        names = [name for block in blocks for name in block.names]
+        table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], names)
         accuracy = _problem_accuracy(sampler, city, spec) if sampler else None
     require_none(lost)
     return BenchmarkResults(spec, models.card, accuracy, table)
@@ -112,7 +112,7 @@ def _solve_on_ray(
 
     Returns the parts whose workers were lost.
     """
-    programs = [block for block in blocks if block.method.grows]
+    programs = [block for block in blocks if block.method.from_scratch]
     finished = [block for block in blocks if block.method.warm_started]
     if not any(True for block in (*programs, *finished) for _ in block.missing()):
         return []

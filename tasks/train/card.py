@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -17,7 +17,7 @@ from mcvrp.storage.markdown import card, image, section, table
 from mcvrp.storage.models.card import network_text
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import latest_checkpoint
+from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint
 from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, png, style
 from mcvrp.tasks.train.spec import TrainSpec
@@ -41,59 +41,41 @@ _LAST = {  # columns of the card with the metrics of a phase's last step: their 
 }
 
 
-@dataclass(frozen=True)
-class PhaseState:
-    """Progress of a phase by its last checkpoint; ``metrics`` has the row of its last step."""
-
-    phase: str
-    step: int
-    steps: int | None
-    metrics: Mapping[str, Any]
-
-    @property
-    def progress(self) -> str:
-        """Steps done, and their total if the phase is not finished."""
-        if self.steps is None:
-            return "not started"
-        return f"{self.step:,}" if self.step == self.steps else f"{self.step:,} of {self.steps:,}"
-
-
 def write_run_card(store: Store, city: City, spec: TrainSpec) -> None:
     """Write README.md, spec and the plot of the losses (if any) of the run of ``spec``."""
     names = [phase.name for phase in spec.phases]
-    latest = [(name, latest_checkpoint(store, spec.run, name)) for name in names]
-    states = [
-        PhaseState(name, state.step, state.steps, state.metrics) if state else PhaseState(name, 0, None, {})
-        for name, state in latest
-    ]
+    states = [latest_checkpoint(store, spec.run, name) for name in names]
     begun = begun_phases(store, spec.run, names)
     if begun:
         store.put(layout.run_losses(spec.run), png(loss_figure(begun)))
     store.put_json(layout.run_spec(spec.run), spec.model_dump(mode="json"))
-    made = [state.provenance for _, state in latest if state]  # a later phase was made from the earlier ones
+    made = [state.provenance for state in states if state]  # a later phase was made from the earlier ones
     line = provenance_line(made[-1], layout.run_dir(spec.run)) if made else ""
     text = run_text(city, spec, states, plotted=bool(begun), made=line)
     store.put(layout.run_card(spec.run), text.encode())
 
 
 def run_text(
-    city: City, spec: TrainSpec, states: Sequence[PhaseState], *, plotted: bool, made: str = ""
+    city: City, spec: TrainSpec, states: Sequence[CheckpointState | None], *, plotted: bool, made: str = ""
 ) -> str:
-    """Return the card as Markdown; ``plotted``: with the plot of the losses; ``made``: its provenance."""
+    """Return the card as Markdown, with the last checkpoint of each phase, if there is one.
+
+    ``plotted``: with the plot of the losses; ``made``: its provenance.
+    """
     held_out = f"dataset `{spec.held_out}`, every {spec.held_out_every:,} steps"
     header = ["Phase", "Trains", "Customers", "Steps", "Learning rate", *_LAST]
     rows = [
         [
-            *(phase.name, _TRAINS[phase.trains], f"{spec.smallest} to {phase.last}", state.progress),
+            *(phase.name, _TRAINS[phase.trains], f"{spec.smallest} to {phase.last}", _progress(state)),
             f"{phase.schedule}, {phase.lr:g}",
             *(
-                "–" if (x := state.metrics.get(name)) is None else f"{x:{form}}"
+                "–" if state is None or (x := state.metrics.get(name)) is None else f"{x:{form}}"
                 for name, form in _LAST.values()
             ),
         ]
         for phase, state in zip(spec.phases, states, strict=True)
     ]
-    finished = all(state.step == state.steps for state in states)
+    finished = all(state and state.complete for state in states)
     return card(
         f"Training run `{spec.run}`",
         {
@@ -121,6 +103,13 @@ def run_text(
         },
         made=made,
     )
+
+
+def _progress(state: CheckpointState | None) -> str:
+    """Return the steps done, and their total if the phase is not finished."""
+    if state is None:
+        return "not started"
+    return f"{state.step:,}" if state.complete else f"{state.step:,} of {state.steps:,}"
 
 
 def begun_phases(store: Store, run: str, phases: Sequence[str]) -> list[Phase]:

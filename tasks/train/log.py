@@ -13,15 +13,11 @@ import numpy as np
 import torch
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.models.card import ModelCard
-from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
 from mcvrp.storage.training.mlflow_runs import log_metrics
 from mcvrp.tasks.train.batches import GlobalBatch
 from mcvrp.tasks.train.engine import PathSums, Sums, TokenSums
 from mcvrp.tasks.train.job import RankJob
-
-_NAMED = 3  # samples of a batch that an error message lists
 
 
 class TrainLog:
@@ -32,7 +28,6 @@ class TrainLog:
 
     def __init__(self, job: RankJob, unit: float = 1.0) -> None:
         self._job, self._unit = job, unit
-        self._last_good: CheckpointState | ModelCard | None = job.start
         self._phase, resumed = job.spec.phase(job.phase), job.resumed
         stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []
         self.rows = [row for row in stored if resumed and row.step <= resumed.step]
@@ -41,10 +36,9 @@ class TrainLog:
         self._steps: list[tuple[int, GlobalBatch | None, Sums]] = []  # since the last row
         self._since = time.monotonic()
 
-    def saved(self, checkpoint: CheckpointState | None) -> None:
-        """Note the new checkpoint, and exclude its time from the rates."""
+    def saved(self) -> None:
+        """Exclude the time of a checkpoint from the rates."""
         self._since = time.monotonic()
-        self._last_good = checkpoint or self._last_good
 
     @contextmanager
     def clock_stopped(self) -> Iterator[None]:
@@ -109,9 +103,9 @@ class TrainLog:
             finite &= np.isfinite(by_step).all(axis=1)
             totals[kind] = by_step.sum(0).tolist()
         if not finite.all():
-            self._refuse("is not finite", *self._steps[int(finite.argmin())][:2])
+            self._refuse("is not finite", self._steps[int(finite.argmin())][0])
         if not math.isfinite(gradient_norm):
-            self._refuse("has a gradient that is not finite", *self._steps[-1][:2])
+            self._refuse("has a gradient that is not finite", self._steps[-1][0])
         return totals
 
     def _closed(self, row: StepMetrics) -> StepMetrics:
@@ -136,23 +130,10 @@ class TrainLog:
         self._untracked = self._untracked if failure else []
         return failure
 
-    def _refuse(self, problem: str, step: int, batch: GlobalBatch | None) -> NoReturn:
-        job, last_good = self._job, self._last_good
+    def _refuse(self, problem: str, step: int) -> NoReturn:
         raise McvrpError(
-            f"the loss of phase {job.phase} {problem}, at step {step:,} ({self._describe(step, batch)}; "
-            f"last good checkpoint: {job.store.url(last_good.folder) if last_good else 'none'}): train under "
-            f"another run name with an lr below {self._phase.lr:g}"
-        )
-
-    def _describe(self, step: int, batch: GlobalBatch | None) -> str:
-        if batch is None:
-            return "with instances sampled for this step"
-        job, sizes, rows = self._job, batch.samples.sizes, batch.samples.rows
-        listed = ", ".join(f"row {rows[k]} of n={sizes[k]}" for k in range(min(_NAMED, len(rows))))
-        most = f" to {sizes.max()}" if sizes.min() < sizes.max() else ""
-        return (
-            f"batch {step:,} of dataset {job.spec.dataset!r}, fingerprint {job.origin.fingerprint[:12]}: "
-            f"{len(sizes)} samples of n={sizes.min()}{most}, the first {listed}"
+            f"the loss of phase {self._job.phase} {problem}, at step {step:,}: train under another run name "
+            f"with an lr below {self._phase.lr:g}"
         )
 
 

@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 import torch
 
-from mcvrp.model.errors import McvrpError, reason
+from mcvrp.model.errors import McvrpError, brief, reason, sentence
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
@@ -50,6 +50,8 @@ from mcvrp.tasks.train.log import TrainLog
 from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
 from mcvrp.tasks.train.policy import PolicyStream
 
+_COMPILER = ("torch._dynamo.", "torch._inductor.")  # modules of the errors of torch.compile
+
 
 def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
     """Train the phase of ``job`` as ``rank``; return the error if it ended with one for the user.
@@ -74,6 +76,8 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
                 "train a smaller network, spread the optimizer state over more ranks with "
                 "--set train.zero=1, or use a machine with more memory"
             )
+        elif type(error).__module__.startswith(_COMPILER):  # a restart would not help, either
+            refusal = McvrpError(f"train.compile: {brief(sentence(error))}: unset it (--set train.compile=)")
         else:  # a bug, or a lost peer: the launcher reads the traceback
             raise
     else:
@@ -194,11 +198,12 @@ class Trainer:
     def _save(self) -> None:
         """Save metrics and a checkpoint; every rank has to call this, rank 0 writes."""
         moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
-        checkpoint = self._write(moments) if self.rank == 0 else None
-        self.log.saved(checkpoint)
+        if self.rank == 0:
+            self._write(moments)
+        self.log.saved()
         self.report(Saved(self.log.rows[-1].step))
 
-    def _write(self, moments: Moments) -> CheckpointState:
+    def _write(self, moments: Moments) -> None:
         job, row = self.job, self.log.rows[-1]
         # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
         # not restore missing ones.
@@ -210,7 +215,7 @@ class Trainer:
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
             state, weights = self._keep_best(state)
-        return save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
+        save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
 
     def _write_metrics(self) -> None:
         self.job.lease.confirm()

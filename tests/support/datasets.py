@@ -63,6 +63,14 @@ def write_card_of(store: Store, dataset: str, city: City = CITY) -> None:
     write_card(store, city, dataset, store.get_json(layout.manifest(dataset)), files)
 
 
+def all_labels(store: Store, name: str) -> list[Label]:
+    """Return the labels of the dataset ``name``, by size and row."""
+    labels = Dataset.open(store, name)
+    tables = [table for n in labels.sizes() for table in labels.read_rows(n)]
+    city_id = labels.label_files[0].footer.city_id
+    return [label for table in tables for label in table_labels(table, city_id)]
+
+
 def write_rows(
     store: Store, dataset: str, n: int, table: pa.Table, absent: Mapping[int, str] | None = None
 ) -> str:
@@ -127,13 +135,6 @@ def forgotten_customer(label: Label) -> Label:
 def dearer(label: Label) -> Label:
     """Return ``label`` at a cost that is wrong in the eighth digit."""
     return dataclasses.replace(label, cost=label.cost * (1 + 1e-8))
-
-
-def swapped_customers(label: Label) -> Label:
-    """Return ``label`` with a customer of one route in another, at the old cost."""
-    first, second, *rest = routes(label)
-    first[0], second[0] = second[0], first[0]
-    return dataclasses.replace(other_routes(label, [first, second, *rest]), cost=label.cost)
 
 
 def wrong_demand(label: Label) -> Label:

@@ -9,15 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City, cost, infeasibility
+from mcvrp.model.problem import City, cost
 from mcvrp.storage.benchmarks import read_results
-from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
@@ -28,6 +24,7 @@ from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.resume import check_training
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
+from tests.support.datasets import all_labels
 
 pytestmark = pytest.mark.slow
 
@@ -66,36 +63,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnCity]:
         done = train(store, city, spec.train, folder / "cache")
         write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
         yield OwnCity(store, spec, city, done.model)
-
-
-def test_orders_are_in_the_ranges_of_the_city(place: OwnCity) -> None:
-    for n in place.spec.label.sizes:
-        table = load_labels(place.store, "own", n)
-        assert set(np.unique(table.demands)) <= set(range(2, 13))
-        assert set(np.unique(table.capacities)) <= set(range(25, 36))
-    stream = InstanceStream(place.city, 1, "test", place.spec.benchmark.rules_in(place.city))
-    assert 25 <= stream(12, 0).capacity <= 35
-
-
-def test_labels_and_answers_cost_metres(place: OwnCity) -> None:
-    for table in Dataset.open(place.store, "own").read_rows(12):
-        for label in table_labels(table, place.city.city_id):
-            assert infeasibility(label.instance, label.solution) is None
-            assert label.cost == pytest.approx(cost(place.city, label.solution))
-            assert 10_000 < label.cost < 200_000
-    frame = results_frame(read_results(place.store, "own"))
-    assert frame["feasible"].all()
-    assert set(frame["method"]) == {"HGS", "FM-MCVRP (GS)", "FM-MCVRP (NS)"}
-    assert frame["cost"].between(10_000, 300_000).all()
-
-
-def test_the_folder_of_a_city_describes_itself(place: OwnCity) -> None:
-    names = [path.split("/")[-1] for path in place.store.list("cities/own")]
-    assert set(names) == {"README.md", "city.json", "city.parquet", "map.png"}
-    shown = inspect(place.store, "cities/own")
-    assert shown.document["documents"]["city.json"]["city_id"] == place.city.city_id
-    for text in ("City `own`", "300 customers", "10.83 km by", "2 to 12", "47.3127° N"):
-        assert text in shown.text, shown.text
 
 
 def test_labels_and_model_hold_in_a_city_that_extends_it(place: OwnCity, tmp_path: Path) -> None:
@@ -153,10 +120,9 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
         label_missing(store, city, spec.label)
         train(store, city, spec.train, tmp_path / "cache")
         summary = write_report(store, city, run_benchmark(store, city, spec.benchmark, "own"))
-    for table in Dataset.open(store, "own").read_rows(12):
-        for label in table_labels(table, city.city_id):
-            assert label.solver == "PyVRP"
-            assert label.cost == pytest.approx(cost(city, label.solution))
+    for label in all_labels(store, "own"):
+        assert label.solver == "PyVRP"
+        assert label.cost == pytest.approx(cost(city, label.solution))
     assert summary.baseline == "PyVRP"
     assert summary.gs_mean_gap is not None
     assert "gaps to a single run of PyVRP" in summary.markdown

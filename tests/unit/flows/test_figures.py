@@ -13,12 +13,10 @@ from mcvrp.flows.figures import (
     label_figures,
     label_lacks,
     night_figures,
-    phase_figures,
 )
 from mcvrp.tasks.driven.take import Taken
 from mcvrp.tasks.label.stage import LabelSummary
 from mcvrp.tasks.retrain.nightly import NightSummary
-from mcvrp.tasks.train.phases import PhaseSummary
 
 
 def test_a_markdown_table_is_aligned_for_the_terminal() -> None:
@@ -54,13 +52,6 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
     assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
     both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
     assert label_lacks(both) == "the first lacks two: why; the second lacks one: why"
-
-
-def test_a_phase_has_its_steps_and_its_gap() -> None:
-    figures = phase_figures(PhaseSummary("II", 30, 300, 0, 1.0, {"greedy_gap": 7.5}))
-    assert figures["steps"] == "30"
-    assert figures["greedy gap, held out"] == "7.50 %"
-    assert "greedy gap, held out" not in phase_figures(PhaseSummary("I", 30, 300, 0, 1.0, {}))
 
 
 @pytest.mark.parametrize(("days", "why"), [((), ""), (("2026-02-01",), " (1 held out)")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from mcvrp.storage.cities import load_city
-from mcvrp.storage.store.store import Store
 from tests.support.browser import new_page
 from tests.support.command import Workplace
-from tests.support.datasets import everything
-from tests.support.labels import drive
 from tests.support.shared import until
 from tests.support.ui import Ui, mcvrp_ui
 
@@ -86,26 +81,6 @@ def page(browser: Browser, ui: Ui) -> Iterator[Page]:
         yield page
 
 
-def test_another_site_has_no_access(page: Page, ui: Ui) -> None:
-    """In a browser that is logged in: no answer and no run, however the page sends the request."""
-    city = ui.deployment("city")
-    start = f"{ui.page}/api/deployments/{city['id']}/create_flow_run"
-    body = json.dumps({"parameters": city["parameters"], "state": {"type": "SCHEDULED"}})
-    before = len(runs(ui, "city"))
-    page.goto("data:text/html,<title>theirs</title>")
-    for options in (
-        {"mode": "no-cors"},  # as a form does: the request is sent, with the cookies of the server
-        {"headers": {"Content-Type": "application/json"}},
-        {"credentials": "include", "headers": {"Content-Type": "text/plain"}},
-    ):
-        request = [start, {"method": "POST", "body": body} | options]
-        answer = page.evaluate("request => fetch(...request).then(r => r.text(), e => 'refused')", request)
-        assert answer in ("", "refused")
-    assert len(runs(ui, "city")) == before
-    page.goto(f"{ui.page}/runs")
-    shows(page, "city smoke, 50 customers")
-
-
 def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace: Workplace) -> None:
     was = ui.deployment("label")["parameters"]["label"]["count"]
     page.goto(f"{ui.page}/deployments")
@@ -156,18 +131,3 @@ def test_a_cancelled_pipeline_ends_and_resumes(page: Page, ui: Ui, workplace: Wo
         "# Pipeline smoke": ("50 customers", "FM-MCVRP (GS)"),
     }.items():
         read(page, ui, text, *also)
-
-
-def test_a_night_from_its_routes_to_its_artifact(page: Page, ui: Ui, workplace: Workplace) -> None:
-    store = Store.open(workplace.store)
-    drive(store, load_city(store, "smoke"), days=12)
-    spec = ui.deployment("nightly")["parameters"]["nightly"] | {"quiet_seconds": 0}  # the files are complete
-    night = ui.start("nightly", nightly=spec)
-    ui.reaches(night, "Running")
-    waiting = ui.start("nightly", nightly=spec)
-    ui.reaches(waiting, "AwaitingConcurrencySlot")
-    assert ui.ended(night, _TIMEOUT)["state_type"] == "COMPLETED"
-    before = everything(store)  # the waiting night starts seconds later, and finds nothing new
-    read(page, ui, "# Night of smoke", "12", "Champion against challenger")
-    assert ui.ended(waiting, _TIMEOUT)["state_type"] == "COMPLETED"
-    assert everything(store) == before

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -26,7 +25,6 @@ from mcvrp.tasks.benchmark import solving
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
-from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.solver import SolverMissing
 from tests.support.solving import one_dies, put_model
 
@@ -128,33 +126,19 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
         "pyvrp_iterations": 20,
         "sizes": (20, 21, 22),
         "instances": (6, 1, 3),
-        "samples": (1, 4, 6),
-        "heuristic_samples": (1, 3),
     }
-    wider = SPEC.model_copy(update=more)
-    run_benchmark(store, CITY, wider, "m")
+    run_benchmark(store, CITY, SPEC.model_copy(update=more), "m")
     after = files(store)
     assert before.items() <= after.items()
     samples: Counter[str] = Counter()
     for path in after.keys() - before.keys():
         for row in read_part(store, path):
             samples[row.method] += len(row.costs)
-    assert samples == {
-        "HGS": 8 * 1 + 2 * 3,  # the third run of stored instances, all three of new ones
-        "PyVRP": 10 * 3,
-        "FM-MCVRP (GS)": 2 * 1,
-        "FM-MCVRP (NS)": 10 * 6,  # six are decoded and timed together; the two smaller numbers exist
-    }
-    stream = InstanceStream(CITY, SPEC.seed, "test", SPEC.rules_in(CITY))
-    (direct,) = HGS(iterations=5).solve(CITY, [stream(22, 1)], samples=3, seed=SPEC.seed)
-    rows = {(r["method"], r["n"], r["index"], r["samples"]): r for r in read_results(store, "b").to_pylist()}
-    assert rows["HGS", 22, 1, 3]["costs"] == direct.costs.tolist()
-    assert len(rows) == 10 * (2 + 2 + 1 + 3)
-    run_benchmark(store, CITY, SPEC, "m")  # fewer samples are a prefix
+    assert samples == {"HGS": 2 * 2, "PyVRP": 10 * 2, "FM-MCVRP (GS)": 2 * 1, "FM-MCVRP (NS)": 2 * 4}
+    assert len(read_results(store, "b")) == 10 * (2 + 2 + 1 + 2)
+    run_benchmark(store, CITY, SPEC, "m")
     assert files(store) == after
-    np.testing.assert_allclose(
-        results_frame(read_results(store, "b"))["cost"], results_frame(read_results(finished, "b"))["cost"]
-    )
+    assert read_results(store, "b").equals(read_results(finished, "b"))
 
 
 def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Store, tmp_path: Path) -> None:

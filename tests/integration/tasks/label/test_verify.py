@@ -25,7 +25,6 @@ from tests.support.datasets import (
     CITY,
     dearer,
     everything,
-    flipped,
     in_row,
     label_path,
     label_spec,
@@ -81,9 +80,6 @@ def copied_to(path: str) -> Callable[[Store], None]:
     ("change", "path", "what"),
     [
         (lambda b: rewritten(b, in_row(1, dearer)), SECOND, "row 1, instance (n=20, i=7), has cost"),
-        (lambda b: rewritten(b, lambda rows: rows[1:]), SECOND, "3 rows, its footer says 4"),
-        (flipped, SECOND, "is corrupt"),
-        (lambda b: b[:-10], SECOND, "is no whole Parquet file"),
         (None, layout.label_file("d", 21, 10, 16), "has rows 0 to 6 of n=20, not those of its name"),
     ],
 )

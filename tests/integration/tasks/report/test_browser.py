@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
-from mcvrp.model.problem import City
-from mcvrp.storage.benchmarks import write_results
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.report.formats import Page as Document, render_page
 from mcvrp.tasks.report.paper import paper_tables
 from mcvrp.tasks.report.tables import benchmark_table
 from tests.support.browser import new_page
-from tests.support.paper_shaped import paper_shaped
+from tests.support.results import paper_shaped
 
 SIZES = (20, 100, 400)
 
@@ -21,9 +17,7 @@ SIZES = (20, 100, 400)
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
-    store = Store.open(folder / "store")
-    rows = list(paper_shaped(City.uniform(500, seed=1), instances=2, sizes=SIZES))
-    results = results_frame(write_results(store, "b", rows))
+    results = paper_shaped(SIZES)
     text = "a text of some length, as settings and reasons are, " * 3
     document = Document(
         "MCVRP: shape",

@@ -150,9 +150,9 @@ def test_bf16_changes_losses_only_slightly_and_weights_stay_fp32(store: Store, h
 
 
 def test_a_loss_that_is_not_finite_stops_the_phase(store: Store, here: Here) -> None:
-    """The error has the last good checkpoint and a remedy; no checkpoint has weights that are not finite."""
+    """The error has a remedy; no checkpoint has weights that are not finite."""
     phase = small_spec().phases[0].model_copy(update={"lr": 1e30, "passes": 8})
-    with pytest.raises(McvrpError, match=r"not finite, at step \d+ .*checkpoint: .*with an lr below 1e"):
+    with pytest.raises(McvrpError, match=r"not finite, at step \d+: .*with an lr below 1e"):
         train_phase(store, small_spec(phases=(phase,)), "I", here())
     state = latest_checkpoint(store, "small", "I")
     assert all(np.isfinite(a).all() for a in (load_weights(store, state) if state else {}).values())

@@ -10,7 +10,6 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import draw, inspect
-from mcvrp.flows.server.artifacts import card_markdown
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
@@ -116,11 +115,6 @@ def test_an_artifact_of_any_kind_is_described(full: Store, path: str, part: str)
     assert inspect(full, full.url(path)) == outcome
 
 
-def test_nights_are_in_their_order(full: Store) -> None:
-    text = inspect(full, "nights/fm").text
-    assert text.index("night-1") < text.index("night-2")
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -188,12 +182,6 @@ def test_a_label_that_does_not_exist_is_not_drawn(
     with pytest.raises(McvrpError, match=message):
         draw(carded, path, n, i, tmp_path / "x.png")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_prefect_gets_the_card(carded: Store) -> None:
-    text = card_markdown(carded, "d")
-    assert "20 solved instances" in text
-    assert card_markdown(carded, "bare") == ""
 
 
 def test_a_verification_has_a_line_per_fault_and_exit_code_1(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -21,7 +20,6 @@ from mcvrp.flows.config.stages import Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store import s3
 from mcvrp.tasks.label.stage import LabelSummary
-from mcvrp.tasks.solve.spec import SolveSpec
 
 
 @pytest.fixture(autouse=True)
@@ -62,10 +60,8 @@ def stored(folder: Path) -> list[Path]:
         ("city import addresses.csv", ["no file addresses.csv"]),
         ("city import caf\udce9.csv", ["'caf\\udce9.csv' is not UTF-8"]),
         ("city import {file}", ["file has no rows, only a header (kept)"]),
-        ("city import {file} --spare -1", ["addresses.spare", "-1"]),
         ("city import {file} --columns code=id", ["addresses.columns", "code"]),
         ("city import {file} --columns id=a --columns customer=b", ["--columns 'customer=b'"]),
-        ("city import {file} --dates day", ["addresses.dates", "day-first", "day"]),
         ("city extend a/b {file} --name c", ["'a/b' is not a valid name for a city"]),
         ("city extend lyon {file} --name c", ["no city 'lyon'", "mcvrp city import"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
@@ -77,14 +73,13 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
         ("solve store:day.csv --model ./m", ["there is no", "m"]),
         ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
-        ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         (
             "solve day.csv --fleet 3 --by model",
             ["--by model does not support --fleet 3: use --by auto or hgs"],
         ),
+        ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
         ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
-        ("solve day.csv --shift 200h", ["shift", "604800", "720000"]),
         ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("models show laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
@@ -144,27 +139,6 @@ def test_a_refused_command_creates_no_store(
     assert os.listdir(tmp_path) == ["instances"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "solve {folder}/e.vrp",
-        "city import {folder}/e.vrp",
-        "benchmark {folder}",
-        'plan --preset smoke --set city.source=imported --set city.addresses={{file="{folder}/e.vrp"}}',
-    ],
-)
-def test_every_command_refuses_an_instance_with_constraints(
-    arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    instance = (Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp").read_text()
-    (tmp_path / "instances").mkdir()
-    file = tmp_path / "instances" / "e.vrp"
-    file.write_text(instance.replace("CAPACITY", "ROUTE_LIMIT : 30\nCAPACITY"))
-    assert cli.run(arguments.format(folder=file.parent).split()) == 2
-    assert "ROUTE_LIMIT in line 6 of e.vrp is not read" in capsys.readouterr().err
-    assert stored(tmp_path) == [file]
-
-
 def test_a_plan_of_addresses_needs_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"C{k},{k % 7},{k % 11},{int(k == 0)}\n" for k in range(60))
     (tmp_path / "addresses.csv").write_text(f"id,x,y,depot\n{rows}")
@@ -184,21 +158,6 @@ def test_a_repeated_extension_is_the_same_city(tmp_path: Path, monkeypatch: pyte
     for file, code in (("more.csv", 0), ("more.csv", 0), ("others.csv", 2), ("none.csv", 2)):
         assert cli.run(["city", "extend", "lyon", file, "--name", "lyon-2"]) == code
     assert sorted(os.listdir("store/cities")) == ["lyon", "lyon-2"]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("28800", 28800), ("8h", 28800), ("7h 30min", 27000), ("1.5H", 5400), ("2min30s", 150), ("0.5", 0.5)],
-)
-def test_a_duration_has_units_or_seconds(text: str, seconds: float) -> None:
-    assert SolveSpec.model_validate({"shift": text}).shift == seconds
-
-
-def test_the_plan_is_printed_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["plan", "--preset", "smoke"]) == 0
-    assert "labels" in capsys.readouterr().out
-    assert cli.run(["plan", "--preset", "smoke", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["parts"][0]["count"] == 132
 
 
 @pytest.mark.parametrize(

@@ -24,24 +24,6 @@ def test_the_paper_preset_has_the_figures_of_the_paper() -> None:
     assert samples == [72_771_000, 49_600_000, 18_100_000, 38_100_000]
 
 
-def test_what_is_held_out_is_counted() -> None:
-    """Nothing else depends on it but checkpoints, one of which is the best by held-out loss."""
-    with_it, without = costs("laptop"), costs("laptop", "label.held_out=0", "train.held_out=")
-    assert with_it["labels"].count == without["labels"].count + 5 * 40
-    assert with_it["labels"].core_hours / without["labels"].core_hours == pytest.approx(1 + 40 / 12_000)
-    assert with_it["phase I"].core_hours == without["phase I"].core_hours
-
-
-def test_sizes_above_the_table_of_the_paper_are_planned() -> None:
-    """With ranges of capacities of their own, as only the table ends at 1,000 customers."""
-    changes = ["benchmark.capacity=[100,120]", "benchmark.instances=10", "city.customers=5000"]
-    small, large = (
-        costs("evening", *changes, f"benchmark.sizes={sizes}")["benchmark: networks"].core_hours
-        for sizes in ([20, 1000], [20, 1500])
-    )
-    assert large > small > 0
-
-
 @pytest.mark.parametrize(
     ("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)]
 )

@@ -115,12 +115,8 @@ def test_a_value_that_is_not_toml_is_text(text: str, section: str, field: str, v
 def test_set_changes_single_fields() -> None:
     before = load_preset("smoke").model_dump()
     after = load_preset("smoke", ["label.fleet=10000", "train.phases.1.lr=0.5"]).model_dump()
-    assert after["label"]["fleet"] == 10_000
-    assert after["train"]["phases"][1]["lr"] == 0.5
-    after["label"]["fleet"], after["train"]["phases"][1]["lr"] = "default", before["train"]["phases"][1]["lr"]
+    before["label"]["fleet"], before["train"]["phases"][1]["lr"] = 10_000, 0.5
     assert after == before
-    spec = load_preset("smoke", ["label.iterations=", "label.time_limit=2"])
-    assert (spec.label.iterations, spec.label.time_limit) == (None, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +125,9 @@ def test_set_changes_single_fields() -> None:
         ("label.cuont=3", ["label.cuont"]),
         ("label.count=-3", ["label.count: ", "not -3"]),
         ("label.fleet=many", ["label.fleet: ", "'default' or ", "not 'many'"]),
-        ("label.smallest=60", ["smallest = 60 is above largest = 22"]),
         ("city.name=a/b", ["city.name: ", "not 'a/b'"]),
         ("train.phases.9.lr=1", ["train.phases", "no such field in smoke"]),
         ("label.count.x=1", ["label.count.x"]),
-        ("train.network.heads=3", ["train.network", "dim 32 is not a multiple of heads 3"]),
         ("benchmark.methods=['hgz']", ["benchmark.methods.0", "'hgs'", "not 'hgz'"]),
         ("label.count", ["label.count", "key=value"]),
         ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
@@ -197,21 +191,18 @@ def test_an_invalid_file_is_named(tmp_path: Path, content: bytes | None, parts: 
     assert all(part in sentence for part in parts), sentence
 
 
-def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    """Editors of Windows write one."""
-    own = tmp_path / "own.toml"
-    own.write_bytes(b"\xef\xbb\xbf" + (FOLDER / "smoke.toml").read_bytes())
-    assert load_preset(str(own)) == load_preset("smoke")
-
-
 def test_names_and_files_of_presets(tmp_path: Path) -> None:
-    """An unknown name is answered with the nearest one, otherwise with all; a file is read like a preset."""
+    """An unknown name is answered with the nearest one, otherwise with all; a file is read like a preset.
+
+    Editors of Windows begin one with a byte order mark.
+    """
     assert "did you mean laptop?" in error("laptp")
     assert "evening, gpu, laptop, paper, smoke" in error("zzz")
     assert "other.toml cannot be read" in error(str(tmp_path / "other.toml"))
     own = tmp_path / "own.toml"
-    own.write_bytes((FOLDER / "smoke.toml").read_bytes())
-    assert load_preset(str(own)) == load_preset("smoke")
+    for mark in (b"", b"\xef\xbb\xbf"):
+        own.write_bytes(mark + (FOLDER / "smoke.toml").read_bytes())
+        assert load_preset(str(own)) == load_preset("smoke")
 
 
 def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:

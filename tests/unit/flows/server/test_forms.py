@@ -60,6 +60,9 @@ def numbers(field: Schema) -> Iterator[Schema]:
 
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_every_field_has_a_description_and_bounds(name: str) -> None:
+    """The flow, too: a run that hangs does not block the next one indefinitely."""
+    assert flow_of(name).description
+    assert flow_of(name).timeout_seconds
     schema = schema_of(name)
     assert "store" in schema["properties"]
     for path, field in fields(schema):
@@ -85,25 +88,15 @@ def test_initial_values_are_valid(name: str, preset: str) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
-def test_paths_of_a_row_exist(stage: Stage) -> None:
+def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
+    """And all that it names is there."""
     assert stage.load_flow().name == stage.name  # type: ignore[attr-defined]
     assert not stage.check or callable(stage.load_check())
     for function in (stage.figures, stage.tables, stage.lacks):
         assert not function or callable(getattr(figures, function))
-
-
-@pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
-def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
     parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
     others = {"store", "phase", "orders", "capacity", "start", "keep", "unrounded", "date"}
     assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
-
-
-@pytest.mark.parametrize("name", DEPLOYED)
-def test_every_deployed_flow_has_a_description_and_a_timeout(name: str) -> None:
-    """A run that hangs does not block the next one indefinitely."""
-    assert flow_of(name).description
-    assert flow_of(name).timeout_seconds
 
 
 def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:

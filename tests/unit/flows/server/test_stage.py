@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from prefect.states import Failed
 
-from mcvrp.flows.config import preflight as checks
 from mcvrp.flows.config.forms import of_form, parameters_of, parsed
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.label import label
 from mcvrp.flows.server.stage import was_cut_off
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreUnavailable
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import LabelSpec
 
 PARAMETERS = parameters_of(label.fn)
@@ -67,21 +65,6 @@ def test_relative_paths_of_a_form_are_files_in_the_store() -> None:
     assert (taken["orders"], taken["times"], taken["store"]) == ("store:monday.csv", 2, "s3://ours")
     assert (taken["start"], taken["keep"]) == (files["start"], files["keep"])
     assert of_form({"start": None, "orders": [{"demand": 1}]}) == {"start": None, "orders": [{"demand": 1}]}
-
-
-def test_a_deployed_pipeline_is_checked_before_its_first_stage(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    store, smoke = Store.open(tmp_path / "store"), load_preset("smoke")
-    other = smoke.model_copy(update={"train": smoke.train.model_copy(update={"dataset": "other"})})
-    with pytest.raises(McvrpError, match=r"train\.dataset = 'other', but labels"):
-        checks.check_pipeline(store, other)
-    greedy = smoke.model_copy(update={"label": smoke.label.model_copy(update={"workers": 10_000})})
-    with pytest.raises(McvrpError, match=r"label\.workers = 10000, but this machine has"):
-        checks.check_pipeline(store, greedy)
-    checks.check_pipeline(store, smoke)
-    assert not store.list("")
 
 
 def test_a_task_that_has_waited_in_vain_is_not_retried() -> None:

@@ -1,8 +1,7 @@
-"""Blocks: another number of samples or instances costs only what is new."""
+"""Blocks: more instances cost only what is new, and what determines the answers is in their name."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import PartRow, stored_parts, write_results
 from mcvrp.storage.models.attention import AttentionCard
@@ -28,6 +27,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import find_program
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Answer, Solver, best_of
 
 METHODS = tuple(all_methods())
@@ -87,10 +87,8 @@ def changed(**fields: object) -> BenchmarkSpec:
         ({}, (0, 0)),
         ({"instances": (6, 3)}, (2, 5)),  # one more instance: 2 runs, or 1 + 4 samples
         ({"sizes": (20, 21, 22), "instances": (5, 1, 3)}, (2, 5)),
-        # runs are extended, decoding starts over
-        ({"heuristic_samples": (2, 5), "samples": (1, 4, 5)}, (3 * 8, 5 * 8)),
-        ({"heuristic_samples": (1, 2), "samples": (4,)}, (0, 0)),
-        ({"heuristic_samples": (1,), "samples": (1,)}, (0, 0)),  # a prefix
+        # another number starts over: runs are timed at each of them, decoding is repeated for each
+        ({"heuristic_samples": (2, 5), "samples": (1, 4, 5)}, (5 * 8, 10 * 8)),
         ({"methods": ("pyvrp", "hgs", "fm-gs", "fm-ns")}, (0, 0)),
         ({"instances": (2, 1)}, (0, 0)),
         ({"seed": 2}, (2 * 8, 5 * 8)),
@@ -113,22 +111,6 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
         assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
 
 
-def test_the_best_solution_is_found_across_parts(store: Store) -> None:
-    """It may be in any part: routes cost as much as the best sample; unknown ones are left out."""
-    for samples in ((1,), (1, 3), (2, 3, 9)):
-        _, rows = answered(store, changed(heuristic_samples=samples), "hgs")
-        for row in rows:
-            assert row.routes is not None
-            assert cost(CITY, Solution.of(row.routes)) == pytest.approx(min(row.costs))
-    _, rows = answered(store, changed(heuristic_samples=(5,)), "hgs")
-    _, all_nine = answered(store, changed(heuristic_samples=(9,)), "hgs")
-    for row, whole in zip(rows, all_nine, strict=True):
-        is_stored = min(whole.costs) == min(row.costs) or min(row.costs[:3]) == min(row.costs)
-        assert (row.routes is not None) == is_stored
-    assert any(row.routes is None for row in rows)
-    assert {part.block.partition("-after-")[2] for part in stored_parts(store, "b")} == {"", "1", "3"}
-
-
 def test_a_killed_run_resumes_with_any_parts(store: Store) -> None:
     block = block_of(store, SPEC, "hgs")
     (whole, *_) = block.missing()
@@ -139,37 +121,16 @@ def test_a_killed_run_resumes_with_any_parts(store: Store) -> None:
     assert answered(store, SPEC, "hgs")[0] == 6 * 2
 
 
-def test_time_at_fewer_samples(store: Store) -> None:
-    """Measured at each requested number; after an extension times add up; otherwise they are interpolated."""
-
+def test_runs_are_timed_at_each_number(store: Store) -> None:
     class Slowing(Sweeper):
         def solve(self, *arguments: Any, samples: int, seed: int) -> Iterator[Answer]:
             for answer in super().solve(*arguments, samples=samples, seed=seed):
                 elapsed = np.arange(seed, seed + samples, dtype=float).cumsum()  # run k takes its seed
                 yield replace(answer, elapsed=elapsed, seconds=float(elapsed[-1]))
 
-    for samples, seconds in (((1, 2, 4), (1, 3, 10)), ((1, 6), (1, 21)), ((3, 6), (6.5, 21))):
-        block = block_of(store, changed(heuristic_samples=samples), "hgs")
-        finish(block, Slowing())
-        assert {row.seconds for row in block.rows()} == {seconds}
-
-
-def test_an_instance_without_an_answer_keeps_its_reason_until_a_later_run_has_one(store: Store) -> None:
-
-    class Failing(Sweeper):
-        def solve(self, city: City, instances: Sequence[Instance], **runs: int) -> Iterator[Answer]:
-            for _ in instances:
-                yield Answer(None, np.full(runs["samples"], math.inf), 1.0, "no luck")
-
-    block = block_of(store, SPEC, "hgs")
-    finish(block, Failing())
-    assert {row.failure for row in block.rows()} == {"no luck"}
-    took, rows = answered(store, changed(heuristic_samples=(2, 3)), "hgs")
-    assert took == 8
-    for row in rows:
-        assert row.failure is None
-        assert row.costs[:2] == (math.inf, math.inf)
-        assert row.costs[2] < math.inf
+    block = block_of(store, changed(heuristic_samples=(1, 2, 4)), "hgs")
+    finish(block, Slowing())
+    assert {row.seconds for row in block.rows()} == {(1, 3, 10)}
 
 
 NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-hgs", "fm-pyvrp"}
@@ -180,6 +141,8 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
     ("change", "methods"),
     [
         ({"seed": 2}, set(METHODS)),
+        ({"samples": (1, 9)}, SAMPLED | {"am", "random-ls"}),
+        ({"heuristic_samples": (3,)}, set(SOLVERS)),
         ({"demand": (1, 8)}, set(METHODS)),
         ({"p": 0.8}, SAMPLED),
         ({"top_k": 5}, SAMPLED),
@@ -204,7 +167,7 @@ def test_a_name_depends_on_what_determines_the_answers_and_nothing_else(
     def names(spec: BenchmarkSpec, card: ModelCard = card) -> dict[str, str]:
         models = Models(card, attention_cards(store, CITY, spec))
         blocks = {method: make_block(store, CITY, spec, method, models) for method in METHODS}
-        return {m: b.identities[20].block(m, b.samples) for m, b in blocks.items() if 20 in b.identities}
+        return {m: b.identities[20].block(m) for m, b in blocks.items() if 20 in b.identities}
 
     spec = BenchmarkSpec(sizes=(20,), attention="smoke")
     before, after = names(spec), names(spec.model_copy(update=change))

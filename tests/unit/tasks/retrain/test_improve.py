@@ -16,8 +16,7 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.decoding import Beam, decode
 from mcvrp.model.problem import City, Instance, cost
 from mcvrp.storage.cities import Addresses, StoredCity
-from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.schema import MODEL, SOLVED, Label, table_labels
+from mcvrp.storage.labels.schema import MODEL, SOLVED, Label
 from mcvrp.storage.layout import ROUND
 from mcvrp.storage.models.models import load_model, versions
 from mcvrp.storage.models.registry import ALIASES, pointer
@@ -32,7 +31,7 @@ from mcvrp.tasks.retrain.spec import ImproveSpec
 from mcvrp.tasks.solvers import local_search
 from mcvrp.tasks.solvers.solver import Answer
 from mcvrp.tasks.train.phases import train
-from tests.support.datasets import everything
+from tests.support.datasets import all_labels, everything
 from tests.support.killed import killed_at_each_write
 from tests.support.labels import sweep
 from tests.support.training import alone, nudge, small_spec, write_dataset
@@ -67,8 +66,7 @@ class Half:
 def labels(tmp_path: Path) -> list[Label]:
     store = Store.open(tmp_path / "labels")
     write_dataset(store, CITY, range(20, 22), 6, solve=alone)
-    tables = [table for n in (20, 21) for table in Dataset.open(store, "tiny").read_rows(n)]
-    first, *others = (label for table in tables for label in table_labels(table, CITY.city_id))
+    first, *others = all_labels(store, "tiny")
     return [replace(first, source=MODEL), *others]
 
 
@@ -135,12 +133,7 @@ def test_a_round_goes_on_from_champion_and_labels_of_the_last(store: Store, deci
     assert first.measured.gains.improved > 0
     known = best_known(store, "small", [first.record])
     assert len(known) == first.measured.gains.improved
-    rows = [
-        label
-        for n in second.measured.mix.rows
-        for table in Dataset.open(store, second.record.name).read_rows(n)
-        for label in table_labels(table, CITY.city_id)
-    ]
+    rows = all_labels(store, second.record.name)
     again = [label for label in rows if key_of(label.instance) in known]
     assert again
     assert all(label.source == MODEL for label in again)

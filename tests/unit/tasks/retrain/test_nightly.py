@@ -23,8 +23,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity
 from mcvrp.storage.driven import driven_days
-from mcvrp.storage.labels.dataset import Dataset
-from mcvrp.storage.labels.schema import MODEL, Label, table_labels
+from mcvrp.storage.labels.schema import MODEL, Label
 from mcvrp.storage.layout import NIGHT
 from mcvrp.storage.models.models import load_model, model_card, versions
 from mcvrp.storage.models.registry import enrol, move_champion, pointer
@@ -42,7 +41,7 @@ from mcvrp.tasks.retrain.trial import check_trial
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.train import phases
 from mcvrp.tasks.train.phases import train
-from tests.support.datasets import count_footers, everything
+from tests.support.datasets import all_labels, count_footers, everything
 from tests.support.killed import killed_at_each_write
 from tests.support.training import alone, nudge, small_spec, write_dataset
 
@@ -119,9 +118,7 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
 def learned_by(store: Store, summary: NightSummary) -> list[Label]:
     """Return the labels of a night."""
     assert summary.measured
-    dataset = Dataset.open(store, summary.measured.mix.dataset)
-    tables = (table for n in summary.measured.mix.rows for table in dataset.read_rows(n))
-    return [label for table in tables for label in table_labels(table, CITY.city_id)]
+    return all_labels(store, summary.measured.mix.dataset)
 
 
 def test_a_night_learns_the_better_of_each_route_and_the_champions_beam(
@@ -133,12 +130,7 @@ def test_a_night_learns_the_better_of_each_route_and_the_champions_beam(
     drive(store, 1, 8)
     decided += [False, True]
     driven = {key_of(day.instance): day.cost for day in ingested(store).values()}
-    old = {
-        key_of(label.instance): label.cost
-        for n in range(20, 23)
-        for table in Dataset.open(store, "poor").read_rows(n)
-        for label in table_labels(table, CITY.city_id)
-    }
+    old = {key_of(label.instance): label.cost for label in all_labels(store, "poor")}
     first = night(store, spec)
     assert first.measured
     assert first.measured.gains
@@ -165,12 +157,7 @@ def test_new_instances_take_the_places_of_old_labels_that_there_are_not(
 ) -> None:
     """They are drawn like the old ones, and routed by the champion's beam."""
     drive(store, 1, 8)
-    old = {
-        key_of(label.instance)
-        for n in range(20, 23)
-        for table in Dataset.open(store, "tiny").read_rows(n)
-        for label in table_labels(table, CITY.city_id)
-    }
+    old = {key_of(label.instance) for label in all_labels(store, "tiny")}
     summary = night(store, SPEC.model_copy(update={"replay": len(old) + 9}))
     new = [
         label

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, repeat
@@ -12,7 +11,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import save
 
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -21,8 +19,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.layout import label_spec, run_card
-from mcvrp.storage.models.models import load_model, model_weights, publish as publish_model, versions
-from mcvrp.storage.models.registry import move_champion, pointer, roll_back
+from mcvrp.storage.models.models import load_model, versions
 from mcvrp.storage.store import lease
 from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store
@@ -35,7 +32,6 @@ from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count, require_cores
 from mcvrp.tasks.train.resume import check_training
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
-from tests.support.datasets import everything
 from tests.support.leases import FAR, taken_over
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
 
@@ -124,33 +120,6 @@ def test_a_run_killed_after_its_last_checkpoint_has_its_card_from_the_next(
     assert b"\nFinished." in store.get(run_card("small"))
 
 
-def test_later_versions_do_not_make_a_run_publish_again(store: Store) -> None:
-    """A finished run finds its version among all, whatever the aliases, and none moves to it."""
-    first = train(store, small_spec(), pretend).model
-    for night in range(3):
-        data = save({name: array + night + 1 for name, array in model_weights(store, first).items()})
-        card = replace(first, run=f"night-{night}", weights_sha256=hashlib.sha256(data).hexdigest())
-        publish_model(store, card, data)
-
-    def promote(version: int) -> None:
-        move_champion(store, "small", version, pointer(store, "small", "champion"))
-
-    for change in (lambda: None, lambda: promote(3), lambda: promote(4), lambda: roll_back(store, "small")):
-        change()
-        before = everything(store, "models")
-        assert train(store, small_spec(), forbidden).model == first
-        assert everything(store, "models") == before
-
-
-def test_other_weights_are_another_version(store: Store) -> None:
-    """A run that is trained further, or under another name, is published once for each."""
-    train(store, small_spec(), pretend)
-    longer = small_spec(phases=(*small_spec().phases, PhaseSpec(name="III", first=22, last=22, lr=0.001)))
-    assert [train(store, longer, pretend).model.version for _ in range(2)] == [2, 2]
-    assert train(store, small_spec(), forbidden).model.version == 1
-    assert train(store, small_spec(model="other"), forbidden).model.folder == "models/other/0001"
-
-
 def test_a_run_fine_tunes_a_model(store: Store) -> None:
     """The first phase of a run with a base starts from that version's weights, and resumes with that base."""
     base = train(store, small_spec(), pretend).model
@@ -219,7 +188,6 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
     ("changes", "match"),
     [
         ({"network": small_spec().network.model_copy(update={"dim": 32})}, "network.dim = 16, now it is 32"),
-        ({"seed": 2}, "recipe.seed = 1, now it is 2"),
         (
             {"phases": tuple(p.model_copy(update={"lr": 0.1}) for p in small_spec().phases)},
             "recipe.lr = 0.01, now it is 0.1",
@@ -352,19 +320,12 @@ def test_the_ranks_of_a_cluster_have_to_be_named(monkeypatch: pytest.MonkeyPatch
     assert rank_count(small_spec(batch=64, launcher="ray", ranks=8), 2) == 8
 
 
-def test_each_rank_of_a_machine_with_gpus_has_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_rank_of_a_machine_with_gpus_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for gpus, ranks, found in ((1, 2, "1 GPU"), (2, 4, "2 GPUs")):
         monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda gpus=gpus: gpus)
-        refused = pytest.raises(
-            McvrpError, match=f"train.ranks = {ranks}, but this machine has {found}: request at most {gpus}"
-        )
-        with refused:
+        with pytest.raises(McvrpError, match=f"ranks = {ranks}, .* has {found}: request at most {gpus}"):
             require_cores(ranks, 16)
-        with refused:
-            run_local(rank_job(store, "I", ranks=ranks, cores=16), Mock())
         require_cores(gpus, 16)
-    monkeypatch.setattr("mcvrp.tasks.train.resources._gpus", lambda: 0)
-    require_cores(16, 16)
 
 
 # Restarts

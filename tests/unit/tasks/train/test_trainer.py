@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from torch._inductor.exc import InvalidCxxCompiler
 
 from mcvrp.tasks.train import trainer
 from mcvrp.tasks.train.job import RankEvent, Refused
@@ -19,16 +20,23 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
     return lambda error: monkeypatch.setattr(trainer, "prepare", Mock(side_effect=error))
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried\nmore")])
-def test_out_of_memory_outside_of_micro_batches_is_a_refusal(
-    fail: Callable[[Exception], None], error: Exception
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (MemoryError(), "train.zero=1"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried\nmore"), "train.zero=1"),
+        (InvalidCxxCompiler(), "unset it (--set train.compile=)"),
+    ],
+)
+def test_what_a_restart_does_not_mend_is_a_refusal(
+    fail: Callable[[Exception], None], error: Exception, remedy: str
 ) -> None:
-    """Weights that do not fit do not fit after a restart either: an error with a remedy, by any rank."""
+    """Weights that do not fit, a compiler that is not there: an error with a remedy, by any rank."""
     fail(error)
     events: list[RankEvent] = []
     refusal = run_rank(None, 1, 1, events.append)  # type: ignore[arg-type]
     assert events == [Refused(str(refusal), 2)]
-    assert "train.zero=1" in str(refusal)
+    assert remedy in str(refusal)
     assert "\n" not in str(refusal)
 
 
