@@ -123,7 +123,7 @@ def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution,
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
     # made once, because its copies share the day's costs
-    first = SearchMember.of(solver, city, instance, spec, spec.seed, limits=rest.limits) if cores else None
+    first = SearchMember.of(solver, city, instance, rest.limits, spec.seed) if cores else None
     searches = [replace(first, seed=spec.seed + k, starts=starts) for k in range(cores)] if first else []
     if first and spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
         decomposed = {"starts": starts, "cores": cores, "label": DECOMPOSITION}
@@ -148,8 +148,7 @@ def _notes(planned: Planned, served: Instance) -> Iterator[str]:
         yield f"searched without a model: {planned.without_model}"
     if planned.start:
         yield f"started from earlier routes: {planned.start.note}"
-    for merged in day.merged[:_NAMED]:
-        yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
+    yield from day.merged[:_NAMED]
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:

@@ -81,26 +81,12 @@ class SearchMember:
     largest_share: ClassVar[float] = 0.25  # of its time in one slice, which is lost if it is ended within it
 
     @classmethod
-    def of(
-        cls,
-        solver: str,
-        city: City,
-        instance: Instance,
-        spec: SolveSpec,
-        seed: int,
-        *,
-        limits: Limits | None = None,
-        **more: Any,
-    ) -> Self:
-        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts.
-
-        ``limits`` are those of ``spec`` by default.
-        """
+    def of(cls, solver: str, city: City, instance: Instance, limits: Limits, seed: int, **more: Any) -> Self:
+        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts."""
         nodes = instance.nodes
         matrix = None if city.matrix is None else city.costs(nodes)
         small = City.framed(city.xy[nodes], matrix, unit=city.unit)
         day = Instance(small.city_id, np.arange(1, len(nodes)), instance.demands, instance.capacity)  # type: ignore[arg-type]
-        limits = spec.limits if limits is None else limits
         if limits.service:
             service = {k: limits.service.get(node, 0.0) for k, node in enumerate(nodes.tolist())}
             limits = replace(limits, service=service)

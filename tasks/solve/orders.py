@@ -46,22 +46,13 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class Merged:
-    """Several orders of one customer, merged into one."""
-
-    customer: str
-    orders: int
-    demand: int
-
-
-@dataclass(frozen=True)
 class Day:
     """Orders of a day as an instance."""
 
     source: str  # name of the file, or "orders"
     instance: Instance  # one order per customer
     orders: int  # number of orders before merging
-    merged: tuple[Merged, ...] = ()  # customers with several orders
+    merged: tuple[str, ...] = ()  # a note on each customer with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of the file
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
@@ -120,7 +111,11 @@ def checked_day(
     wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
-    merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
+    merged = tuple(
+        f"{len(demands[k])} orders of customer {names[k]!r} merged into one of {total[k]:,}"
+        for k in nodes
+        if len(demands[k]) > 1
+    )
     others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
     further = _further(others, at)
     notes = [*table.notes, *notes_on(table, others, wishes, spec or SolveSpec())]

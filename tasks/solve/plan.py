@@ -112,9 +112,9 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     if request.keep:
         decided = read_kept(store, request.keep, named, day.instance, date, name)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
-    rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
+    rest = rest_of(decided, problem, day.instance, limits, drop=spec.drop)
     if not spec.drop:
-        require_possible(rest, limits_text(limits, problem.unit))
+        require_possible(rest, limits_text(limits, problem.unit), addresses)
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
     card, without = _card(store, request, spec, problem, name)

@@ -144,11 +144,12 @@ def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -
     ]
 
 
-def require_possible(rest: Rest, limits: str) -> None:
+def require_possible(rest: Rest, limits: str, addresses: Addresses) -> None:
     """Raise McvrpError, which names the cause, if a bound rules out routes within the limits of ``rest``."""
     if rest.instance is not None and fewest_unserved(rest):
+        cause = _cause(rest, addresses)
         raise McvrpError(
-            f"no routes satisfy {limits}: {_cause(rest)}: allow more, or leave customers out with --drop"
+            f"no routes satisfy {limits}: {cause}: allow more, or leave customers out with --drop"
         )
 
 
@@ -157,12 +158,12 @@ def none_served(limits: str) -> McvrpError:
     return McvrpError(f"no routes within {limits} were found, not even for one customer: allow more")
 
 
-def _cause(rest: Rest) -> str:
+def _cause(rest: Rest, addresses: Addresses) -> str:
     city, instance, limits = rest.city, rest.instance, rest.limits
     assert instance is not None
     trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)
     if too_far(limits, city, instance).any():
-        name = shown(rest.addresses.ids[int(instance.ids[trips.argmax()])], 20)
+        name = shown(addresses.ids[int(instance.ids[trips.argmax()])], 20)
         return f"the round trip to {name} is {_exact_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"

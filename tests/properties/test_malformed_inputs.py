@@ -97,7 +97,8 @@ def limits(desk: Place, case: Case) -> Act:
         require_kept(spec)
         require_seconds(spec, TOWN, "town")
         day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20, spec=spec)
-        require_possible(Rest(TOWN, NAMES, day.instance, spec.limits), limits_text(spec.limits, TOWN.unit))
+        rest = Rest(TOWN, day.instance, spec.limits)
+        require_possible(rest, limits_text(spec.limits, TOWN.unit), NAMES)
 
     return act
 
@@ -116,7 +117,7 @@ def kept(desk: Place, case: Case) -> Act:
 
     def act() -> None:
         decided = read_kept(desk.store, routes, NAMES, day.instance)
-        rest_of(decided, TOWN, NAMES, day.instance, Limits(fleet=2))
+        rest_of(decided, TOWN, day.instance, Limits(fleet=2))
 
     return act
 

@@ -134,7 +134,7 @@ def orders(count: int, demand: int = 3) -> Instance:
 def test_the_others_are_planned_from_their_earlier_routes() -> None:
     """The rest is the orders that are not kept, with the vehicles that remain."""
     kept = Kept("k.csv", ((3, 1),), ((2, 6), (4,)))
-    rest = rest_of(kept, CITY, NAMES, orders(5), Limits(fleet=3, longest_route=9.0))
+    rest = rest_of(kept, CITY, orders(5), Limits(fleet=3, longest_route=9.0))
     assert rest.instance is not None
     assert rest.instance.ids.tolist() == [2, 4, 5]
     assert rest.limits == Limits(2, 9.0)
@@ -202,15 +202,15 @@ def test_more_kept_routes_than_vehicles_are_refused() -> None:
     for fleet in (1, 2):
         message = f"keeps 2 routes of {fleet} vehicles, and 2 customers remain: increase"
         with pytest.raises(McvrpError, match=message):
-            rest_of(two, CITY, NAMES, orders(4), Limits(fleet))
+            rest_of(two, CITY, orders(4), Limits(fleet))
     all_kept = Kept("k.csv", ((1, 3), (4, 2)))
-    assert rest_of(all_kept, CITY, NAMES, orders(4), Limits(fleet=2)).instance is None
-    rest = rest_of(two, CITY, NAMES, orders(8, demand=9), Limits(fleet=4))
+    assert rest_of(all_kept, CITY, orders(4), Limits(fleet=2)).instance is None
+    rest = rest_of(two, CITY, orders(8, demand=9), Limits(fleet=4))
     message = (
         "--fleet 4: a total demand of 54 at a capacity of 18 needs at least 3 vehicles besides the 2 kept:"
     )
     with pytest.raises(McvrpError, match=message):
-        require_possible(rest, "--fleet 4")
+        require_possible(rest, "--fleet 4", NAMES)
 
 
 @pytest.fixture(scope="module")

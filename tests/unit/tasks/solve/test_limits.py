@@ -71,14 +71,14 @@ def limited(start: Solution | None = None, seconds: float = 30.0, **limits: floa
     portfolio = Portfolio(OPPOSITE, BOTH, Limits(**limits), seconds, time.monotonic())  # type: ignore[arg-type]
     if start:
         portfolio.take(Found("start", start))
-    member = SearchMember.of("hgs", OPPOSITE, BOTH, SolveSpec(**limits), 0)
+    member = SearchMember.of("hgs", OPPOSITE, BOTH, portfolio.limits, 0)
     portfolio.search([member], "a day")
     return portfolio
 
 
 def test_no_routes_within_the_limits_is_one_sentence() -> None:
     """A case that no bound detects: two vehicles suffice, one has too long a route."""
-    require_possible(Rest(OPPOSITE, Addresses.numbered(2), BOTH, Limits(1, 30.0)), "")
+    require_possible(Rest(OPPOSITE, BOTH, Limits(1, 30.0)), "", Addresses.numbered(2))
     message = r"no routes within --fleet 1 and --longest-route 30 were found in 1 s.*: increase"
     with pytest.raises(SolverFailed, match=f"^{message}"):
         limited(seconds=1.0, fleet=1, longest_route=30.0)

@@ -15,7 +15,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, DateOrder
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.orders import Day, Merged, checked_day, read_orders
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.malformed import parquet
 from tests.support.workbook import DAY, xlsx
@@ -61,7 +61,7 @@ def test_ids_of_two_unicode_forms_are_one_customer(store: Store) -> None:
     store.put("day.csv", f"Num\u00e9ro,demand\n{one},3\n{two},4\n".encode())
     spec = SolveSpec(columns={"id": "Nume\u0301ro"})
     day = checked_day(read_orders("store:day.csv", store), CITY, ACCENTS, "town", 20, spec)
-    assert day.merged == (Merged(one, 2, 7),)
+    assert day.merged == (f"2 orders of customer {one!r} merged into one of 7",)
     for orders in ([Order(customer=two, demand=1)], pd.DataFrame({"customer": [two], "demand": [1]})):
         assert checked_day(read_orders(orders, store), CITY, ACCENTS, "town", 20).instance.ids.tolist() == [1]
 
@@ -180,7 +180,7 @@ def test_orders_become_an_instance(tmp_path: Path) -> None:
     assert result.instance.ids.tolist() == [1, 5]
     assert result.instance.demands.tolist() == [2, 8]
     assert (result.instance.capacity, result.orders) == (20, 4)
-    assert result.merged == (Merged("C5", 3, 8),)
+    assert result.merged == ("3 orders of customer 'C5' merged into one of 8",)
     assert result.further == {"name": {5: "Ann"}, "phone": {5: "5"}}
     assert (day(SOUND, tmp_path).merged, day(SOUND, tmp_path).further) == ((), {})
     rows = "".join(f"C{k},1\n" for k in range(1, 1201))  # more than the paper's table of capacities covers

@@ -170,15 +170,13 @@ def test_a_search_in_slices_improves(city: City, solver: str) -> None:
     ids = np.arange(3, 33)
     day = Instance(city.city_id, ids, np.full(30, 3), 20)  # type: ignore[arg-type]
     start = random_solution(day, 3)
-    member = SearchMember.of(solver, city, day, SolveSpec(time_limit=1.0), 1)
+    member = SearchMember.of(solver, city, day, NO_LIMITS, 1)
     answers = list(member.found(time.monotonic() + 1.0))
     prices = [cost(city, each.solution) for each in answers if each.solution]
     assert prices == sorted(prices, reverse=True)
     assert len(prices) == len(answers)
     assert all(infeasibility(day, each.solution) is None for each in answers if each.solution)
-    started = SearchMember.of(
-        solver, city, day, SolveSpec(time_limit=1.0), 1, starts=(answers[-1].solution, start)
-    )
+    started = SearchMember.of(solver, city, day, NO_LIMITS, 1, starts=(answers[-1].solution, start))
     first, *more = started.found(time.monotonic() + 0.2)
     for found in (first, *more):
         assert found.solution is None or cost(city, found.solution) < prices[-1]

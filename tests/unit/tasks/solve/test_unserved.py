@@ -45,7 +45,7 @@ def random_rest(seed: int, n: int, city: City = CITY) -> Rest:
     fleet = max(1, fewest_vehicles(instance) - int(rng.integers(0, 2)))
     service = {int(node): float(rng.random()) * longest / 5 for node in ids}
     limits = (Limits(fleet), Limits(None, longest), Limits(fleet, longest), Limits(fleet, longest, service))
-    return Rest(city, NAMES, instance, limits[seed % 4])
+    return Rest(city, instance, limits[seed % 4])
 
 
 def within(rest: Rest, served: Served) -> None:
@@ -82,9 +82,9 @@ def test_a_fleet_that_is_too_small_is_proved_so() -> None:
     """At 100 customers, too: the sum of the demands says how many have no room, and as few are left out."""
     city = City.uniform(300, seed=2)
     for seed in (0, 4, 8):
-        rest = Rest(city, Addresses.numbered(300), random_rest(seed, 100, city).instance, Limits(1))
-        needed = fewest_vehicles(rest.instance)
-        rest = Rest(city, rest.addresses, rest.instance, Limits(needed - 1))
+        instance = random_rest(seed, 100, city).instance
+        assert instance is not None
+        rest = Rest(city, instance, Limits(fewest_vehicles(instance) - 1))
         served = most_served(rest, "", seconds=60)  # it ends when the bound is reached
         within(rest, served)
         assert len(served.left_out) == fewest_unserved(rest) >= 1
@@ -100,14 +100,14 @@ def test_nobody_displaces_a_higher_priority(seed: int) -> None:
     served = most_served(rest, "", priority)
     within(rest, served)
     high = [node for node in nodes if priority[node] == 2]
-    alone = Rest(rest.city, NAMES, only(rest.instance, high), rest.limits)
+    alone = Rest(rest.city, only(rest.instance, high), rest.limits)
     assert sum(priority[node] == 2 for node in served.left_out) == fewest(alone)
 
 
 def test_the_lowest_priority_is_left_out() -> None:
     """One vehicle holds three of four orders of the same size, whichever customers they are of."""
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
-    rest = Rest(CITY, NAMES, instance, Limits(1))
+    rest = Rest(CITY, instance, Limits(1))
     for lowest in range(1, 5):
         served = most_served(rest, "--fleet 1", {node: 1.5 + (node != lowest) for node in range(1, 5)})
         assert served.left_out == {lowest: "no room within --fleet 1"}
@@ -127,7 +127,7 @@ def test_a_limit_that_cannot_be_satisfied_is_one_sentence(limits: Limits, cause:
     """With the limits and the cause."""
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
     with pytest.raises(McvrpError) as error:
-        require_possible(Rest(CITY, NAMES, instance, limits), limits_text(limits, CITY.unit))
+        require_possible(Rest(CITY, instance, limits), limits_text(limits, CITY.unit), NAMES)
     assert cause in str(error.value)
     assert len(str(error.value)) <= LONGEST
 
