@@ -173,24 +173,6 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
 )
 
-LIMITS = (  # of a day of the same customers
-    case(
-        "orders that do not share a vehicle",
-        "customer,demand\nC1,11\nC2,11\nC3,11\n",
-        *("no routes satisfy --fleet 2: ", "at least 3 vehicles", "--drop"),
-        fleet=2,
-    ),
-    case(
-        "a customer too far",
-        "customer,demand\nC1,1\nC2,1\n",
-        *("no routes satisfy --longest-route 0.001", "the round trip to 'C"),
-        longest_route=0.001,
-    ),
-    case("two", "customer,demand\nC1,1\n", "--shift 9 and --longest-route 9", shift=9, longest_route=9),
-    case("no shift", "customer,demand\nC1,1\n", "--service 9 counts in a shift only", service=9),
-    case("a shift of no seconds", "customer,demand\nC1,1\n", "--shift counts seconds", "'town'", shift=9),
-)
-
 COLUMNS = (  # of the same customers, on a day with a shift and customers to leave out
     case("a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"),
     case("of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"),
@@ -201,11 +183,14 @@ COLUMNS = (  # of the same customers, on a day with a shift and customers to lea
 
 KEPT = (  # of eleven orders of 3 and two vehicles of 20
     case("no stops", "route,customer\n1,C1\n", "keep.csv has no column stop"),
+    case("a stop in words", "route,stop,customer\na,first,C1\n", "row 2: stop is 'first', not a number"),
+    case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
+    case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes or no"),
     case("no mark", "route,stop,customer,kept\n1,1,C1,\n", "keep.csv keeps no route"),
     case("a gap", "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n", "row 2: stop 1 of route '1' is not kept"),
     case("no order", "route,stop,customer\n1,1,C12\n", "row 2: the kept stop at 'C12' has no"),
-    case("a stranger", "route,stop,customer\n1,1,X9\n", "row 2: 'X9' is not a customer"),
+    case("a stranger", "route,stop,customer\n1,1,X9\n", "row 2: 'X9' is not a customer of city 'city'"),
     case("twice", "route,stop,customer\n1,1,C1\n2,1,C1\n", "row 3: customer 'C1' is already on a route"),
     case(
         "too much",

@@ -27,7 +27,6 @@ from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything
 from tests.support.malformed import COSTS, HEAD, PAIRS, TRIANGLE, npy, parquet, sound
-from tests.support.workbook import xlsx
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
@@ -48,19 +47,10 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
 
 DIALECTS = {
     "plain": sound(),
-    "byte order mark": "\ufeff" + sound(),  # as Excel writes UTF-8
-    "semicolons": sound().replace(",", ";"),
     "decimal commas": sound().replace(",", ";").replace(".", ","),
-    "tabs": sound().replace(",", "\t"),
-    "crlf": sound().replace("\n", "\r\n"),
-    "utf-16": sound().encode("utf-16"),
     "names": sound((1, "ID, Latitude ,LON,Depot")),
     "spaces": sound((3, " a , 45.77 , 4.85 , false ")),
-    "empty rows": sound() + "\n,,,\n",
-    "trailing separators": sound().replace("\n", ",\n"),
-    "sheet": xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
     "truth": sound((2, "d,45.76,4.84,TRUE")),
-    "parquet": parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
     "numbers": parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # where text may be
 }
 
@@ -71,9 +61,6 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
     assert made.city.city_id == GOLDEN
     assert made.addresses.ids == ("d", "a", "b", "c")
     assert made.notes == ()
-    latin_1 = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
-    assert latin_1.addresses.ids[1] == "Café"
-    assert "not UTF-8" in latin_1.notes[0]
 
 
 def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
@@ -341,17 +328,6 @@ def test_a_corrupt_city_is_created_again_as_its_error_says(store: Store) -> None
         make_city(store, spec_of(CITY))
     store.delete(city_dir("own"))
     assert make_city(store, spec_of(CITY)).city.city_id == city_id
-
-
-def test_a_file_may_be_in_the_store(store: Store) -> None:
-    store.put("uploads/a.csv", CITY.read_bytes())
-    assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
-    for place, message in (
-        ("store:../a.csv", "leads out of the store"),
-        ("nothing.csv", "no file nothing.csv"),
-    ):
-        with pytest.raises(McvrpError, match=message):
-            plan_city(store, spec_of(place))
 
 
 def test_a_city_that_extends_another_takes_what_was_made_for_it(store: Store, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds, round_trips, too_far
+from mcvrp.tasks.solve.limits import limits_text, require_seconds, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.portfolio import Portfolio
@@ -109,16 +109,6 @@ def test_distance_is_that_of_the_shortest_path() -> None:
     assert too_far(Limits(None, 20.5, {1: 0.5, 2: 0.6}), OPPOSITE, BOTH).tolist() == [False, True]
 
 
-def test_refused_before_the_store_is_read(store: Store) -> None:
-    message = "--by model does not support --fleet 4: use --by auto or hgs or pyvrp"
-    with pytest.raises(McvrpError, match=message):
-        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec(by="model", fleet=4))
-    with pytest.raises(
-        McvrpError, match="--fleet 3: a total demand of 60 at a capacity of 18 needs at least 4"
-    ):
-        planned(store, fleet=3)
-
-
 @pytest.mark.parametrize(
     ("given", "unit", "number", "text"),
     [
@@ -140,43 +130,43 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
     assert again.longest_route == pytest.approx(number)
 
 
-def test_a_length_is_not_a_time(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"by": "model", "fleet": 4}, "--by model does not support --fleet 4: use --by auto or hgs or pyvrp"),
+        ({"by": "model", "longest_route": "45km"}, "--by model does not support --longest-route 45km"),
+        ({"by": "model", "shift": 9.0}, "--by model does not support --shift 9: use --by auto or hgs or"),
+        ({"shift": 9.0, "longest_route": 8.0}, "--shift 9 and --longest-route 8 both limit the length"),
+        ({"shift": 9.0, "longest_route": "45km"}, "--shift 9 and --longest-route 45km both limit"),
+        ({"service": 300.0}, "--service 300 counts in a shift only: give --shift, too, or omit it"),
+    ],
+)
+def test_limits_are_refused_before_the_store_is_read(
+    store: Store, fields: dict[str, Any], message: str
+) -> None:
+    """One limit of the length, service only with a shift, and what the search supports."""
+    with pytest.raises(McvrpError, match=message):
+        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec.model_validate(fields))
+
+
+def test_limits_have_the_unit_of_the_city(store: Store) -> None:
+    """A shift is of seconds, a length of metres."""
     with pytest.raises(McvrpError, match="is a length, but costs of the city are in min: give a number"):
         planned(store, "one-way", longest_route="45km")
-    with pytest.raises(McvrpError, match="--by model does not support --longest-route 45km"):
-        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec(by="model", longest_route="45km"))
-    for wrong in ("45 kms", "-4km", "km", ""):
-        with pytest.raises(ValidationError):
-            SolveSpec(longest_route=wrong)
+    spec = SolveSpec(shift=28800.0, service=0.0)
+    metres, seconds = (City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit=unit) for unit in ("m", "s"))
+    with pytest.raises(McvrpError, match=r"costs of city 'lyon' are in m: import .* or use --longest-route"):
+        require_seconds(spec, metres, "lyon")
+    require_seconds(spec, seconds, "lyon")
+    require_seconds(SolveSpec(), metres, "lyon")
 
 
-def test_durations_have_units_or_seconds() -> None:
+def test_durations_and_lengths_have_units_or_none() -> None:
     """In presets, forms and Python as on the command line."""
     for fields in ({"shift": "7h 30min", "service": "3min"}, {"shift": "27000", "service": 180}):
         spec = SolveSpec.model_validate(fields)
         assert (spec.shift, spec.service) == (27_000.0, 180.0)
-    for wrong in ("8x", "0h", "200h", "1_0", "nan"):
+    lengths = ({"longest_route": wrong} for wrong in ("45 kms", "-4km", "km", ""))
+    for wrong in (*({"shift": wrong} for wrong in ("8x", "0h", "200h", "1_0", "nan")), *lengths):
         with pytest.raises(ValidationError):
-            SolveSpec.model_validate({"shift": wrong})
-
-
-def test_a_shift_is_of_seconds() -> None:
-    """One limit of the length, service only with a shift, and a city whose costs are seconds."""
-    for fields, message in (
-        (
-            {"shift": 9.0, "longest_route": 8.0},
-            "--shift 9 and --longest-route 8 both limit the length of a route",
-        ),
-        ({"shift": 9.0, "longest_route": "45km"}, "--shift 9 and --longest-route 45km both limit"),
-        ({"service": 300.0}, "--service 300 counts in a shift only: give --shift, too, or omit it"),
-        ({"shift": 9.0, "by": "model"}, "--by model does not support --shift 9: use --by auto or hgs or"),
-    ):
-        with pytest.raises(McvrpError, match=message):
-            require_kept(SolveSpec.model_validate(fields))
-    spec = SolveSpec(shift=28800.0, service=0.0)
-    with pytest.raises(
-        McvrpError, match=r"costs of city 'lyon' are in m: import it .* or use --longest-route"
-    ):
-        require_seconds(spec, City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit="m"), "lyon")
-    require_seconds(spec, City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit="s"), "lyon")
-    require_seconds(SolveSpec(), OPPOSITE, "lyon")
+            SolveSpec.model_validate(wrong)

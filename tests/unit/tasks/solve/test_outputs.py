@@ -114,6 +114,7 @@ def test_a_cvrplib_instance_has_a_solution_file(store: Store, tmp_path: Path) ->
     }
     parsed = parse_sol("E.sol", folder.get("E-n22-k4.sol"), parse_vrp("E.vrp", VRP.read_bytes()))
     assert parsed == (result.solution, result.cost)
+    assert result.cost == result.best_known == 375.0
     readme = folder.get("README.md").decode()
     assert "`E-n22-k4.sol`" in readme
     assert "| found by | HGS |" in readme

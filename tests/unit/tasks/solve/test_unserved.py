@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,9 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import limits_text
-from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.outputs import Place, route_table, stop_table, write_day
 from mcvrp.tasks.solve.sheets import pages
-from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.unserved import Served, fewest_unserved, most_served, require_possible
-from mcvrp.tasks.solve.wishes import Wishes
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
@@ -223,28 +219,3 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s: allow"
     ):
         solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, shift=1250.0)
-
-
-def test_orders_of_a_form_have_service_and_priority(store: Store) -> None:
-    """A field that some orders lack is an empty cell; the higher of two priorities counts."""
-    orders = [
-        Order.model_validate({"customer": "1", "demand": 1, "priority": 2}),
-        Order.model_validate({"customer": "2", "demand": 1, "service": 40}),
-        Order.model_validate({"customer": "1", "demand": 1, "priority": 1.5}),
-    ]
-    spec = SolveSpec(shift=600, service=9, drop=True)
-    day = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9, spec=spec)
-    assert day.wishes == Wishes({1: 18.0, 2: 40.0}, {1: 2.0, 2: 0.0}, ("service", "priority"))
-    without = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9)
-    assert without.further.keys() == {"priority", "service"}
-
-
-def test_service_and_priority_may_have_names_of_the_city(store: Store, tmp_path: Path) -> None:
-    """They are needed if those of the day name them."""
-    (tmp_path / "day.csv").write_text("customer,demand,Durée,Prio,priority\n1,1,20,2,x\n2,1,,,y\n")
-    table = read_orders(str(tmp_path / "day.csv"), store)
-    names = replace(NAMES, columns={"service": "Durée", "priority": "Prio"})
-    day = checked_day(table, CITY, names, "town", 9, spec=SolveSpec(shift=600, service=9, drop=True))
-    assert day.wishes == Wishes({1: 20.0, 2: 9.0}, {1: 2.0, 2: 0.0}, ("durée", "prio"))
-    with pytest.raises(McvrpError, match=r"no column 'Rang' .*--columns priority=NAME"):
-        checked_day(table, CITY, names, "town", 9, spec=SolveSpec(columns={"priority": "Rang", "kept": "x"}))
