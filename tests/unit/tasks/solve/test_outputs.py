@@ -10,7 +10,6 @@ import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -161,28 +160,6 @@ def test_the_geojson_is_geojson(store: Store, place: Place) -> None:
     for feature in kinds["route"]:
         coordinates = feature["geometry"]["coordinates"]
         assert coordinates[0] == coordinates[-1] == kinds["depot"][0]["geometry"]["coordinates"]
-
-
-def test_routes_across_the_antimeridian_are_cut_there(store: Store, place: Place) -> None:
-    """RFC 7946, 3.1.9; in one piece, a map draws them round the world. 0.4 degrees of the city are west."""
-    degrees = np.column_stack([(LONLAT[:, 0] - 8 + 359.6) % 360 - 180, LONLAT[:, 1]])
-    save_city(store, "fiji", CITY, Addresses(tuple(f"K-{k}" for k in range(41)), degrees))
-    write_day(place, solved(store, "fiji"))
-    document: Any = place.store.get_json(place.path("routes.geojson"))
-    lines = [each["geometry"] for each in document["features"] if each["properties"]["kind"] == "route"]
-    cut = [each["coordinates"] for each in lines if each["type"] == "MultiLineString"]
-    assert cut
-    for line in lines:
-        parts = line["coordinates"] if line["type"] == "MultiLineString" else [line["coordinates"]]
-        assert all(abs(a[0] - b[0]) < 1 for part in parts for a, b in pairwise(part))
-        for (*_, end), (start, *_) in pairwise(parts):
-            assert (abs(end[0]), start) == (180, [-end[0], end[1]])
-    # The point of each cut is on the leg.
-    for parts in cut:
-        for before, after in pairwise(parts):
-            legs = np.array([before[-2], before[-1], after[1]])
-            (x, y), (x1, y1) = np.diff(np.column_stack([legs[:, 0] % 360, legs[:, 1]]), axis=0)
-            assert x * y1 == pytest.approx(x1 * y, abs=1e-6)
 
 
 def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:

@@ -52,8 +52,8 @@ def test_a_number_is_in_the_unit_that_its_column_declares(
 
 def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
     """The sum or the highest of a customer's orders; a field that an order lacks is an empty cell."""
-    more = ({"Durée": 20, "Prio": 2}, {"Durée": "", "Prio": 3}, {"priority": "x"})
-    rows = [{"customer": name, "demand": 1, **row} for name, row in zip("112", more, strict=True)]
+    fields: list[dict[str, object]] = [{"Durée": 20, "Prio": 2}, {"Durée": "", "Prio": 3}, {"priority": "x"}]
+    rows = [{"customer": name, "demand": 1} | more for name, more in zip("112", fields, strict=True)]
     table = read_orders(list(map(Order.model_validate, rows)), store)
     names = replace(NAMES, columns={"service": "Durée", "priority": "Prio"})
     spec = SolveSpec(shift=600, service=9, drop=True)
