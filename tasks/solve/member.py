@@ -57,11 +57,6 @@ class Member(Protocol):
     @property
     def label(self) -> str: ...
 
-    @property
-    def begun(self) -> bool:
-        """Whether it begins with routes."""
-        ...
-
     def found(self, until: float) -> Iterator[Found]: ...
 
 
@@ -93,10 +88,6 @@ class SearchMember:
         entry, options = SOLVERS[solver], {"tuned": True} | limits.given  # for the length of each slice
         more = {"label": entry.label} | more
         return cls(entry, small, day, tuple(nodes.tolist()), options, limits, seed, **more)
-
-    @property
-    def begun(self) -> bool:
-        return bool(self.starts)
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
@@ -160,7 +151,6 @@ class ModelMember:
     spec: SolveSpec
     rotations: int  # 1 if the model was trained without
     then: SearchMember | None = None
-    begun: ClassVar[bool] = False
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements: of the samples, of local search, and of the search that follows."""
