@@ -20,10 +20,9 @@ from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.layout import city_dir, city_path, city_readme
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.addresses import address_table, centred, to_metres
+from mcvrp.tasks.city.addresses import centred, to_metres
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
-from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything
 from tests.support.malformed import COSTS, HEAD, PAIRS, TRIANGLE, npy, parquet, sound
@@ -136,24 +135,6 @@ def test_an_option_that_does_not_fit_the_file_is_named(
     data = {"E.vrp": VRP.read_text(), "own.csv": sound(), "named.csv": NAMED.replace("Customer", "Shop")}
     with pytest.raises(McvrpError, match=message):
         imported(tmp_path, data[name], name, **options)
-
-
-MILLIMETRES = st.integers(-(10**6), 10**6)
-
-
-@given(
-    st.permutations(range(8)),
-    st.integers(0, 7),
-    st.lists(st.tuples(MILLIMETRES, MILLIMETRES), min_size=8, max_size=8),
-)
-@settings(max_examples=30)
-def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
-    xy = np.array(places, dtype=np.float64) / 1000
-    rows = [f"n{k},{float(xy[k, 0])!r},{float(xy[k, 1])!r}" for k in order]
-    table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}", far=True)
-    assert table.ids == tuple(f"n{k}" for k in order)
-    np.testing.assert_array_equal(table.places, xy[order])
-    assert table.depot == order.index(depot)
 
 
 def test_nodes_follow_the_file_with_the_depot_in_front(store: Store) -> None:

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
-from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
@@ -35,11 +33,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store.open(tmp_path_factory.mktemp("store"))
     put_day(store)
     return store
-
-
-@pytest.fixture(scope="module")
-def network(store: Store) -> FmMcvrp:
-    return load_model(store, "small")[0]
 
 
 def instance(n: int, city: City = CITY, capacity: int = 20) -> Instance:

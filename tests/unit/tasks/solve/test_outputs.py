@@ -172,25 +172,6 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
     assert inspected.document["documents"]["summary.json"]["seconds"].keys() == {"start_up", "search"}
 
 
-def test_an_interrupted_folder_has_no_summary(
-    day: Solved, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is known by its spec.json, so that the same command writes it again."""
-    place.store.put(place.path(SUMMARY), b"{}")
-    put = Store.put
-
-    def full(self: Store, path: str, data: bytes) -> None:
-        if path.endswith("map.png"):
-            raise McvrpError("the disk is full")
-        put(self, path, data)
-
-    monkeypatch.setattr(Store, "put", full)
-    with pytest.raises(McvrpError, match="full"):
-        write_day(place, day)
-    assert not place.store.exists(place.path(SUMMARY))
-    assert "same orders" in str(require_free(place, day.planned, overwrite=False))
-
-
 def test_service_times_have_the_decimal_sign_of_their_file(
     store: Store, place: Place, tmp_path: Path
 ) -> None:
@@ -424,6 +405,7 @@ def _exchanged(data: bytes, one: int, other: int) -> bytes:
 def test_a_day_that_was_killed_at_any_write_is_written_again(
     day: Solved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Over earlier routes of the same orders; a folder with a summary is whole, that of then or of now."""
     monkeypatch.setattr("mcvrp.tasks.solve.map.route_map", lambda _: b"a picture")  # drawn anew for each
 
     def write(there: Store) -> None:
@@ -431,9 +413,14 @@ def test_a_day_that_was_killed_at_any_write_is_written_again(
         require_free(place, day.planned, overwrite=False)
         write_day(place, day)
 
-    ends = []
-    (tmp_path / "store").mkdir()
-    for there, _ in killed_at_each_write(Store(str(tmp_path / "store")), tmp_path, write, at_least=10):
+    before = Store.open(tmp_path / "store")
+    write(before)
+    for name in ("README.md", "map.png"):
+        before.put(f"solutions/monday/{name}", b"earlier")
+    earlier, ends = everything(before), []
+    for there, _ in killed_at_each_write(before, tmp_path, write, at_least=10):
+        left = everything(there)
         write(there)
-        ends.append({path: data for path, data in everything(there).items() if not path.endswith("xlsx")})
-    assert all(end == ends[-1] for end in ends)
+        ends.append(everything(there))
+        assert f"solutions/monday/{SUMMARY}" not in left or left in (earlier, ends[0])
+    assert all(end == ends[0] != earlier for end in ends)
