@@ -90,7 +90,8 @@ def checked_day(
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
-    table = _called(table, addresses, spec.columns if spec else {})
+    spec = spec or SolveSpec()
+    table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
     table = rows_of(table, date, addresses.dates)
     limit = _capacity(table, city, capacity)
@@ -118,7 +119,7 @@ def checked_day(
     )
     others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
     further = _further(others, at)
-    notes = [*table.notes, *notes_on(table, others, wishes, spec or SolveSpec())]
+    notes = [*table.notes, *notes_on(table, others, wishes, spec)]
     notes += _days_of_others(table, others)
     return Day(table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes)
 
@@ -168,10 +169,6 @@ def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iter
                 f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, "
                 "name it (--columns date=NAME) and choose a day (--date)"
             )
-
-
-def _called(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> Tabular:
-    return table.calling({**addresses.columns, **columns}, columns.keys() - _OF_ROUTES)
 
 
 def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:

@@ -21,7 +21,7 @@ from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
+from mcvrp.tasks.solve.limits import limits_text, require_supported
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
@@ -98,12 +98,11 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
     """
-    require_kept(spec)
     orders, date = request.orders, request.date
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, request.city, vrp)
     spec = spec.in_unit(problem.unit)
-    require_seconds(spec, problem, name)
+    require_supported(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, request.capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them

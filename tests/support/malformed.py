@@ -83,8 +83,6 @@ def case(name: str, data: Data, *parts: str, **options: Any) -> Case:
 
 
 ADDRESSES = (
-    case("a byte order mark alone", b"\xff\xfe", "own.csv is empty"),
-    case("a header alone", HEAD + "\n", "no rows", "id"),
     case("no id", sound((1, "name,lat,lon,depot")), "no column id", "name, lat, lon"),
     case("no lon", sound((1, "id,lat,north,depot")), "no columns lat and lon, or x and y"),
     case("two words for lat", "id,lat,latitude,lon,depot\na,1,1,1,1\n", "lat and latitude mean the same"),
@@ -107,13 +105,6 @@ ADDRESSES = (
     case("a depot that is not there", sound(), "depot 'z' is not an id", depot="z"),
     case("a depot alone", "id,x,y,depot\nd,1,1,1\n", "a depot and no customers"),
     case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),
-    case("commas and points", "id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", "decimal commas", "row 2", "row 3"),
-    case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a header"),
-    case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is not valid CSV in lines 3 to 5"),
-    case("a zero byte", sound().replace("a", "a\0"), "binary"),
-    case("no encoding at all", sound().encode() + b"\x81\xff", "is not text", "UTF-8"),
-    case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet", "CSV"),
-    case("a cut Parquet file", parquet(PLANE)[:-20], "not a valid Parquet file"),
     case("true and false", parquet(PLANE.assign(x=[True, False, True])), "row 1: x is 'True', not a number"),
     case("no numbers", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"),
     case("a unit of another age", sound(), "unit 'furlong'", "m, km or mi", unit="furlong"),

@@ -381,8 +381,8 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
         GOLDEN
     )
     before = everything(store)
-    assert not make_city(store, spec_of(tmp_path / "plain.csv")).renewed  # has none
-    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    assert make_city(store, spec_of(tmp_path / "plain.csv")).exists  # has none
+    assert make_city(store, spec_of(file, columns=columns)).exists
     assert everything(store) == before
     file.write_text(NAMED.replace("Anna", "Berta"))
     assert "were updated" in make_city(store, spec_of(file, columns=columns)).notes[0]
@@ -397,8 +397,8 @@ def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_
     columns = {"id": "Code client"}
     make_city(store, spec_of(file, columns=columns))
     assert stored_city(store, "own").addresses.dates is None
-    assert make_city(store, spec_of(file, columns=columns, dates="day-first")).renewed
-    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    assert not make_city(store, spec_of(file, columns=columns, dates="day-first")).exists
+    assert make_city(store, spec_of(file, columns=columns)).exists
     make_city(store, spec_of(more, "child", extends="own"))
     make_city(store, spec_of(more, "other", extends="own", dates="month-first"))
     orders = [stored_city(store, name).addresses.dates for name in ("own", "child", "other")]

@@ -118,6 +118,7 @@ def test_typed_cells_are_text() -> None:
 REFUSED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "f.csv is empty"),
     "lines": (b"\n\n", "f.csv is empty"),
+    "a byte order mark": (b"\xff\xfe", "f.csv is empty"),
     "separators": (b",,\n,\n", "f.csv is empty"),
     "a separator line": (b"sep=;\n", "f.csv is empty"),
     "another separator": (b"sep=:\nid:lat\nA1:1\n", "f.csv is separated by ':', as its first line declares"),

@@ -28,13 +28,6 @@ pytestmark = pytest.mark.usefixtures("impatient")
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    return store
-
-
 def instance(n: int, city: City = CITY, capacity: int = 20) -> Instance:
     rng = np.random.default_rng(n)
     ids = np.sort(rng.choice(np.arange(1, city.customers + 1), n, replace=False))
@@ -154,6 +147,8 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
         ({"spec": SolveSpec(version=7)}, "has no version 7"),
         ({"model": "other"}, "routes city"),
         ({"city": "one-way", "spec": SolveSpec(by="hgs")}, "use --by pyvrp"),
+        ({"spec": SolveSpec(by="model", fleet=4)}, "--by model does not support --fleet 4"),
+        ({"city": "one-way", "spec": SolveSpec(longest_route="45km")}, "is a length, but costs of the city"),
         ({"spec": SolveSpec(by="model", samples=0)}, "by model needs a model and its samples"),
         ({"orders": str(VRP), "capacity": None}, r"city 'small' is not that of E-n22-k4.vrp"),
     ],

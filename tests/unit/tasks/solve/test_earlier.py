@@ -20,7 +20,7 @@ from mcvrp.tasks.solve.earlier import Kept, Start, fitted_routes, read_kept, rea
 from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
-from tests.support.solving import CITY, put_day, solved_day
+from tests.support.solving import CITY, solved_day
 
 NAMES = Addresses.numbered(CITY.customers)
 LINE = City(np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.3, 0.1], [0.1, 0.9]]))
@@ -84,6 +84,14 @@ def test_routes_have_the_columns_of_the_city(tmp_path: Path) -> None:
         read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
 
 
+def test_ids_of_two_unicode_forms_are_one_customer(tmp_path: Path) -> None:
+    """Routes, too: an e with an accent of two characters is the one of a single one."""
+    names, file = Addresses(("d", "Caf\u00e9", "b", "007", "7", "x")), tmp_path / "routes.csv"
+    file.write_text(HEADER + "T\u00e9,1,Cafe\u0301\nTe\u0301,2,b\n")
+    result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
+    assert result.solution == Solution(((1, 2),))
+
+
 def test_a_day_begins_with_the_routes_of_another(store: Store, tmp_path: Path) -> None:
     spec: dict[str, Any] = {"samples": 4, "time_limit": 1}
     yesterday, today = (dict.fromkeys(range(first, first + 15), 3) for first in (1, 4))
@@ -96,13 +104,6 @@ def test_a_day_begins_with_the_routes_of_another(store: Store, tmp_path: Path) -
     assert result.cost <= cost(CITY, planned.start.solution) + 1e-9
     note = "started from earlier routes: routes.csv has 12 of 15 customers"
     assert any(each.startswith(note) for each in result.notes)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    return store
 
 
 def orders(count: int, demand: int = 3) -> Instance:

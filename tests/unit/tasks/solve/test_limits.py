@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,22 @@ from pydantic import ValidationError
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
-from mcvrp.tasks.solve.limits import limits_text, require_seconds, round_trips, too_far
+from mcvrp.tasks.solve.limits import limits_text, require_supported, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
-from mcvrp.tasks.solve.plan import Planned, Request, plan_day
+from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
-from tests.support.solving import day_plan, one_way_city, put_day
+from tests.support.solving import day_plan
 
 # Customers in opposite directions: a round trip to each is 20, one route to both 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
 BOTH = Instance(OPPOSITE.city_id, np.array([1, 2]), np.array([1, 1]), 5)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    save_city(store, "one-way", one_way_city())
-    return store
 
 
 def planned(store: Store, city: str = "small", **spec: Any) -> Planned:
@@ -131,34 +124,25 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "unit", "message"),
     [
-        ({"by": "model", "fleet": 4}, "--by model does not support --fleet 4: use --by auto or hgs or pyvrp"),
-        ({"by": "model", "longest_route": "45km"}, "--by model does not support --longest-route 45km"),
-        ({"by": "model", "shift": 9.0}, "--by model does not support --shift 9: use --by auto or hgs or"),
-        ({"shift": 9.0, "longest_route": 8.0}, "--shift 9 and --longest-route 8 both limit the length"),
-        ({"shift": 9.0, "longest_route": "45km"}, "--shift 9 and --longest-route 45km both limit"),
-        ({"service": 300.0}, "--service 300 counts in a shift only: give --shift, too, or omit it"),
+        ({"by": "model", "fleet": 4}, "m", "--by model does not support --fleet 4: use --by auto or hgs or"),
+        ({"by": "model", "longest_route": "45km"}, "m", "--by model does not support --longest-route 45km"),
+        ({"by": "model", "shift": 9.0}, "s", "--by model does not support --shift 9: use --by auto or hgs"),
+        ({"shift": 9.0, "longest_route": 8.0}, "s", "--shift 9 and --longest-route 8 both limit the length"),
+        ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9 and --longest-route 45km both limit"),
+        ({"service": 300.0}, "s", "--service 300 counts in a shift only: give --shift, too, or omit it"),
+        ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
+        ({"longest_route": "45km"}, "s", "is a length, but costs of the city are in s: give a number"),
     ],
 )
-def test_limits_are_refused_before_the_store_is_read(
-    store: Store, fields: dict[str, Any], message: str
-) -> None:
-    """One limit of the length, service only with a shift, and what the search supports."""
+def test_limits_that_cannot_be_kept_are_refused(fields: dict[str, Any], unit: str, message: str) -> None:
+    """One limit of the length, service only with a shift, in the city's unit, and supported by the search."""
+    city = City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit=unit)
     with pytest.raises(McvrpError, match=message):
-        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec.model_validate(fields))
-
-
-def test_limits_have_the_unit_of_the_city(store: Store) -> None:
-    """A shift is of seconds, a length of metres."""
-    with pytest.raises(McvrpError, match="is a length, but costs of the city are in min: give a number"):
-        planned(store, "one-way", longest_route="45km")
-    spec = SolveSpec(shift=28800.0, service=0.0)
-    metres, seconds = (City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit=unit) for unit in ("m", "s"))
-    with pytest.raises(McvrpError, match=r"costs of city 'lyon' are in m: import .* or use --longest-route"):
-        require_seconds(spec, metres, "lyon")
-    require_seconds(spec, seconds, "lyon")
-    require_seconds(SolveSpec(), metres, "lyon")
+        require_supported(SolveSpec.model_validate(fields).in_unit(unit), city, "lyon")
+    require_supported(SolveSpec(), city, "lyon")
+    require_supported(SolveSpec(shift=9.0, service=0.0), replace(city, unit="sec"), "lyon")
 
 
 def test_durations_and_lengths_have_units_or_none() -> None:

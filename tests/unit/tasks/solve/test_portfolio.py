@@ -23,7 +23,7 @@ from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.support.machine import local_cores
 from tests.support.scripted import Scripted
-from tests.support.solving import CITY, one_way_city, put_day
+from tests.support.solving import CITY, one_way_city
 
 RNG = np.random.default_rng(0)
 DAY = Instance(CITY.city_id, np.arange(1, 21), RNG.integers(1, 9, 20), 20)  # type: ignore[arg-type]
@@ -179,13 +179,6 @@ def test_a_search_in_slices_improves(city: City, solver: str) -> None:
     first, *more = started.found(time.monotonic() + 0.2)
     for found in (first, *more):
         assert found.solution is None or cost(city, found.solution) < prices[-1]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    return store
 
 
 def model_member(store: Store, **spec: Any) -> ModelMember:

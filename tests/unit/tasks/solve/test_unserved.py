@@ -26,7 +26,7 @@ from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from tests.support.optimum import best_cost
-from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_day
+from tests.support.solving import CITY, day_plan, one_way_city, solved_day
 
 NAMES = Addresses.numbered(CITY.customers)
 
@@ -126,13 +126,6 @@ def test_a_limit_that_cannot_be_satisfied_is_one_sentence(limits: Limits, cause:
         require_possible(Rest(CITY, instance, limits), limits_text(limits, CITY.unit), NAMES)
     assert cause in str(error.value)
     assert len(str(error.value)) <= LONGEST
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    return store
 
 
 def monday(folder: Path, rows: str) -> str:
