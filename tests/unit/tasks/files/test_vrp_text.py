@@ -11,33 +11,8 @@ from hypothesis import assume, given, strategies as st
 
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.tasks.files.vrp_text import VrpText, vrp_text
+from tests.support.vrp import COORDINATES, EXPLICIT, MATRIX, SMALL
 
-SMALL = """\
-NAME : small
-COMMENT : none
-TYPE : CVRP
-DIMENSION : 4
-EDGE_WEIGHT_TYPE : EUC_2D
-CAPACITY : 12
-NODE_COORD_SECTION
-1 0 0
-2 0 9
-3 9 0
-4 9 9
-DEMAND_SECTION
-1 0
-2 4
-3 5
-4 6
-DEPOT_SECTION
-1
--1
-EOF
-"""
-MATRIX = "EDGE_WEIGHT_SECTION\n0 1 2 3\n1 0 4 5\n2 4 0 6\n3 5 6 0\n"
-EXPLICIT = SMALL.replace("EUC_2D", "EXPLICIT\nEDGE_WEIGHT_FORMAT : FULL_MATRIX").replace(
-    "DEMAND_SECTION", MATRIX + "DEMAND_SECTION"
-)
 # Words that begin a section or end the file, if they are at the start of a line.
 NAMES = (
     "GEOFENCE-n6-k3",
@@ -202,7 +177,6 @@ def spec(line: str, before: str = "CAPACITY") -> str:
 
 UNREAD = ["SERVICE : 9", "SERVICE_TIME : 0.5", "FLEET : 2", "VEHICLES : 2", "TRUCKS : 0", "DISTANCE : 30"]
 UNREAD += ["ROUTE_LIMIT : 30", "MTSP_MAX_SIZE : 2", "DEMAND_DIMENSION : 2"]
-COORDINATES = SMALL[SMALL.index("NODE_COORD") : SMALL.index("DEMAND_S")]
 DEMANDS = SMALL[SMALL.index("DEMAND_S") : SMALL.index("DEPOT_S")]
 WHOLE = "expected a whole number from"
 REFUSED = {
@@ -212,7 +186,7 @@ REFUSED = {
         SMALL.replace(": CVRP", ": CVRPTW"),
         "TYPE 'CVRPTW' in line 3: expected CVRP or ACVRP",
     ),
-    "capacity in words": (SMALL.replace(": 12", ": ten"), f"CAPACITY 'ten' in line 6: {WHOLE} 1"),
+    "capacity in words": (SMALL.replace(": 10", ": ten"), f"CAPACITY 'ten' in line 6: {WHOLE} 1"),
     "capacity twice": (spec("CAPACITY : 7"), "has CAPACITY twice, in lines 6 and 7"),
     "dimension": (SMALL.replace(": 4", ": 5"), "has 4 rows in NODE_COORD_SECTION: expected DIMENSION, 5"),
     "no customers": (SMALL.replace(": 4", ": 1"), f"DIMENSION '1' in line 4: {WHOLE} 2"),
@@ -225,15 +199,15 @@ REFUSED = {
     "no demands": (SMALL.replace(DEMANDS, ""), "has 0 rows in DEMAND_SECTION"),
     "no coordinates": (SMALL.replace(COORDINATES, ""), "has 0 rows in NODE_COORD_SECTION"),
     "order of rows": (
-        SMALL.replace("2 0 9\n3 9 0", "3 9 0\n2 0 9"),
-        "has '3 9 0' in line 9, row 2 of NODE_COORD_SECTION: expected 2 and 2 numbers",
+        SMALL.replace("2 3 4\n3 6 0", "3 6 0\n2 3 4"),
+        "has '3 6 0' in line 9, row 2 of NODE_COORD_SECTION: expected 2 and 2 numbers",
     ),
-    "a word": (SMALL.replace("2 0 9", "2 zero 9"), "has '2 zero 9' in line 9"),
-    "far away": (SMALL.replace("2 0 9", "2 3 -1e308"), "has '2 3 -1e308' in line 9"),
+    "a word": (SMALL.replace("2 3 4", "2 zero 9"), "has '2 zero 9' in line 9"),
+    "far away": (SMALL.replace("2 3 4", "2 3 -1e308"), "has '2 3 -1e308' in line 9"),
     "space": (spec("NODE_COORD_TYPE : THREED_COORDS"), "NODE_COORD_TYPE 'THREED_COORDS' in line 6"),
     "large demand": (
         SMALL.replace("4 6\n", "4 16\n"),
-        "has the demand '16' for node 4 in line 16: expected a whole number from 1 to 12",
+        "has the demand '16' for node 4 in line 16: expected a whole number from 1 to 10",
     ),
     "demand of the depot": (
         SMALL.replace("1 0\n2 4", "1 3\n2 4"),
@@ -246,13 +220,13 @@ REFUSED = {
     ),
     "other format": (EXPLICIT.replace("FULL_MATRIX", "FUNCTION"), "EDGE_WEIGHT_FORMAT 'FUNCTION' in line 6"),
     "short matrix": (
-        EXPLICIT.replace("3 5 6 0", "3 5 6"),
+        EXPLICIT.replace("9 5 6 0", "9 5 6"),
         "has 15 numbers in EDGE_WEIGHT_SECTION: expected 16",
     ),
     "cell in words": (EXPLICIT.replace("1 0 4 5", "1 0 x 5"), "has 'x' in line 15 of EDGE_WEIGHT_SECTION"),
     "negative cost": (EXPLICIT.replace("1 0 4 5", "1 0 -4 5"), "has '-4' in line 15 of EDGE_WEIGHT_SECTION"),
     "endless cost": (EXPLICIT.replace("1 0 4 5", "1 0 1e999 5"), "has '1e999' in line 15"),
-    "cost of staying": (EXPLICIT.replace("3 5 6 0", "3 5 6 7"), "has a cost from node 4 to itself"),
+    "cost of staying": (EXPLICIT.replace("9 5 6 0", "9 5 6 7"), "has a cost from node 4 to itself"),
     "no colon": (spec("CAPACITY 7"), "line 6, 'CAPACITY 7', is neither 'KEYWORD : VALUE' nor in a section"),
     "a long keyword": (spec(f"{'A' * 5000} : 1"), "line 6, 'AAA"),
     "text of a section": (spec("DEMAND_SECTION : kg"), "line 6, 'DEMAND_SECTION : kg', is neither"),
@@ -290,7 +264,7 @@ def test_a_limit_of_zero_is_none(keyword: str, value: str) -> None:
 
 HARMLESS = (
     *("BEST_KNOWN : 521", "DISPLAY_DATA_TYPE : NO_DISPLAY", "NODE_COORD_TYPE : TWOD_COORDS"),
-    *("EDGE_WEIGHT_FORMAT : FUNCTION", "COMMENT : more", "CAPACITY : 12"),
+    *("EDGE_WEIGHT_FORMAT : FUNCTION", "COMMENT : more", "CAPACITY : 10"),
 )
 
 
