@@ -19,7 +19,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import limits_text
-from mcvrp.tasks.solve.outputs import Place, route_table, stop_table, write_day
+from mcvrp.tasks.solve.outputs import Place, route_table, solve_figures, stop_table, write_day
 from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.unserved import Served, fewest_unserved, most_served, require_possible
 from mcvrp.tasks.solvers.pyvrp import only
@@ -197,6 +197,8 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
             in result.notes
         )
         assert not any("--shift only" in note for note in result.notes)
+        text = "40 to 100 s per order; numbers in the column service are seconds"
+        assert solve_figures(result)["service time"] == text
         table = stop_table(result)
         assert dict(zip(table["customer"], table["service"], strict=True)) == {
             "Depot": "",
@@ -208,6 +210,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         assert "service 100 s" in pages(result)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
     assert any(note.endswith("the routes: service; service counts with --shift only") for note in free.notes)
+    assert "service time" not in solve_figures(free)
     with pytest.raises(
         McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s: allow"
     ):

@@ -8,15 +8,13 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
-from mcvrp.tasks.solve.outputs import solve_figures
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.wishes import Wishes
-from tests.support.solving import solved_day
 
 CITY = City.uniform(12, seed=1)
 NAMES = Addresses.numbered(12)
@@ -48,6 +46,7 @@ def test_a_number_is_in_the_unit_that_its_column_declares(
     wishes = day(store, header, "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
     assert wishes.service == {1: seconds, 2: 180.0, 3: 3720.0, 4: 300.0}
     assert wishes.service_text.endswith(f" s per order; numbers in the column {header} are {text}")
+    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
 
 
 def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
@@ -67,17 +66,6 @@ def test_what_is_no_duration_is_refused(store: Store, cell: str) -> None:
     message = f"row 2: service is '{cell}', not a number or a duration such as 3min"
     with pytest.raises(McvrpError, match=message):
         day(store, "service", cell, shift=600)
-
-
-def test_service_times_are_in_the_table(store: Store) -> None:
-    """Range and unit, so that minutes that were taken for seconds are seen."""
-    save_city(store, "timed", replace(CITY, unit="s"), NAMES)
-    store.put("day.csv", b"customer,demand,service\n1,1,3\n2,1,10\n")
-    shift = solved_day(store, "store:day.csv", 20, shift=600, city="timed", model=None, time_limit=1.0)
-    text = "3 to 10 s per order; numbers in the column service are seconds"
-    assert solve_figures(shift)["service time"] == text
-    assert day(store, "note", "x").wishes.service_text == ""
-    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
 
 
 def test_columns_that_are_not_used_are_named(store: Store) -> None:
