@@ -229,7 +229,11 @@ def _customer_column(table: Tabular) -> str:
         for column in table.frame.columns:
             own = column in table.called.values()
             if column in names and not own and any(table.text(column)):
-                raise McvrpError(_refusal(f"the column {column} of {table.name}", what, "remove it"))
+                option = _OPTIONS.get(what)
+                why = "which no routes here respect: remove it to route without, knowing that"
+                if option:
+                    why = f"which is an option of a day: remove it, and give mcvrp solve {option}"
+                raise McvrpError(f"the column {column} of {table.name} asks for {what}, {why}")
     return customer
 
 
@@ -270,10 +274,3 @@ def _capacity_column(table: Tabular) -> int | None:
             "one, because all vehicles have the same capacity"
         )
     return next(iter(rows), None)
-
-
-def _refusal(where: str, what: str, hint: str) -> str:
-    """Return the error message for the unsupported ``what`` at ``where``; ``hint`` is how to remove it."""
-    if option := _OPTIONS.get(what):
-        return f"{where} asks for {what}, which is an option of a day: {hint}, and give mcvrp solve {option}"
-    return f"{where} asks for {what}, which no routes here respect: {hint} to route without, knowing that"

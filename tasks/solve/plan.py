@@ -22,7 +22,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_supported
-from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders, require_files_of_routes
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.registry import SOLVERS
@@ -98,6 +98,7 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
     """
+    require_files_of_routes(spec.columns, request.start, request.keep)
     orders, date = request.orders, request.date
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, request.city, vrp)

@@ -78,10 +78,6 @@ def stored(folder: Path) -> list[Path]:
         ("solve store:day.csv --model ./m", ["there is no", "m"]),
         ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
         ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
-        (
-            "solve day.csv --fleet 3 --by model",
-            ["--by model does not support --fleet 3: use --by auto or hgs"],
-        ),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
         ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
         ("solve day.csv --shift 200h", ["shift", "604800", "720000"]),
