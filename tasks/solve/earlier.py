@@ -40,28 +40,25 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rest:
-    """Part of a day that is still to be planned, beside the routes that are ``kept``.
+    """Part of a day that is still to be planned, with the vehicles that are free.
 
     ``start`` serves ``instance``, perhaps beyond the limits.
     """
 
     city: City
-    instance: Instance | None  # None if everything is decided
+    instance: Instance
     limits: Limits
-    kept: tuple[Route, ...] = ()
     start: Solution | None = None
 
     def served(self, solution: Solution) -> Solution:
         """Return ``solution`` without customers who are not in ``instance``."""
-        assert self.instance is not None
         nodes = set(self.instance.ids.tolist())
         return Solution.of([node for node in route if node in nodes] for route in solution.routes)
 
-    def without(self, left_out: Collection[int], start: Solution) -> Rest:
-        """Return the rest without the customers who are ``left_out``; ``start`` serves it."""
-        assert self.instance is not None
-        served = set(self.instance.ids.tolist()) - set(left_out)
-        return replace(self, instance=only(self.instance, served), start=start)
+    def without(self, left_out: Collection[int], start: Solution) -> Rest | None:
+        """Return the rest without those ``left_out``, served by ``start``; None if nobody remains."""
+        served = only(self.instance, set(self.instance.ids.tolist()) - set(left_out))
+        return replace(self, instance=served, start=start) if served else None
 
 
 def read_kept(
@@ -114,8 +111,10 @@ def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:
     return cells.isin(_YES)
 
 
-def rest_of(kept: Kept | None, city: City, instance: Instance, limits: Limits, *, drop: bool = False) -> Rest:
-    """Return what is left to plan of ``instance`` beside the routes that are ``kept``.
+def rest_of(
+    kept: Kept | None, city: City, instance: Instance, limits: Limits, *, drop: bool = False
+) -> Rest | None:
+    """Return what is left to plan of ``instance`` beside routes that are ``kept``, None if all is decided.
 
     Raises McvrpError if more routes are kept than the fleet has vehicles, or customers who may not be left
     out (``drop``) remain without any.
@@ -132,8 +131,9 @@ def rest_of(kept: Kept | None, city: City, instance: Instance, limits: Limits, *
                 f"{kept.name} keeps {count:,} routes{remain}: increase --fleet, or keep fewer routes"
             )
         limits = replace(limits, fleet=limits.fleet - count)
-    start = fitted_routes(city, free, kept.others) if free and kept.others else None
-    return Rest(city, free, limits, kept.routes, start)
+    if free is None:
+        return None
+    return Rest(city, free, limits, fitted_routes(city, free, kept.others) if kept.others else None)
 
 
 @dataclass(frozen=True)

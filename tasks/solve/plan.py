@@ -14,7 +14,7 @@ from pathlib import PurePath
 import pandas as pd
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance
+from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, folder_card, model_card, versions
 from mcvrp.storage.models.registry import pointer
@@ -74,17 +74,22 @@ class Planned:
     day: Day
     card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
-    rest: Rest  # what is to be planned
+    rest: Rest | None  # what is to be planned, None if all is decided
     digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
-    kept: Kept | None = None  # decided routes, if any
+    kept: Kept | None = None  # file of decided routes, if any
     without_model: str = ""  # reason for which no model of the city is used, if one was looked for
 
     @property
     def date(self) -> datetime.date | None:
         """Date of the day, for files that are ingested after it was driven."""
         return self.request.date
+
+    @property
+    def decided(self) -> Solution:
+        """The routes that are kept."""
+        return Solution(self.kept.routes if self.kept else ())
 
     @property
     def limits(self) -> str:
@@ -113,13 +118,14 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
         decided = read_kept(store, request.keep, named, day.instance, date, name)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, day.instance, limits, drop=spec.drop)
-    if not spec.drop:
-        require_possible(rest, limits_text(limits, problem.unit), addresses)
+    if rest and not spec.drop:
+        kept = len(decided.routes) if decided else 0
+        require_possible(rest, limits_text(limits, problem.unit), addresses, kept)
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
     card, without = _card(store, request, spec, problem, name)
     start = None
-    if request.start and rest.instance:
+    if request.start and rest:
         start = read_start(store, request.start, problem, named, rest.instance, name)
     digest = _digest(day.instance)
     return Planned(

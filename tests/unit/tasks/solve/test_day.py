@@ -176,6 +176,7 @@ def test_members_share_the_costs_of_the_day(
     save_city(store, "away", city)
     put_model(store, "away", city)
     planned = day_plan(store, dict.fromkeys(range(1, 31), 3), city="away", model="away", threads=4)
+    assert planned.rest is not None
     model, *searches = _members(store, planned, planned.rest)
     assert isinstance(model, ModelMember)
     members = [each for each in (*searches, model.then) if isinstance(each, SearchMember)]

@@ -114,7 +114,7 @@ def test_the_others_are_planned_from_their_earlier_routes() -> None:
     """The rest is the orders that are not kept, with the vehicles that remain."""
     kept = Kept("k.csv", ((3, 1),), ((2, 6), (4,)))
     rest = rest_of(kept, CITY, orders(5), Limits(fleet=3, longest_route=9.0))
-    assert rest.instance is not None
+    assert rest is not None
     assert rest.instance.ids.tolist() == [2, 4, 5]
     assert rest.limits == Limits(2, 9.0)
     assert rest.start is not None
@@ -150,13 +150,14 @@ def test_kept_routes_take_vehicles() -> None:
     """None is needed if all is kept; the bound of the others names those that are kept."""
     two = Kept("k.csv", ((1,), (2,)))
     all_kept = Kept("k.csv", ((1, 3), (4, 2)))
-    assert rest_of(all_kept, CITY, orders(4), Limits(fleet=2)).instance is None
+    assert rest_of(all_kept, CITY, orders(4), Limits(fleet=2)) is None
     rest = rest_of(two, CITY, orders(8, demand=9), Limits(fleet=4))
+    assert rest is not None
     message = (
         "--fleet 4: a total demand of 54 at a capacity of 18 needs at least 3 vehicles besides the 2 kept:"
     )
     with pytest.raises(McvrpError, match=message):
-        require_possible(rest, "--fleet 4", NAMES)
+        require_possible(rest, "--fleet 4", NAMES, kept=2)
 
 
 @pytest.mark.parametrize("marked", [True, False])

@@ -158,6 +158,7 @@ def test_large_days_are_decomposed_unless_a_solver_is_named(tmp_path: Any) -> No
     orders = dict.fromkeys(range(1, 501), 3)
     for by, label in (("auto", DECOMPOSITION), ("hgs", "HGS")):
         day = day_plan(store, orders, city="large", model=None, by=by, time_limit=3.0, threads=2)
+        assert day.rest is not None
         assert {member.label for member in _members(store, day, day.rest)} == {label}
     assert in_parts("hgs", 500, 15.0)
     assert in_parts("hgs", 1000, 60.0)

@@ -46,7 +46,6 @@ def random_rest(seed: int, n: int, city: City = CITY) -> Rest:
 
 def within(rest: Rest, served: Served) -> None:
     """Check that the routes serve everyone else, within the limits."""
-    assert rest.instance is not None
     others = only(rest.instance, set(rest.instance.ids.tolist()) - served.left_out.keys())
     assert others is None or infeasibility(others, served.solution) is None
     assert rest.limits.broken(rest.city, served.solution) is None if others else not served.solution.routes
@@ -54,7 +53,6 @@ def within(rest: Rest, served: Served) -> None:
 
 def fewest(rest: Rest) -> int:
     """Return the smallest number of customers without whom there are routes, by trying all."""
-    assert rest.instance is not None
     nodes = rest.instance.ids.tolist()
     for count in range(len(nodes)):
         for out in itertools.combinations(nodes, count):
@@ -79,7 +77,6 @@ def test_a_fleet_that_is_too_small_is_proved_so() -> None:
     city = City.uniform(300, seed=2)
     for seed in (0, 4, 8):
         instance = random_rest(seed, 100, city).instance
-        assert instance is not None
         rest = Rest(city, instance, Limits(fewest_vehicles(instance) - 1))
         served = most_served(rest, "", seconds=60)  # it ends when the bound is reached
         within(rest, served)
@@ -90,13 +87,14 @@ def test_a_fleet_that_is_too_small_is_proved_so() -> None:
 def test_nobody_displaces_a_higher_priority(seed: int) -> None:
     """Those of the highest priority are served as if they were alone, then those of the next."""
     rest = random_rest(seed, 9)
-    assert rest.instance is not None
     nodes = rest.instance.ids.tolist()
     priority = {node: float(k % 3) for k, node in enumerate(nodes)}
     served = most_served(rest, "", priority)
     within(rest, served)
     high = [node for node in nodes if priority[node] == 2]
-    alone = Rest(rest.city, only(rest.instance, high), rest.limits)
+    urgent = only(rest.instance, high)
+    assert urgent is not None
+    alone = Rest(rest.city, urgent, rest.limits)
     assert sum(priority[node] == 2 for node in served.left_out) == fewest(alone)
 
 
@@ -178,6 +176,7 @@ def test_a_search_without_routes_ends_in_time(store: Store, by: str) -> None:
         solve_day(store, day, time.monotonic())
     served = solved_day(store, orders, 18, drop=True, time_limit=1.0, **limits)
     assert served.unserved
+    assert day.rest is not None
     assert day.rest.limits.broken(CITY, served.solution) is None
 
 
