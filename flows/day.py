@@ -25,7 +25,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.map import map_page
-from mcvrp.tasks.solve.orders import require_files_of_routes
 from mcvrp.tasks.solve.outputs import (
     Place,
     day_name,
@@ -164,7 +163,6 @@ def solve(
     began = time.monotonic() if began is None else began
     spec = checked(SolveSpec, options)
     dated = checked(_Day, {"capacity": capacity, "date": date})
-    require_files_of_routes(spec.columns, start, keep)
     if overwrite and out is None:
         raise McvrpError("overwrite: there is no folder to write to, give out")
     given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]

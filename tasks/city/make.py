@@ -53,7 +53,7 @@ def make_city(store: Store, spec: CitySpec) -> PlannedCity:
     Of an existing city, only further columns of its addresses (names, streets) are replaced if they differ.
     """
     planned = plan_city(store, spec)
-    new = not planned.exists or planned.renewed
+    new = not planned.exists
     if new or not store.exists(layout.city_readme(spec.name)):
         from mcvrp.tasks.city.card import write_city_card
 
@@ -90,9 +90,8 @@ def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:
         dates=new.dates or old.dates,
     )
     kept, now = ((dict(each.further), dict(each.columns), each.dates) for each in (old, new))
-    differs = kept != now
-    notes = (*planned.notes, "further columns of its addresses were updated") if differs else planned.notes
-    return replace(planned, addresses=new, notes=notes, exists=True, renewed=differs)
+    notes = () if kept == now else ("further columns of its addresses were updated",)
+    return replace(planned, addresses=new, notes=(*planned.notes, *notes), exists=not notes)
 
 
 def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: str) -> None:

@@ -124,10 +124,9 @@ class CitySpec(StrictSpec):
 
 @dataclass(frozen=True)
 class PlannedCity:
-    """A city as described by a spec, with notes on its import; ``exists`` if it is in the store."""
+    """A city as described by a spec, with notes on its import; ``exists`` if the store has it as it is."""
 
     city: City
     addresses: Addresses | None  # of an imported city
     notes: tuple[str, ...] = ()
     exists: bool = False
-    renewed: bool = False  # other names of its addresses than in the store

@@ -139,28 +139,23 @@ class Tabular:
             faults.at(self.rows[k], f"{name} is {_unclear(text[k]) if unclear[k] else what}")
         return np.where(np.isfinite(numbers), numbers, np.nan)
 
-    def refuse_thousands(self, name: str, faults: Faults) -> None:
-        """Add the cells of a column of whole numbers to ``faults`` that may have a separator of thousands.
-
-        In files of other separators than commas 1.000 may be a thousand.
-        """
-        if _DECLARED.get(self.dialect.separator) == ".":
-            return
-        for k, cell in enumerate(self.text(name)):
-            if re.fullmatch(_GROUPED, cell) and whole(cell) is not None:
-                faults.at(self.rows[k], f"{name} is {_unclear(cell)}")
-
     def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
-        """Return a column of whole numbers, int64 ``(N,)``; other cells are added to ``faults``."""
-        self.refuse_thousands(name, faults)
-        text = self.text(name)
-        numbers = [whole(cell) for cell in text]
-        for k, number in enumerate(numbers):
-            if number is None or not low <= number <= high:
-                what = shown(text[k]) if text[k] else "missing"
+        """Return a column of whole numbers, int64 ``(N,)``; other cells are added to ``faults``.
+
+        In files of other separators than commas 1.000 may be a thousand, and is refused.
+        """
+        numbers = np.full(len(self), low)
+        may_group = _DECLARED.get(self.dialect.separator) != "."
+        for k, cell in enumerate(self.text(name)):
+            number = whole(cell)
+            if may_group and number is not None and re.fullmatch(_GROUPED, cell):
+                faults.at(self.rows[k], f"{name} is {_unclear(cell)}")
+            if number is not None and low <= number <= high:
+                numbers[k] = number
+            else:
+                what = shown(cell) if cell else "missing"
                 faults.at(self.rows[k], f"{name} is {what}, not a whole number from {low} to {high:,}")
-                numbers[k] = low
-        return np.array(numbers, dtype=np.int64)
+        return numbers
 
 
 def _unclear(cell: str) -> str:

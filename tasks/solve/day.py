@@ -79,20 +79,20 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     the limits are found.
     """
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
-    if spec.drop and spec.limits.given and rest.instance:
+    kept = planned.decided
+    if rest and spec.drop and spec.limits.given:
         served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
-        if not served.solution.routes and not rest.kept:
+        if not served.solution.routes and not kept.routes:
             raise none_served(planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
     unserved = tuple(unserved_rows(left_out, planned.day, planned.addresses))
-    kept = Solution(rest.kept)
     kept_cost, kept_routes = cost(planned.city, kept), len(kept.routes)
-    if rest.instance is None:  # all is decided, or nobody else has room
+    if rest is None:  # all is decided, or nobody else has room
         decided = Finding(KEPT, kept_cost, kept_routes, seconds=0.0)
         return Solved(planned, Searched((decided,), time.monotonic() - began, 0.0), kept, unserved)
     patient = spec.by == MODEL
     portfolio = Portfolio(rest.city, rest.instance, rest.limits, spec.time_limit, began, patient=patient)
-    first = list(_first_routes(planned, rest, rest.instance))
+    first = list(_first_routes(planned, rest))
     for found in first:
         portfolio.take(found)
     best = portfolio.solution
@@ -105,8 +105,9 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     return Solved(planned, search, Solution((*kept.routes, *solution.routes)), unserved)
 
 
-def _first_routes(planned: Planned, rest: Rest, instance: Instance) -> Iterator[Found]:
-    """Yield the routes of ``instance``, that of the ``rest``, that are known before the search."""
+def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
+    """Yield the routes of the ``rest`` that are known before the search."""
+    instance = rest.instance
     (built,) = savings(rest.city, instance, planned.spec.seed, 1)
     if planned.spec.by == AUTO or instance.n == 1 or cost(rest.city, built) == 0:
         yield Found(SAVINGS, built)
@@ -119,11 +120,10 @@ def _first_routes(planned: Planned, rest: Rest, instance: Instance) -> Iterator[
 def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution, ...] = ()) -> list[Member]:
     """Return the members: the model if there is one, and a solver on each other core, from ``starts``."""
     spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
-    assert instance is not None
     solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
     # made once, because its copies share the day's costs
-    first = SearchMember.of(solver, city, instance, spec, spec.seed, limits=rest.limits) if cores else None
+    first = SearchMember.of(solver, city, instance, rest.limits, spec.seed) if cores else None
     searches = [replace(first, seed=spec.seed + k, starts=starts) for k in range(cores)] if first else []
     if first and spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
         decomposed = {"starts": starts, "cores": cores, "label": DECOMPOSITION}
@@ -148,8 +148,7 @@ def _notes(planned: Planned, served: Instance) -> Iterator[str]:
         yield f"searched without a model: {planned.without_model}"
     if planned.start:
         yield f"started from earlier routes: {planned.start.note}"
-    for merged in day.merged[:_NAMED]:
-        yield f"{merged.orders} orders of customer {merged.customer!r} merged into one of {merged.demand:,}"
+    yield from day.merged[:_NAMED]
     if len(day.merged) > _NAMED:
         yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
@@ -163,16 +162,16 @@ def _notes(planned: Planned, served: Instance) -> Iterator[str]:
 
 def _limit_notes(solved: Solved) -> Iterator[str]:
     """Yield what the limits, the kept routes and the customers who are left out mean for the routes."""
-    planned, rest, unserved = solved.planned, solved.planned.rest, solved.unserved
-    limits, kept = planned.spec.limits, planned.kept
-    if kept:
-        yield f"{kept.name} keeps {len(kept.routes):,} routes"
-    planned_routes = Solution(solved.solution.routes[len(rest.kept) :])
+    planned, unserved = solved.planned, solved.unserved
+    limits, kept = planned.spec.limits, planned.decided.routes
+    if planned.kept:
+        yield f"{planned.kept.name} keeps {len(kept):,} routes"
+    planned_routes = Solution(solved.solution.routes[len(kept) :])
     if limits.given and planned_routes.routes:
         service = None if limits.service is None else planned.day.wishes.service
         length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
         stops = " with its stops" if service else ""
-        others = ", besides those that are kept," if rest.kept else ""
+        others = ", besides those that are kept," if kept else ""
         yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
     if unserved:
         names = listed((shown(each.customer) for each in unserved), _NAMED)

@@ -6,10 +6,11 @@ Decided routes are taken out of the day, and the rest is planned beside them.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
@@ -39,29 +40,25 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rest:
-    """Part of a day that is still to be planned, beside the routes that are ``kept``.
+    """Part of a day that is still to be planned, with the vehicles that are free.
 
     ``start`` serves ``instance``, perhaps beyond the limits.
     """
 
     city: City
-    addresses: Addresses
-    instance: Instance | None  # None if everything is decided
+    instance: Instance
     limits: Limits
-    kept: tuple[Route, ...] = ()
     start: Solution | None = None
 
     def served(self, solution: Solution) -> Solution:
         """Return ``solution`` without customers who are not in ``instance``."""
-        assert self.instance is not None
         nodes = set(self.instance.ids.tolist())
         return Solution.of([node for node in route if node in nodes] for route in solution.routes)
 
-    def without(self, left_out: Collection[int], start: Solution) -> Rest:
-        """Return the rest without the customers who are ``left_out``; ``start`` serves it."""
-        assert self.instance is not None
-        served = set(self.instance.ids.tolist()) - set(left_out)
-        return replace(self, instance=only(self.instance, served), start=start)
+    def without(self, left_out: Collection[int], start: Solution) -> Rest | None:
+        """Return the rest without those ``left_out``, served by ``start``; None if nobody remains."""
+        served = only(self.instance, set(self.instance.ids.tolist()) - set(left_out))
+        return replace(self, instance=served, start=start) if served else None
 
 
 def read_kept(
@@ -84,54 +81,46 @@ def read_kept(
     routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     kept, others, most = list[Route](), list[Route](), min(instance.capacity, MOST)
-    for route in routes:
-        nodes, marked = tuple(stop.node for stop in route), [marks[stop.position] for stop in route]
-        if not any(marked):
+    for stops in routes:
+        nodes, marked = tuple(stops["node"].tolist()), marks[stops.index]
+        if not marked.any():
             others.append(nodes)
             continue
         kept.append(nodes)
-        for stop, mark in zip(route, marked, strict=True):
-            row = int(table.rows[stop.position])
-            if not mark:
-                where = f"stop {stop.number:g} of route {shown(stop.route)}"
-                faults.at(row, f"{where} is not kept, unlike others of it: mark all of its stops, or none")
-            if stop.node not in demand:
-                faults.at(row, f"the kept stop at {shown(addresses.ids[stop.node])} has no order: add it")
+        route = f"route {shown(stops['route'].iloc[0])}"
+        for row in stops.index[~marked]:
+            where = f"stop {stops['number'][row]:g} of {route}"
+            faults.at(row, f"{where} is not kept, unlike others of it: mark all of its stops, or none")
+        for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
+            faults.at(row, f"the kept stop at {shown(stops['customer'][row])} has no order: add it")
         if (load := sum(demand.get(node, 0) for node in nodes)) > most:
-            faults.add(f"route {shown(route[0].route)} has a demand of {load:,}, more than {most:,}")
+            faults.add(f"{route} has a demand of {load:,}, more than {most:,}")
     faults.check()
     if not kept:
         raise McvrpError(f"{table.name} keeps no route: mark stops in its column {_KEPT}, or omit --keep")
     return Kept(table.name, tuple(kept), tuple(others))
 
 
-def _marks(table: Tabular, faults: Faults) -> list[bool]:
+def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:
     """Return whether each row is marked as kept; all are without a column."""
     if (column := table.column(_KEPT)) is None:
-        return [True] * len(table)
-    cells = [cell.casefold() for cell in table.text(column)]
-    for row, cell in zip(table.rows.tolist(), cells, strict=True):
-        if cell not in _YES + _NO:
-            faults.at(row, f"{_KEPT} is {shown(cell)}, not yes or no")
-    return [cell in _YES for cell in cells]
+        return pd.Series(True, table.rows)
+    cells = pd.Series(table.text(column), table.rows).str.casefold()
+    for row in cells.index[~cells.isin(_YES + _NO)]:
+        faults.at(row, f"{_KEPT} is {shown(cells[row])}, not yes or no")
+    return cells.isin(_YES)
 
 
 def rest_of(
-    kept: Kept | None,
-    city: City,
-    addresses: Addresses,
-    instance: Instance,
-    limits: Limits,
-    *,
-    drop: bool = False,
-) -> Rest:
-    """Return what is left to plan of ``instance`` beside the routes that are ``kept``.
+    kept: Kept | None, city: City, instance: Instance, limits: Limits, *, drop: bool = False
+) -> Rest | None:
+    """Return what is left to plan of ``instance`` beside routes that are ``kept``, None if all is decided.
 
     Raises McvrpError if more routes are kept than the fleet has vehicles, or customers who may not be left
     out (``drop``) remain without any.
     """
     if kept is None:
-        return Rest(city, addresses, instance, limits)
+        return Rest(city, instance, limits)
     decided = {node for route in kept.routes for node in route}
     free = only(instance, set(instance.ids.tolist()) - decided)
     if limits.fleet is not None:
@@ -142,8 +131,9 @@ def rest_of(
                 f"{kept.name} keeps {count:,} routes{remain}: increase --fleet, or keep fewer routes"
             )
         limits = replace(limits, fleet=limits.fleet - count)
-    start = fitted_routes(city, free, kept.others) if free and kept.others else None
-    return Rest(city, addresses, free, limits, kept.routes, start)
+    if free is None:
+        return None
+    return Rest(city, free, limits, fitted_routes(city, free, kept.others) if kept.others else None)
 
 
 @dataclass(frozen=True)
@@ -169,7 +159,7 @@ def read_start(
     faults = Faults(table.name)
     stops = read_routes(table, addresses, name, faults)
     faults.check()
-    earlier = [[stop.node for stop in route] for route in stops]
+    earlier = [route["node"].tolist() for route in stops]
     solution = fitted_routes(city, instance, earlier)
     kept = len({node for route in earlier for node in route} & set(instance.ids.tolist()))
     price = length_text(cost(city, solution), city.unit)
@@ -177,20 +167,11 @@ def read_start(
     return Start(solution, note)
 
 
-@dataclass(frozen=True)
-class EarlierStop:
-    """Stop of a file of routes: a customer, and its place in the table."""
+def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults) -> list[pd.DataFrame]:
+    """Return the stops of each route of ``table`` in their order: route, number, customer and node, by row.
 
-    number: float
-    node: int
-    position: int  # of its row in the table, from 0
-    route: str
-
-
-def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults) -> list[list[EarlierStop]]:
-    """Return the stops of each route of ``table`` in their order; wrong rows are added to ``faults``.
-
-    ``city`` is the name of the city. Raises McvrpError if columns are missing, or there are several days.
+    Stops at the depot are skipped. Wrong rows are added to ``faults``. ``city`` is the name of the city.
+    Raises McvrpError if columns are missing, or there are several days.
     """
     columns = [table.column(field) or "" for field in _COLUMNS]
     if "" in columns:
@@ -202,32 +183,29 @@ def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults)
     date = table.column("date")
     if date and len(days := dict.fromkeys(table.text(date).tolist())) > 1:
         raise McvrpError(f"{table.name} has routes of {len(days):,} days ({listed(days)}): keep one of them")
-    route_column, stop_column, customer_column = columns
-    stops, names = table.numbers(stop_column, faults).tolist(), table.ids(customer_column).tolist()
-    first_rows: dict[object, int] = {}  # by customer, and by route and stop
-    routes: dict[str, list[EarlierStop]] = {}
-    for position, (row, route, stop, name, node) in enumerate(
-        zip(
-            table.rows.tolist(),
-            table.ids(route_column).tolist(),
-            stops,
-            names,
-            addresses.nodes(names).tolist(),
-            strict=True,
-        )
-    ):
-        if not route:
-            faults.at(row, "route is missing")
-        if node == DEPOT:
-            continue
-        if (first := first_rows.setdefault((route, stop), row)) != row:
-            faults.at(row, f"route {shown(route)} already has stop {stop:g}, in row {first}")
-        if node == UNKNOWN:
-            faults.at(row, f"{shown(name)} is not a customer of city {city!r}")
-        elif (first := first_rows.setdefault(node, row)) != row:
-            faults.at(row, f"customer {shown(name)} is already on a route, in row {first}")
-        routes.setdefault(route, []).append(EarlierStop(stop, node, position, route))
-    return [sorted(route, key=lambda stop: stop.number) for route in routes.values()]
+    route, stop, customer = columns
+    names = table.ids(customer)
+    content = {"route": table.ids(route), "number": table.numbers(stop, faults), "customer": names}
+    stops = pd.DataFrame(content | {"node": addresses.nodes(names.tolist())}, index=table.rows)
+    for row in stops.index[stops["route"] == ""]:
+        faults.at(row, "route is missing")
+    stops = stops[stops["node"] != DEPOT]
+    for row, first in _repeated(stops.dropna(), "route", "number"):
+        number = f"{stops['number'][row]:g}, in row {first}"
+        faults.at(row, f"route {shown(stops['route'][row])} already has stop {number}")
+    for row in stops.index[stops["node"] == UNKNOWN]:
+        faults.at(row, f"{shown(stops['customer'][row])} is not a customer of city {city!r}")
+    for row, first in _repeated(stops[stops["node"] != UNKNOWN], "node"):
+        faults.at(row, f"customer {shown(stops['customer'][row])} is already on a route, in row {first}")
+    by_route = stops.groupby("route", sort=False)
+    return [route.sort_values("number", kind="stable") for _, route in by_route]
+
+
+def _repeated(stops: pd.DataFrame, *columns: str) -> Iterator[tuple[int, int]]:
+    """Yield the rows of ``stops`` whose ``columns`` an earlier row has, each with the first such row."""
+    rows = stops.index.to_series()
+    firsts = rows.groupby([stops[column] for column in columns]).transform("first")
+    yield from ((row, firsts[row]) for row in rows[rows != firsts])
 
 
 def fitted_routes(city: City, instance: Instance, earlier: Iterable[Iterable[int]]) -> Solution:

@@ -32,35 +32,30 @@ def limits_text(limits: Limits, unit: str) -> str:
     return " and ".join(options)
 
 
-def require_kept(spec: SolveSpec) -> None:
-    """Raise McvrpError if the limits of ``spec`` contradict each other, or ``by`` does not support them."""
+def require_supported(spec: SolveSpec, city: City, name: str) -> None:
+    """Raise McvrpError if the limits of ``spec``, in the unit of the city ``name``, contradict each other.
+
+    Also if ``by`` does not support them, or a shift is given and costs are not in seconds.
+    """
     if spec.shift is not None and spec.longest_route is not None:
-        longest = spec.longest_route if isinstance(spec.longest_route, str) else f"{spec.longest_route:.10g}"
+        longest = limits_text(Limits(longest_route=float(spec.longest_route)), city.unit)
         raise McvrpError(
-            f"--shift {spec.shift:.10g} and --longest-route {longest} both limit the length of a route: give "
-            "one of them"
+            f"--shift {spec.shift:.10g} and {longest} both limit the length of a route: give one of them"
         )
     if spec.service is not None and spec.shift is None:
         raise McvrpError(
             f"--service {spec.service:.10g} counts in a shift only: give --shift, too, or omit it"
         )
-    if not spec.limits.given or spec.by == AUTO:
-        return
-    supporting = [name for name in finishers() if SOLVERS[name].keeps(spec.limits)]
-    if spec.by not in supporting:
-        unit = "m" if isinstance(spec.longest_route, str) else ""
-        raise McvrpError(
-            f"--by {spec.by} does not support {limits_text(spec.limits, unit)}: use --by "
-            f"{' or '.join([AUTO, *supporting])}"
-        )
-
-
-def require_seconds(spec: SolveSpec, city: City, name: str) -> None:
-    """Raise McvrpError if ``spec`` has a shift and the costs of the city ``name`` are not in seconds."""
     if spec.shift is not None and city.unit.casefold() not in _SECONDS:
         raise McvrpError(
             f"--shift counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
             "it with a matrix in seconds (--unit s), or use --longest-route"
+        )
+    supporting = [solver for solver in finishers() if SOLVERS[solver].keeps(spec.limits)]
+    if spec.limits.given and spec.by not in (AUTO, *supporting):
+        raise McvrpError(
+            f"--by {spec.by} does not support {limits_text(spec.limits, city.unit)}: use --by "
+            f"{' or '.join([AUTO, *supporting])}"
         )
 
 

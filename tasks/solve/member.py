@@ -57,11 +57,6 @@ class Member(Protocol):
     @property
     def label(self) -> str: ...
 
-    @property
-    def begun(self) -> bool:
-        """Whether it begins with routes."""
-        ...
-
     def found(self, until: float) -> Iterator[Found]: ...
 
 
@@ -81,36 +76,18 @@ class SearchMember:
     largest_share: ClassVar[float] = 0.25  # of its time in one slice, which is lost if it is ended within it
 
     @classmethod
-    def of(
-        cls,
-        solver: str,
-        city: City,
-        instance: Instance,
-        spec: SolveSpec,
-        seed: int,
-        *,
-        limits: Limits | None = None,
-        **more: Any,
-    ) -> Self:
-        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts.
-
-        ``limits`` are those of ``spec`` by default.
-        """
+    def of(cls, solver: str, city: City, instance: Instance, limits: Limits, seed: int, **more: Any) -> Self:
+        """Return ``solver`` for ``instance`` of ``city``; ``more``: its label and starts."""
         nodes = instance.nodes
         matrix = None if city.matrix is None else city.costs(nodes)
         small = City.framed(city.xy[nodes], matrix, unit=city.unit)
         day = Instance(small.city_id, np.arange(1, len(nodes)), instance.demands, instance.capacity)  # type: ignore[arg-type]
-        limits = spec.limits if limits is None else limits
         if limits.service:
             service = {k: limits.service.get(node, 0.0) for k, node in enumerate(nodes.tolist())}
             limits = replace(limits, service=service)
         entry, options = SOLVERS[solver], {"tuned": True} | limits.given  # for the length of each slice
         more = {"label": entry.label} | more
         return cls(entry, small, day, tuple(nodes.tolist()), options, limits, seed, **more)
-
-    @property
-    def begun(self) -> bool:
-        return bool(self.starts)
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements, slice by slice; SolverFailed if the solver ends by itself without any."""
@@ -174,7 +151,6 @@ class ModelMember:
     spec: SolveSpec
     rotations: int  # 1 if the model was trained without
     then: SearchMember | None = None
-    begun: ClassVar[bool] = False
 
     def found(self, until: float) -> Iterator[Found]:
         """Yield improvements: of the samples, of local search, and of the search that follows."""

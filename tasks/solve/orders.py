@@ -46,22 +46,13 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class Merged:
-    """Several orders of one customer, merged into one."""
-
-    customer: str
-    orders: int
-    demand: int
-
-
-@dataclass(frozen=True)
 class Day:
     """Orders of a day as an instance."""
 
     source: str  # name of the file, or "orders"
     instance: Instance  # one order per customer
     orders: int  # number of orders before merging
-    merged: tuple[Merged, ...] = ()  # customers with several orders
+    merged: tuple[str, ...] = ()  # a note on each customer with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
     dialect: Dialect = PLAIN  # of the file
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
@@ -99,7 +90,8 @@ def checked_day(
     Raises McvrpError if columns are missing or request constraints that are not supported, the capacity is
     unknown, or rows have faults, which are all listed.
     """
-    table = _called(table, addresses, spec.columns if spec else {})
+    spec = spec or SolveSpec()
+    table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
     table = rows_of(table, date, addresses.dates)
     limit = _capacity(table, city, capacity)
@@ -120,10 +112,14 @@ def checked_day(
     wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)
-    merged = tuple(Merged(names[k], len(demands[k]), total[k]) for k in nodes if len(demands[k]) > 1)
+    merged = tuple(
+        f"{len(demands[k])} orders of customer {names[k]!r} merged into one of {total[k]:,}"
+        for k in nodes
+        if len(demands[k]) > 1
+    )
     others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
     further = _further(others, at)
-    notes = [*table.notes, *notes_on(table, others, wishes, spec or SolveSpec())]
+    notes = [*table.notes, *notes_on(table, others, wishes, spec)]
     notes += _days_of_others(table, others)
     return Day(table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes)
 
@@ -173,10 +169,6 @@ def _days_of_others(table: Tabular, others: Mapping[str, Sequence[str]]) -> Iter
                 f"{title} has {len(days):,} days, and all are routed: if it is the date of the orders, "
                 "name it (--columns date=NAME) and choose a day (--date)"
             )
-
-
-def _called(table: Tabular, addresses: Addresses, columns: Mapping[str, str]) -> Tabular:
-    return table.calling({**addresses.columns, **columns}, columns.keys() - _OF_ROUTES)
 
 
 def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str, dict[int, str]]:
@@ -237,7 +229,11 @@ def _customer_column(table: Tabular) -> str:
         for column in table.frame.columns:
             own = column in table.called.values()
             if column in names and not own and any(table.text(column)):
-                raise McvrpError(_refusal(f"the column {column} of {table.name}", what, "remove it"))
+                option = _OPTIONS.get(what)
+                why = "which no routes here respect: remove it to route without, knowing that"
+                if option:
+                    why = f"which is an option of a day: remove it, and give mcvrp solve {option}"
+                raise McvrpError(f"the column {column} of {table.name} asks for {what}, {why}")
     return customer
 
 
@@ -278,10 +274,3 @@ def _capacity_column(table: Tabular) -> int | None:
             "one, because all vehicles have the same capacity"
         )
     return next(iter(rows), None)
-
-
-def _refusal(where: str, what: str, hint: str) -> str:
-    """Return the error message for the unsupported ``what`` at ``where``; ``hint`` is how to remove it."""
-    if option := _OPTIONS.get(what):
-        return f"{where} asks for {what}, which is an option of a day: {hint}, and give mcvrp solve {option}"
-    return f"{where} asks for {what}, which no routes here respect: {hint} to route without, knowing that"

@@ -7,11 +7,9 @@ incomplete.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
 from pathlib import PurePath
 
 import numpy as np
@@ -191,9 +189,7 @@ def _geojson(solved: Solved) -> bytes:
             "stroke-width": 3,
         }
         path = [points[node] for node in (DEPOT, *nodes, DEPOT)]
-        parts = [path] if planned.addresses.lonlat is None else _cut(path)
-        kind, shape = ("LineString", path) if len(parts) == 1 else ("MultiLineString", parts)
-        features.append(_feature(kind, shape, line))
+        features.append(_feature("LineString", path, line))
         for node, stop in zip(nodes, stops[1:-1], strict=True):
             customer = {"kind": "customer", "customer": stop.customer, "demand": stop.demand}
             position = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
@@ -205,20 +201,6 @@ def _geojson(solved: Solved) -> bytes:
     if planned.addresses.lonlat is None:
         document["coordinates"] = "x and y of the city, as they were imported or drawn: no degrees"
     return _json(document)
-
-
-def _cut(path: Sequence[list[float]]) -> list[list[list[float]]]:
-    """Return ``path`` in degrees as parts of which none crosses the antimeridian (RFC 7946, 3.1.9)."""
-    parts = [[path[0]]]
-    for (lon, lat), (to_lon, to_lat) in pairwise(path):
-        if abs(to_lon - lon) > 180:
-            edge = math.copysign(180.0, lon)
-            east = to_lon + 2 * edge - lon
-            at = round(lat + ((edge - lon) / east if east else 0.0) * (to_lat - lat), _DECIMALS)
-            parts[-1].append([edge, at])
-            parts.append([[-edge, at]])
-        parts[-1].append([to_lon, to_lat])
-    return parts
 
 
 def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -> dict[str, object]:

@@ -14,15 +14,15 @@ from pathlib import PurePath
 import pandas as pd
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import City, Instance
+from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import Addresses, stored_city
 from mcvrp.storage.models.models import ModelCard, folder_card, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
-from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
+from mcvrp.tasks.solve.limits import limits_text, require_supported
+from mcvrp.tasks.solve.orders import Day, checked_day, read_orders, require_files_of_routes
 from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.registry import SOLVERS
@@ -74,17 +74,22 @@ class Planned:
     day: Day
     card: ModelCard | None  # None for a search without a model
     spec: SolveSpec
-    rest: Rest  # what is to be planned
+    rest: Rest | None  # what is to be planned, None if all is decided
     digest: str  # hash of city, customers, demands and capacity, also of customers who are left out later
     vrp: VrpFile | None = None  # CVRPLIB file of the orders, if any
     start: Start | None = None  # earlier routes to start from, if any
-    kept: Kept | None = None  # decided routes, if any
+    kept: Kept | None = None  # file of decided routes, if any
     without_model: str = ""  # reason for which no model of the city is used, if one was looked for
 
     @property
     def date(self) -> datetime.date | None:
         """Date of the day, for files that are ingested after it was driven."""
         return self.request.date
+
+    @property
+    def decided(self) -> Solution:
+        """The routes that are kept."""
+        return Solution(self.kept.routes if self.kept else ())
 
     @property
     def limits(self) -> str:
@@ -98,12 +103,12 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     Raises McvrpError if city and model do not exist or do not match, the orders are invalid, or the limits
     are infeasible.
     """
-    require_kept(spec)
+    require_files_of_routes(spec.columns, request.start, request.keep)
     orders, date = request.orders, request.date
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
     name, problem, addresses = _city(store, request.city, vrp)
     spec = spec.in_unit(problem.unit)
-    require_seconds(spec, problem, name)
+    require_supported(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
     day = checked_day(table, problem, addresses, name, request.capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
@@ -112,14 +117,15 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     if request.keep:
         decided = read_kept(store, request.keep, named, day.instance, date, name)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
-    rest = rest_of(decided, problem, addresses, day.instance, limits, drop=spec.drop)
-    if not spec.drop:
-        require_possible(rest, limits_text(limits, problem.unit))
+    rest = rest_of(decided, problem, day.instance, limits, drop=spec.drop)
+    if rest and not spec.drop:
+        kept = len(decided.routes) if decided else 0
+        require_possible(rest, limits_text(limits, problem.unit), addresses, kept)
     if search := SOLVERS.get(spec.by):
         search.require_costs(problem, "use --by pyvrp")
     card, without = _card(store, request, spec, problem, name)
     start = None
-    if request.start and rest.instance:
+    if request.start and rest:
         start = read_start(store, request.start, problem, named, rest.instance, name)
     digest = _digest(day.instance)
     return Planned(

@@ -70,7 +70,7 @@ class Portfolio:
     solution: Solution | None = None  # the cheapest within the limits
     findings: dict[str, Finding] = field(default_factory=dict)  # by member
     failures: dict[str, str] = field(default_factory=dict)  # reasons, by member
-    silent: dict[str, str] = field(default_factory=dict)  # what members have not found, "no cheaper routes"
+    silent: list[str] = field(default_factory=list)  # members that have found nothing
     interrupted: bool = False
     seconds: float = 0.0  # of the search
     _start: float = field(default_factory=time.monotonic)
@@ -139,14 +139,14 @@ class Portfolio:
         for each in members:
             if each.label not in self._heard and not self.interrupted:
                 self.failures[each.label] = self._late()
-            elif each.label not in self.findings.keys() | self.failures.keys():
-                self.silent[each.label] = f"no {'cheaper ' * each.begun}routes"
+            elif each.label not in {*self.findings, *self.failures, *self.silent}:
+                self.silent.append(each.label)
         return self.solution
 
     def searched(self, kept_cost: float = 0.0, kept_routes: int = 0) -> Searched:
         """Return what was done until now; costs and routes of findings include those that are kept."""
         took = duration(self.seconds)
-        notes = [f"{label} has found {what} in {took}" for label, what in self.silent.items()]
+        notes = [f"{label} has found no cheaper routes in {took}" for label in self.silent]
         if self.interrupted:
             notes.insert(0, f"interrupted after {took}: these are the best routes so far")
         findings = (

@@ -176,13 +176,9 @@ class SolveSpec(StrictSpec):
 
     @property
     def limits(self) -> Limits:
-        """Limits of the routes; the service times of a shift come from the orders.
-
-        Before `in_unit`, a length is in metres.
-        """
-        longest = self.in_unit("m").longest_route
-        assert not isinstance(longest, str)
-        return Limits(self.fleet, self.shift or longest, None if self.shift is None else {})
+        """Limits of the routes, a length after `in_unit`; the service times of a shift are in the orders."""
+        assert not isinstance(self.longest_route, str)
+        return Limits(self.fleet, self.shift or self.longest_route, None if self.shift is None else {})
 
     @property
     def cores(self) -> int:

@@ -51,7 +51,6 @@ def most_served(
     10.
     """
     instance = rest.instance
-    assert instance is not None
     now = time.perf_counter()
     until = now + (seconds or min(_SECONDS * instance.n, _MOST_SECONDS))
     nodes, trips = instance.ids.tolist(), round_trips(rest.limits, rest.city, instance).tolist()
@@ -80,7 +79,6 @@ def most_served(
 
 def fewest_unserved(rest: Rest) -> int:
     """Return a lower bound of the number of customers who are left out."""
-    assert rest.instance is not None
     far = too_far(rest.limits, rest.city, rest.instance)
     near = only(rest.instance, set(rest.instance.ids[~far].tolist()))
     return int(far.sum()) + (fewest_left_out(rest.limits, rest.city, near) if near else 0)
@@ -92,7 +90,6 @@ def _packed(rest: Rest, near: Collection[int], out: int) -> Solution:
     No routes if that violates a limit.
     """
     instance = rest.instance
-    assert instance is not None
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
     routes = list[list[int]]()
     for node in sorted(near, key=lambda node: -demand[node])[out:]:
@@ -114,7 +111,6 @@ def _filled(
     Classes are tried together, and halved if not all of their customers fit. A single one gets all of the
     time until ``until``.
     """
-    assert rest.instance is not None
     served = {node for route in solution.routes for node in route}
     wanted = {node for members in classes for node in members} - served
     together = only(rest.instance, served | wanted)
@@ -144,11 +140,15 @@ def unserved_rows(left_out: Mapping[int, str], day: Day, addresses: Addresses) -
     ]
 
 
-def require_possible(rest: Rest, limits: str) -> None:
-    """Raise McvrpError, which names the cause, if a bound rules out routes within the limits of ``rest``."""
-    if rest.instance is not None and fewest_unserved(rest):
+def require_possible(rest: Rest, limits: str, addresses: Addresses, kept: int = 0) -> None:
+    """Raise McvrpError, which names the cause, if a bound rules out routes within the limits of ``rest``.
+
+    ``kept`` routes are decided, beside which it is planned.
+    """
+    if fewest_unserved(rest):
+        cause = _cause(rest, addresses, kept)
         raise McvrpError(
-            f"no routes satisfy {limits}: {_cause(rest)}: allow more, or leave customers out with --drop"
+            f"no routes satisfy {limits}: {cause}: allow more, or leave customers out with --drop"
         )
 
 
@@ -157,17 +157,16 @@ def none_served(limits: str) -> McvrpError:
     return McvrpError(f"no routes within {limits} were found, not even for one customer: allow more")
 
 
-def _cause(rest: Rest) -> str:
+def _cause(rest: Rest, addresses: Addresses, kept: int) -> str:
     city, instance, limits = rest.city, rest.instance, rest.limits
-    assert instance is not None
     trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)
     if too_far(limits, city, instance).any():
-        name = shown(rest.addresses.ids[int(instance.ids[trips.argmax()])], 20)
+        name = shown(addresses.ids[int(instance.ids[trips.argmax()])], 20)
         return f"the round trip to {name} is {_exact_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
-        kept = f" besides the {len(rest.kept):,} kept" if rest.kept else ""
-        return f"{demand} needs at least {needed:,} vehicles{kept}"
+        besides = f" besides the {kept:,} kept" if kept else ""
+        return f"{demand} needs at least {needed:,} vehicles{besides}"
     return "even the shortest legs and stops take longer in all"
 
 

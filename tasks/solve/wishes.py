@@ -28,14 +28,14 @@ class Wishes:
     service_text: str = field(default="", compare=False)  # service times of the orders in words, if any
 
 
-def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, faults: Faults) -> Wishes:
+def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: Faults) -> Wishes:
     """Return the columns that ``spec`` uses: service times of a shift, priorities of those to leave out.
 
     ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
     columns are of service times.
     """
     service, priority, columns, text = dict[int, float](), None, [], ""
-    if spec is not None and spec.shift is not None:
+    if spec.shift is not None:
         column = _service_column(table)
         columns += [column] if column else []
         seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
@@ -48,7 +48,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec | None, fa
         if column:
             title, unit = table.titles[column], column_unit(column)[2]
             text += f"; numbers in the column {title} are {unit}"
-    if spec is not None and spec.drop and (column := table.column(_PRIORITY)):
+    if spec.drop and (column := table.column(_PRIORITY)):
         columns, priority = [*columns, column], dict[int, float]()
         for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
             priority[node] = max(priority.get(node, number), number)

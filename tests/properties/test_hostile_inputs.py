@@ -31,7 +31,7 @@ from mcvrp.tasks.city.make import AddressFile, CitySpec, plan_city
 from mcvrp.tasks.label.spec import stored_spec
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from tests.support.malformed import NAMES, TOWN, TRIANGLE, Place, npy
-from tests.support.workbook import edited, with_cell, with_state, xlsx
+from tests.support.workbook import SHEET, edited, with_cell, with_state, xlsx
 
 PROCESSOR_SECONDS = 10.0  # of a case; the longest takes two
 MEMORY = 400 * 2**20  # bytes beyond what the process has
@@ -147,13 +147,13 @@ def far(place: str) -> bytes:
 
 
 def swapped(old: str, new: str) -> bytes:
-    return edited(PLAIN, {"xl/s1.xml": lambda text: text.replace(old.encode(), new.encode())})
+    return edited(PLAIN, {SHEET: lambda text: text.replace(old.encode(), new.encode())})
 
 
 def far_and_hidden() -> bytes:
     """Return a workbook whose first sheet is hidden, and has cells that are far from each other."""
     data = xlsx({"Far": [["a"], ["b"]], "Orders": [["customer", "demand"], ["C1", 1]]})
-    wide = edited(data, {"xl/s1.xml": lambda text: text.replace(b'"A2"', b'"XFD1048576"')})
+    wide = edited(data, {SHEET: lambda text: text.replace(b'"A2"', b'"XFD1048576"')})
     return with_state(wide, "Far", "hidden")
 
 

@@ -77,6 +77,7 @@ def rewrite(file: Path, change: Change) -> None:
 def solve(store: Store, city: str, model: str | Store) -> None:
     """Decode in this process; the command starts another one for the same member."""
     planned = plan_day(store, Request(ORDERS, city, model, 9), QUICK)
+    assert planned.rest is not None
     (member,) = _members(store, planned, planned.rest)
     *_, last = member.found(time.monotonic() + 60)
     assert sum(map(len, last.solution.routes)) == len(ORDERS)

@@ -18,11 +18,9 @@ from mcvrp.storage.models.registry import enrol
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.solve.earlier import Rest, read_kept, rest_of
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds
+from mcvrp.tasks.solve.earlier import read_kept, rest_of
 from mcvrp.tasks.solve.orders import checked_day, read_orders
 from mcvrp.tasks.solve.spec import SolveSpec
-from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support import malformed, malformed_store
 from tests.support.datasets import everything, label_spec, make_dataset
@@ -89,19 +87,6 @@ def orders(desk: Place, case: Case) -> Act:
     return lambda: checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
 
 
-def limits(desk: Place, case: Case) -> Act:
-    file = desk.file(case.data, "day.csv")
-    spec = SolveSpec.model_validate({"by": "pyvrp", **case.options})
-
-    def act() -> None:
-        require_kept(spec)
-        require_seconds(spec, TOWN, "town")
-        day = checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20, spec=spec)
-        require_possible(Rest(TOWN, NAMES, day.instance, spec.limits), limits_text(spec.limits, TOWN.unit))
-
-    return act
-
-
 def columns(desk: Place, case: Case) -> Act:
     """Orders with the columns of a shift, and of customers to leave out."""
     file, spec = desk.file(case.data, "day.csv"), SolveSpec(shift=9.0, drop=True)
@@ -116,7 +101,7 @@ def kept(desk: Place, case: Case) -> Act:
 
     def act() -> None:
         decided = read_kept(desk.store, routes, NAMES, day.instance)
-        rest_of(decided, TOWN, NAMES, day.instance, Limits(fleet=2))
+        rest_of(decided, TOWN, day.instance, Limits(fleet=2))
 
     return act
 
@@ -145,7 +130,6 @@ WAYS_IN: dict[Callable[[Place, Any], Act], Sequence[Case | StoreCase]] = {
     matrix: malformed.MATRICES,
     history: malformed.HISTORIES,
     orders: malformed.ORDERS,
-    limits: malformed.LIMITS,
     columns: malformed.COLUMNS,
     kept: malformed.KEPT,
     routes: malformed_store.ROUTES,

@@ -83,8 +83,6 @@ def case(name: str, data: Data, *parts: str, **options: Any) -> Case:
 
 
 ADDRESSES = (
-    case("a byte order mark alone", b"\xff\xfe", "own.csv is empty"),
-    case("a header alone", HEAD + "\n", "no rows", "id"),
     case("no id", sound((1, "name,lat,lon,depot")), "no column id", "name, lat, lon"),
     case("no lon", sound((1, "id,lat,north,depot")), "no columns lat and lon, or x and y"),
     case("two words for lat", "id,lat,latitude,lon,depot\na,1,1,1,1\n", "lat and latitude mean the same"),
@@ -107,13 +105,6 @@ ADDRESSES = (
     case("a depot that is not there", sound(), "depot 'z' is not an id", depot="z"),
     case("a depot alone", "id,x,y,depot\nd,1,1,1\n", "a depot and no customers"),
     case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),
-    case("commas and points", "id;x;y;depot\nd;1,5;1;1\na;2.5;1;0\n", "decimal commas", "row 2", "row 3"),
-    case("commas twice over", sound((3, "a,45,77,4,85,0")), "row 3", "column without a header"),
-    case("a quote without end", sound((3, '"a,45.77,4.85,0')), "own.csv is not valid CSV in lines 3 to 5"),
-    case("a zero byte", sound().replace("a", "a\0"), "binary"),
-    case("no encoding at all", sound().encode() + b"\x81\xff", "is not text", "UTF-8"),
-    case("half a spreadsheet", b"PK\x03\x04rest", "not a valid spreadsheet", "CSV"),
-    case("a cut Parquet file", parquet(PLANE)[:-20], "not a valid Parquet file"),
     case("true and false", parquet(PLANE.assign(x=[True, False, True])), "row 1: x is 'True', not a number"),
     case("no numbers", parquet(PLANE.assign(x=[1.0, np.nan, np.inf])), "row 2: x is missing", "row 3"),
     case("a unit of another age", sound(), "unit 'furlong'", "m, km or mi", unit="furlong"),
@@ -173,24 +164,6 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
 )
 
-LIMITS = (  # of a day of the same customers
-    case(
-        "orders that do not share a vehicle",
-        "customer,demand\nC1,11\nC2,11\nC3,11\n",
-        *("no routes satisfy --fleet 2: ", "at least 3 vehicles", "--drop"),
-        fleet=2,
-    ),
-    case(
-        "a customer too far",
-        "customer,demand\nC1,1\nC2,1\n",
-        *("no routes satisfy --longest-route 0.001", "the round trip to 'C"),
-        longest_route=0.001,
-    ),
-    case("two", "customer,demand\nC1,1\n", "--shift 9 and --longest-route 9", shift=9, longest_route=9),
-    case("no shift", "customer,demand\nC1,1\n", "--service 9 counts in a shift only", service=9),
-    case("a shift of no seconds", "customer,demand\nC1,1\n", "--shift counts seconds", "'town'", shift=9),
-)
-
 COLUMNS = (  # of the same customers, on a day with a shift and customers to leave out
     case("a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"),
     case("of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"),
@@ -201,11 +174,14 @@ COLUMNS = (  # of the same customers, on a day with a shift and customers to lea
 
 KEPT = (  # of eleven orders of 3 and two vehicles of 20
     case("no stops", "route,customer\n1,C1\n", "keep.csv has no column stop"),
+    case("a stop in words", "route,stop,customer\na,first,C1\n", "row 2: stop is 'first', not a number"),
+    case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
+    case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes or no"),
     case("no mark", "route,stop,customer,kept\n1,1,C1,\n", "keep.csv keeps no route"),
     case("a gap", "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n", "row 2: stop 1 of route '1' is not kept"),
     case("no order", "route,stop,customer\n1,1,C12\n", "row 2: the kept stop at 'C12' has no"),
-    case("a stranger", "route,stop,customer\n1,1,X9\n", "row 2: 'X9' is not a customer"),
+    case("a stranger", "route,stop,customer\n1,1,X9\n", "row 2: 'X9' is not a customer of city 'city'"),
     case("twice", "route,stop,customer\n1,1,C1\n2,1,C1\n", "row 3: customer 'C1' is already on a route"),
     case(
         "too much",

@@ -17,7 +17,6 @@ class Scripted:
 
     label: str
     script: tuple[tuple[float, Solution | Exception | int | None], ...]
-    begun: bool = False
 
     def found(self, until: float) -> Iterator[Found]:
         for seconds, answer in self.script:

@@ -73,10 +73,6 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
         ("solve store:day.csv --model ./m", ["there is no", "m"]),
         ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
-        (
-            "solve day.csv --fleet 3 --by model",
-            ["--by model does not support --fleet 3: use --by auto or hgs"],
-        ),
         ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
         ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),

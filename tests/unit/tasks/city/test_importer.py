@@ -20,14 +20,12 @@ from mcvrp.model.problem import DEPOT, City, Solution
 from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.layout import city_dir, city_path, city_readme
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.addresses import address_table, centred, to_metres
+from mcvrp.tasks.city.addresses import centred, to_metres
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
-from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything
 from tests.support.malformed import COSTS, HEAD, PAIRS, TRIANGLE, npy, parquet, sound
-from tests.support.workbook import xlsx
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
@@ -48,19 +46,10 @@ def imported(tmp_path: Path, data: str | bytes, name: str = "own.csv", **options
 
 DIALECTS = {
     "plain": sound(),
-    "byte order mark": "\ufeff" + sound(),  # as Excel writes UTF-8
-    "semicolons": sound().replace(",", ";"),
     "decimal commas": sound().replace(",", ";").replace(".", ","),
-    "tabs": sound().replace(",", "\t"),
-    "crlf": sound().replace("\n", "\r\n"),
-    "utf-16": sound().encode("utf-16"),
     "names": sound((1, "ID, Latitude ,LON,Depot")),
     "spaces": sound((3, " a , 45.77 , 4.85 , false ")),
-    "empty rows": sound() + "\n,,,\n",
-    "trailing separators": sound().replace("\n", ",\n"),
-    "sheet": xlsx({"Addresses": [line.split(",") for line in sound().splitlines()]}),
     "truth": sound((2, "d,45.76,4.84,TRUE")),
-    "parquet": parquet(pd.read_csv(io.StringIO(sound())).fillna("")),
     "numbers": parquet(pd.read_csv(io.StringIO(sound().replace("no", "0")))),  # where text may be
 }
 
@@ -71,9 +60,6 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
     assert made.city.city_id == GOLDEN
     assert made.addresses.ids == ("d", "a", "b", "c")
     assert made.notes == ()
-    latin_1 = imported(tmp_path, sound((3, "Café,45.77,4.85,0")).encode("latin-1"))
-    assert latin_1.addresses.ids[1] == "Café"
-    assert "not UTF-8" in latin_1.notes[0]
 
 
 def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
@@ -149,24 +135,6 @@ def test_an_option_that_does_not_fit_the_file_is_named(
     data = {"E.vrp": VRP.read_text(), "own.csv": sound(), "named.csv": NAMED.replace("Customer", "Shop")}
     with pytest.raises(McvrpError, match=message):
         imported(tmp_path, data[name], name, **options)
-
-
-MILLIMETRES = st.integers(-(10**6), 10**6)
-
-
-@given(
-    st.permutations(range(8)),
-    st.integers(0, 7),
-    st.lists(st.tuples(MILLIMETRES, MILLIMETRES), min_size=8, max_size=8),
-)
-@settings(max_examples=30)
-def test_an_import_is_invertible(order: list[int], depot: int, places: list[tuple[int, int]]) -> None:
-    xy = np.array(places, dtype=np.float64) / 1000
-    rows = [f"n{k},{float(xy[k, 0])!r},{float(xy[k, 1])!r}" for k in order]
-    table = address_table(read_tabular("f", "\n".join(["id,x,y", *rows]).encode()), f"n{depot}", far=True)
-    assert table.ids == tuple(f"n{k}" for k in order)
-    np.testing.assert_array_equal(table.places, xy[order])
-    assert table.depot == order.index(depot)
 
 
 def test_nodes_follow_the_file_with_the_depot_in_front(store: Store) -> None:
@@ -343,17 +311,6 @@ def test_a_corrupt_city_is_created_again_as_its_error_says(store: Store) -> None
     assert make_city(store, spec_of(CITY)).city.city_id == city_id
 
 
-def test_a_file_may_be_in_the_store(store: Store) -> None:
-    store.put("uploads/a.csv", CITY.read_bytes())
-    assert plan_city(store, spec_of("store:uploads/a.csv")).city.customers == CUSTOMERS
-    for place, message in (
-        ("store:../a.csv", "leads out of the store"),
-        ("nothing.csv", "no file nothing.csv"),
-    ):
-        with pytest.raises(McvrpError, match=message):
-            plan_city(store, spec_of(place))
-
-
 def test_a_city_that_extends_another_takes_what_was_made_for_it(store: Store, tmp_path: Path) -> None:
     parent = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60))).city
     child = make_city(store, spec_of(MORE, "child", extends="own")).city
@@ -424,8 +381,8 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
         GOLDEN
     )
     before = everything(store)
-    assert not make_city(store, spec_of(tmp_path / "plain.csv")).renewed  # has none
-    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    assert make_city(store, spec_of(tmp_path / "plain.csv")).exists  # has none
+    assert make_city(store, spec_of(file, columns=columns)).exists
     assert everything(store) == before
     file.write_text(NAMED.replace("Anna", "Berta"))
     assert "were updated" in make_city(store, spec_of(file, columns=columns)).notes[0]
@@ -440,8 +397,8 @@ def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_
     columns = {"id": "Code client"}
     make_city(store, spec_of(file, columns=columns))
     assert stored_city(store, "own").addresses.dates is None
-    assert make_city(store, spec_of(file, columns=columns, dates="day-first")).renewed
-    assert not make_city(store, spec_of(file, columns=columns)).renewed
+    assert not make_city(store, spec_of(file, columns=columns, dates="day-first")).exists
+    assert make_city(store, spec_of(file, columns=columns)).exists
     make_city(store, spec_of(more, "child", extends="own"))
     make_city(store, spec_of(more, "other", extends="own", dates="month-first"))
     orders = [stored_city(store, name).addresses.dates for name in ("own", "child", "other")]

@@ -8,7 +8,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.spreadsheet import first_sheet
 from mcvrp.tasks.files.tabular import read_tabular
-from tests.support.workbook import DAY, edited, ods, with_state, xlsx
+from tests.support.workbook import DAY, SHEET, edited, ods, with_state, xlsx
 
 ORDERS = [["Customer", "Demand"], ["C1", 3], [None, None], [7, 4.0], ["C2", "5"]]
 
@@ -47,7 +47,7 @@ def test_a_hidden_sheet_is_not_read_before_a_visible_one() -> None:
 
 def _merged(area: str) -> bytes:
     end, tag = b"</sheetData>", f'<mergeCells count="1"><mergeCell ref="{area}"/></mergeCells>'.encode()
-    return edited(xlsx({"Orders": ORDERS}), {"xl/s1.xml": lambda text: text.replace(end, end + tag)})
+    return edited(xlsx({"Orders": ORDERS}), {SHEET: lambda text: text.replace(end, end + tag)})
 
 
 def _spanned(rows: int) -> bytes:

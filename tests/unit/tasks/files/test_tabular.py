@@ -25,6 +25,7 @@ ROWS = "id;lat\nA1;48,86\nA2;48,85\n"
         b"sep=|\n" + ROWS.replace(";", "|").encode(),
         b"sep=\t\n" + ROWS.replace(";", "\t").encode(),
         ROWS.replace(";", "|").encode(),
+        b"id,lat,\nA1,48.86,\nA2,48.85,\n,,\n",  # trailing separators
     ],
 )
 def test_excels_line_with_the_separator_is_no_row(data: bytes) -> None:
@@ -33,6 +34,12 @@ def test_excels_line_with_the_separator_is_no_row(data: bytes) -> None:
     assert list(table.frame.columns) == ["id", "lat"]
     assert table.text("id").tolist() == ["A1", "A2"]
     assert table.rows.tolist() == [2, 3]
+
+
+def test_other_text_is_windows_1252_with_a_note() -> None:
+    table = read_tabular("f", "id\nCafé\n".encode("latin-1"))
+    assert table.text("id").tolist() == ["Café"]
+    assert table.notes == ("f is not UTF-8 and was read as Windows-1252 (Western European)",)
 
 
 def test_a_declared_separator_is_used() -> None:
@@ -111,6 +118,7 @@ def test_typed_cells_are_text() -> None:
 REFUSED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "f.csv is empty"),
     "lines": (b"\n\n", "f.csv is empty"),
+    "a byte order mark": (b"\xff\xfe", "f.csv is empty"),
     "separators": (b",,\n,\n", "f.csv is empty"),
     "a separator line": (b"sep=;\n", "f.csv is empty"),
     "another separator": (b"sep=:\nid:lat\nA1:1\n", "f.csv is separated by ':', as its first line declares"),

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
-from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
@@ -28,18 +26,6 @@ from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_mod
 
 pytestmark = pytest.mark.usefixtures("impatient")
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    return store
-
-
-@pytest.fixture(scope="module")
-def network(store: Store) -> FmMcvrp:
-    return load_model(store, "small")[0]
 
 
 def instance(n: int, city: City = CITY, capacity: int = 20) -> Instance:
@@ -107,13 +93,6 @@ def test_a_day_from_orders_to_figures(store: Store) -> None:
     assert any("trained on 20 to 24 customers and this day has 3" in note for note in solved.notes)
 
 
-@pytest.mark.parametrize("name", ["priority", "Priority"])
-def test_a_column_that_needs_an_option_is_noted(store: Store, tmp_path: Path, name: str) -> None:
-    (tmp_path / "day.csv").write_text(f"Customer,Demand,{name}\n1,3,2\n")
-    notes = solved_day(store, str(tmp_path / "day.csv"), model=None).notes
-    assert any(note.endswith(f"the routes: {name}; {name} counts with --drop only") for note in notes)
-
-
 def test_a_day_without_a_model(store: Store) -> None:
     """No name, no samples, or a solver alone; the search by a model requires one."""
     orders = dict.fromkeys((3, 8, 20, 21), 3)
@@ -125,19 +104,15 @@ def test_a_day_without_a_model(store: Store) -> None:
         solved_day(store, orders, 10, model=None, by="model")
 
 
-def test_an_instance_of_cvrplib_is_a_day(store: Store, tmp_path: Path) -> None:
-    """It needs neither city nor model, and HGS finds the optimum; a model of its city decodes it."""
-    result = solved_day(store, str(VRP), None, city=None, model=None, time_limit=5.0)
-    figures = summary(result)
-    day = ["E-n22-k4", 21, 6000, "units"]
-    assert [figures[name] for name in ("city", "customers", "capacity", "unit")] == day
-    assert (result.cost, result.best_known) == (375.0, 375.0)
-    own, vrp = Store.open(tmp_path), read_vrp(store, str(VRP))
+def test_a_model_decodes_an_instance_of_cvrplib(tmp_path: Path) -> None:
+    """If the instance is its city, with or without the city's name."""
+    own, vrp = Store.open(tmp_path), read_vrp(Store.open(tmp_path), str(VRP))
     save_city(own, "e", vrp.city, Addresses.numbered(21))
     put_model(own, "m", vrp.city)
     decoded = solved_day(own, str(VRP), None, city="e", model="m", samples=4, by="model")
-    assert (summary(decoded)["model"], decoded.planned.digest) == ("m", result.planned.digest)
-    assert day_plan(own, str(VRP), None, city=None, model="m", samples=4).digest == result.planned.digest
+    assert (decoded.found_by, decoded.best_known) == ("model m version 1", 375.0)
+    unnamed = day_plan(own, str(VRP), None, city=None, model="m", samples=4)
+    assert (unnamed.digest, unnamed.city_name) == (decoded.planned.digest, "E-n22-k4")
 
 
 def test_the_default_version_is_the_champion_or_the_latest(tmp_path: Path) -> None:
@@ -172,10 +147,10 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
         ({"spec": SolveSpec(version=7)}, "has no version 7"),
         ({"model": "other"}, "routes city"),
         ({"city": "one-way", "spec": SolveSpec(by="hgs")}, "use --by pyvrp"),
+        ({"spec": SolveSpec(by="model", fleet=4)}, "--by model does not support --fleet 4"),
+        ({"city": "one-way", "spec": SolveSpec(longest_route="45km")}, "is a length, but costs of the city"),
         ({"spec": SolveSpec(by="model", samples=0)}, "by model needs a model and its samples"),
         ({"orders": str(VRP), "capacity": None}, r"city 'small' is not that of E-n22-k4.vrp"),
-        ({"orders": [Order(customer="77", demand=3)]}, "'77' is not a customer of city 'small'"),
-        ({"capacity": 2}, "more than the capacity of a vehicle, 2"),
     ],
 )
 def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -201,6 +176,7 @@ def test_members_share_the_costs_of_the_day(
     save_city(store, "away", city)
     put_model(store, "away", city)
     planned = day_plan(store, dict.fromkeys(range(1, 31), 3), city="away", model="away", threads=4)
+    assert planned.rest is not None
     model, *searches = _members(store, planned, planned.rest)
     assert isinstance(model, ModelMember)
     members = [each for each in (*searches, model.then) if isinstance(each, SearchMember)]

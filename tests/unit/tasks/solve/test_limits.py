@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,22 @@ from pydantic import ValidationError
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
-from mcvrp.tasks.solve.limits import limits_text, require_kept, require_seconds, round_trips, too_far
+from mcvrp.tasks.solve.limits import limits_text, require_supported, round_trips, too_far
 from mcvrp.tasks.solve.member import Found, SearchMember
-from mcvrp.tasks.solve.plan import Planned, Request, plan_day
+from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
-from tests.support.solving import day_plan, one_way_city, put_day
+from tests.support.solving import day_plan
 
 # Customers in opposite directions: a round trip to each is 20, one route to both 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
 BOTH = Instance(OPPOSITE.city_id, np.array([1, 2]), np.array([1, 1]), 5)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    save_city(store, "one-way", one_way_city())
-    return store
 
 
 def planned(store: Store, city: str = "small", **spec: Any) -> Planned:
@@ -71,14 +64,14 @@ def limited(start: Solution | None = None, seconds: float = 30.0, **limits: floa
     portfolio = Portfolio(OPPOSITE, BOTH, Limits(**limits), seconds, time.monotonic())  # type: ignore[arg-type]
     if start:
         portfolio.take(Found("start", start))
-    member = SearchMember.of("hgs", OPPOSITE, BOTH, SolveSpec(**limits), 0)
+    member = SearchMember.of("hgs", OPPOSITE, BOTH, portfolio.limits, 0)
     portfolio.search([member], "a day")
     return portfolio
 
 
 def test_no_routes_within_the_limits_is_one_sentence() -> None:
     """A case that no bound detects: two vehicles suffice, one has too long a route."""
-    require_possible(Rest(OPPOSITE, Addresses.numbered(2), BOTH, Limits(1, 30.0)), "")
+    require_possible(Rest(OPPOSITE, BOTH, Limits(1, 30.0)), "", Addresses.numbered(2))
     message = r"no routes within --fleet 1 and --longest-route 30 were found in 1 s.*: increase"
     with pytest.raises(SolverFailed, match=f"^{message}"):
         limited(seconds=1.0, fleet=1, longest_route=30.0)
@@ -109,16 +102,6 @@ def test_distance_is_that_of_the_shortest_path() -> None:
     assert too_far(Limits(None, 20.5, {1: 0.5, 2: 0.6}), OPPOSITE, BOTH).tolist() == [False, True]
 
 
-def test_refused_before_the_store_is_read(store: Store) -> None:
-    message = "--by model does not support --fleet 4: use --by auto or hgs or pyvrp"
-    with pytest.raises(McvrpError, match=message):
-        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec(by="model", fleet=4))
-    with pytest.raises(
-        McvrpError, match="--fleet 3: a total demand of 60 at a capacity of 18 needs at least 4"
-    ):
-        planned(store, fleet=3)
-
-
 @pytest.mark.parametrize(
     ("given", "unit", "number", "text"),
     [
@@ -140,43 +123,34 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
     assert again.longest_route == pytest.approx(number)
 
 
-def test_a_length_is_not_a_time(store: Store) -> None:
-    with pytest.raises(McvrpError, match="is a length, but costs of the city are in min: give a number"):
-        planned(store, "one-way", longest_route="45km")
-    with pytest.raises(McvrpError, match="--by model does not support --longest-route 45km"):
-        plan_day(store, Request([], "nowhere", "small", 18), SolveSpec(by="model", longest_route="45km"))
-    for wrong in ("45 kms", "-4km", "km", ""):
-        with pytest.raises(ValidationError):
-            SolveSpec(longest_route=wrong)
+@pytest.mark.parametrize(
+    ("fields", "unit", "message"),
+    [
+        ({"by": "model", "fleet": 4}, "m", "--by model does not support --fleet 4: use --by auto or hgs or"),
+        ({"by": "model", "longest_route": "45km"}, "m", "--by model does not support --longest-route 45km"),
+        ({"by": "model", "shift": 9.0}, "s", "--by model does not support --shift 9: use --by auto or hgs"),
+        ({"shift": 9.0, "longest_route": 8.0}, "s", "--shift 9 and --longest-route 8 both limit the length"),
+        ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9 and --longest-route 45km both limit"),
+        ({"service": 300.0}, "s", "--service 300 counts in a shift only: give --shift, too, or omit it"),
+        ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
+        ({"longest_route": "45km"}, "s", "is a length, but costs of the city are in s: give a number"),
+    ],
+)
+def test_limits_that_cannot_be_kept_are_refused(fields: dict[str, Any], unit: str, message: str) -> None:
+    """One limit of the length, service only with a shift, in the city's unit, and supported by the search."""
+    city = City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit=unit)
+    with pytest.raises(McvrpError, match=message):
+        require_supported(SolveSpec.model_validate(fields).in_unit(unit), city, "lyon")
+    require_supported(SolveSpec(), city, "lyon")
+    require_supported(SolveSpec(shift=9.0, service=0.0), replace(city, unit="sec"), "lyon")
 
 
-def test_durations_have_units_or_seconds() -> None:
+def test_durations_and_lengths_have_units_or_none() -> None:
     """In presets, forms and Python as on the command line."""
     for fields in ({"shift": "7h 30min", "service": "3min"}, {"shift": "27000", "service": 180}):
         spec = SolveSpec.model_validate(fields)
         assert (spec.shift, spec.service) == (27_000.0, 180.0)
-    for wrong in ("8x", "0h", "200h", "1_0", "nan"):
+    lengths = ({"longest_route": wrong} for wrong in ("45 kms", "-4km", "km", ""))
+    for wrong in (*({"shift": wrong} for wrong in ("8x", "0h", "200h", "1_0", "nan")), *lengths):
         with pytest.raises(ValidationError):
-            SolveSpec.model_validate({"shift": wrong})
-
-
-def test_a_shift_is_of_seconds() -> None:
-    """One limit of the length, service only with a shift, and a city whose costs are seconds."""
-    for fields, message in (
-        (
-            {"shift": 9.0, "longest_route": 8.0},
-            "--shift 9 and --longest-route 8 both limit the length of a route",
-        ),
-        ({"shift": 9.0, "longest_route": "45km"}, "--shift 9 and --longest-route 45km both limit"),
-        ({"service": 300.0}, "--service 300 counts in a shift only: give --shift, too, or omit it"),
-        ({"shift": 9.0, "by": "model"}, "--by model does not support --shift 9: use --by auto or hgs or"),
-    ):
-        with pytest.raises(McvrpError, match=message):
-            require_kept(SolveSpec.model_validate(fields))
-    spec = SolveSpec(shift=28800.0, service=0.0)
-    with pytest.raises(
-        McvrpError, match=r"costs of city 'lyon' are in m: import it .* or use --longest-route"
-    ):
-        require_seconds(spec, City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit="m"), "lyon")
-    require_seconds(spec, City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit="s"), "lyon")
-    require_seconds(SolveSpec(), OPPOSITE, "lyon")
+            SolveSpec.model_validate(wrong)

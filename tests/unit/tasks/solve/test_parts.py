@@ -18,7 +18,6 @@ from mcvrp.tasks.solve import parts
 from mcvrp.tasks.solve.day import _members
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, cut, in_parts
 from mcvrp.tasks.solve.portfolio import Portfolio
-from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
@@ -37,8 +36,8 @@ def instance(city: City, n: int, seed: int = 0, capacity: int = 20) -> Instance:
     return Instance(city.city_id, ids, rng.integers(1, 10, n), capacity)  # type: ignore[arg-type]
 
 
-def member(day: Instance, seed: int = 0, **more: Any) -> PartsMember:
-    return PartsMember.of("hgs", LARGE, day, SolveSpec(time_limit=2.0), seed, **more)
+def member(day: Instance, seed: int = 0, limits: Limits = NO_LIMITS, **more: Any) -> PartsMember:
+    return PartsMember.of("hgs", LARGE, day, limits, seed, **more)
 
 
 @settings(max_examples=100, deadline=None)
@@ -159,6 +158,7 @@ def test_large_days_are_decomposed_unless_a_solver_is_named(tmp_path: Any) -> No
     orders = dict.fromkeys(range(1, 501), 3)
     for by, label in (("auto", DECOMPOSITION), ("hgs", "HGS")):
         day = day_plan(store, orders, city="large", model=None, by=by, time_limit=3.0, threads=2)
+        assert day.rest is not None
         assert {member.label for member in _members(store, day, day.rest)} == {label}
     assert in_parts("hgs", 500, 15.0)
     assert in_parts("hgs", 1000, 60.0)

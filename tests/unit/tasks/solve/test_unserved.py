@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,14 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import limits_text
-from mcvrp.tasks.solve.orders import checked_day, read_orders
-from mcvrp.tasks.solve.outputs import Place, route_table, stop_table, write_day
+from mcvrp.tasks.solve.outputs import Place, route_table, solve_figures, stop_table, write_day
 from mcvrp.tasks.solve.sheets import pages
-from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.unserved import Served, fewest_unserved, most_served, require_possible
-from mcvrp.tasks.solve.wishes import Wishes
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from tests.support.optimum import best_cost
-from tests.support.solving import CITY, day_plan, one_way_city, put_day, solved_day
+from tests.support.solving import CITY, day_plan, one_way_city, solved_day
 
 NAMES = Addresses.numbered(CITY.customers)
 
@@ -45,12 +41,11 @@ def random_rest(seed: int, n: int, city: City = CITY) -> Rest:
     fleet = max(1, fewest_vehicles(instance) - int(rng.integers(0, 2)))
     service = {int(node): float(rng.random()) * longest / 5 for node in ids}
     limits = (Limits(fleet), Limits(None, longest), Limits(fleet, longest), Limits(fleet, longest, service))
-    return Rest(city, NAMES, instance, limits[seed % 4])
+    return Rest(city, instance, limits[seed % 4])
 
 
 def within(rest: Rest, served: Served) -> None:
     """Check that the routes serve everyone else, within the limits."""
-    assert rest.instance is not None
     others = only(rest.instance, set(rest.instance.ids.tolist()) - served.left_out.keys())
     assert others is None or infeasibility(others, served.solution) is None
     assert rest.limits.broken(rest.city, served.solution) is None if others else not served.solution.routes
@@ -58,7 +53,6 @@ def within(rest: Rest, served: Served) -> None:
 
 def fewest(rest: Rest) -> int:
     """Return the smallest number of customers without whom there are routes, by trying all."""
-    assert rest.instance is not None
     nodes = rest.instance.ids.tolist()
     for count in range(len(nodes)):
         for out in itertools.combinations(nodes, count):
@@ -82,9 +76,8 @@ def test_a_fleet_that_is_too_small_is_proved_so() -> None:
     """At 100 customers, too: the sum of the demands says how many have no room, and as few are left out."""
     city = City.uniform(300, seed=2)
     for seed in (0, 4, 8):
-        rest = Rest(city, Addresses.numbered(300), random_rest(seed, 100, city).instance, Limits(1))
-        needed = fewest_vehicles(rest.instance)
-        rest = Rest(city, rest.addresses, rest.instance, Limits(needed - 1))
+        instance = random_rest(seed, 100, city).instance
+        rest = Rest(city, instance, Limits(fewest_vehicles(instance) - 1))
         served = most_served(rest, "", seconds=60)  # it ends when the bound is reached
         within(rest, served)
         assert len(served.left_out) == fewest_unserved(rest) >= 1
@@ -94,20 +87,21 @@ def test_a_fleet_that_is_too_small_is_proved_so() -> None:
 def test_nobody_displaces_a_higher_priority(seed: int) -> None:
     """Those of the highest priority are served as if they were alone, then those of the next."""
     rest = random_rest(seed, 9)
-    assert rest.instance is not None
     nodes = rest.instance.ids.tolist()
     priority = {node: float(k % 3) for k, node in enumerate(nodes)}
     served = most_served(rest, "", priority)
     within(rest, served)
     high = [node for node in nodes if priority[node] == 2]
-    alone = Rest(rest.city, NAMES, only(rest.instance, high), rest.limits)
+    urgent = only(rest.instance, high)
+    assert urgent is not None
+    alone = Rest(rest.city, urgent, rest.limits)
     assert sum(priority[node] == 2 for node in served.left_out) == fewest(alone)
 
 
 def test_the_lowest_priority_is_left_out() -> None:
     """One vehicle holds three of four orders of the same size, whichever customers they are of."""
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
-    rest = Rest(CITY, NAMES, instance, Limits(1))
+    rest = Rest(CITY, instance, Limits(1))
     for lowest in range(1, 5):
         served = most_served(rest, "--fleet 1", {node: 1.5 + (node != lowest) for node in range(1, 5)})
         assert served.left_out == {lowest: "no room within --fleet 1"}
@@ -127,16 +121,9 @@ def test_a_limit_that_cannot_be_satisfied_is_one_sentence(limits: Limits, cause:
     """With the limits and the cause."""
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
     with pytest.raises(McvrpError) as error:
-        require_possible(Rest(CITY, NAMES, instance, limits), limits_text(limits, CITY.unit))
+        require_possible(Rest(CITY, instance, limits), limits_text(limits, CITY.unit), NAMES)
     assert cause in str(error.value)
     assert len(str(error.value)) <= LONGEST
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = Store.open(tmp_path_factory.mktemp("store"))
-    put_day(store)
-    return store
 
 
 def monday(folder: Path, rows: str) -> str:
@@ -189,6 +176,7 @@ def test_a_search_without_routes_ends_in_time(store: Store, by: str) -> None:
         solve_day(store, day, time.monotonic())
     served = solved_day(store, orders, 18, drop=True, time_limit=1.0, **limits)
     assert served.unserved
+    assert day.rest is not None
     assert day.rest.limits.broken(CITY, served.solution) is None
 
 
@@ -208,6 +196,8 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
             in result.notes
         )
         assert not any("--shift only" in note for note in result.notes)
+        text = "40 to 100 s per order; numbers in the column service are seconds"
+        assert solve_figures(result)["service time"] == text
         table = stop_table(result)
         assert dict(zip(table["customer"], table["service"], strict=True)) == {
             "Depot": "",
@@ -219,32 +209,8 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         assert "service 100 s" in pages(result)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
     assert any(note.endswith("the routes: service; service counts with --shift only") for note in free.notes)
+    assert "service time" not in solve_figures(free)
     with pytest.raises(
         McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s: allow"
     ):
         solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, shift=1250.0)
-
-
-def test_orders_of_a_form_have_service_and_priority(store: Store) -> None:
-    """A field that some orders lack is an empty cell; the higher of two priorities counts."""
-    orders = [
-        Order.model_validate({"customer": "1", "demand": 1, "priority": 2}),
-        Order.model_validate({"customer": "2", "demand": 1, "service": 40}),
-        Order.model_validate({"customer": "1", "demand": 1, "priority": 1.5}),
-    ]
-    spec = SolveSpec(shift=600, service=9, drop=True)
-    day = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9, spec=spec)
-    assert day.wishes == Wishes({1: 18.0, 2: 40.0}, {1: 2.0, 2: 0.0}, ("service", "priority"))
-    without = checked_day(read_orders(orders, store), CITY, NAMES, "town", 9)
-    assert without.further.keys() == {"priority", "service"}
-
-
-def test_service_and_priority_may_have_names_of_the_city(store: Store, tmp_path: Path) -> None:
-    """They are needed if those of the day name them."""
-    (tmp_path / "day.csv").write_text("customer,demand,Durée,Prio,priority\n1,1,20,2,x\n2,1,,,y\n")
-    table = read_orders(str(tmp_path / "day.csv"), store)
-    names = replace(NAMES, columns={"service": "Durée", "priority": "Prio"})
-    day = checked_day(table, CITY, names, "town", 9, spec=SolveSpec(shift=600, service=9, drop=True))
-    assert day.wishes == Wishes({1: 20.0, 2: 9.0}, {1: 2.0, 2: 0.0}, ("durée", "prio"))
-    with pytest.raises(McvrpError, match=r"no column 'Rang' .*--columns priority=NAME"):
-        checked_day(table, CITY, names, "town", 9, spec=SolveSpec(columns={"priority": "Rang", "kept": "x"}))

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import pandas as pd
 import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders
-from mcvrp.tasks.solve.outputs import solve_figures
 from mcvrp.tasks.solve.spec import Order, SolveSpec
-from tests.support.malformed import parquet
-from tests.support.solving import solved_day
-from tests.support.workbook import xlsx
+from mcvrp.tasks.solve.wishes import Wishes
 
 CITY = City.uniform(12, seed=1)
 NAMES = Addresses.numbered(12)
@@ -51,19 +46,19 @@ def test_a_number_is_in_the_unit_that_its_column_declares(
     wishes = day(store, header, "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
     assert wishes.service == {1: seconds, 2: 180.0, 3: 3720.0, 4: 300.0}
     assert wishes.service_text.endswith(f" s per order; numbers in the column {header} are {text}")
+    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
 
 
-def test_durations_are_read_in_all_files(store: Store) -> None:
-    """And in a column that is named, whose name may declare the unit."""
-    rows: list[list[Any]] = [["customer", "demand", "Dauer (Minuten)"], [1, 1, 2.5], [2, 1, "90 s"]]
-    frame = pd.DataFrame(rows[1:], columns=rows[0]).astype(str)
-    spec = SolveSpec.model_validate({"shift": "8h", "columns": {"service": "Dauer (Minuten)"}})
-    orders = [Order.model_validate(row) for row in frame.to_dict("records")]
-    for data in (xlsx({"A": rows}), parquet(frame), frame, orders):
-        if isinstance(data, bytes):
-            store.put("day", data)
-        table = read_orders("store:day" if isinstance(data, bytes) else data, store)
-        assert checked_day(table, CITY, NAMES, "town", 20, spec).wishes.service == {1: 150.0, 2: 90.0}
+def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
+    """The sum or the highest of a customer's orders; a field that an order lacks is an empty cell."""
+    fields: list[dict[str, object]] = [{"Durée": 20, "Prio": 2}, {"Durée": "", "Prio": 3}, {"priority": "x"}]
+    rows = [{"customer": name, "demand": 1} | more for name, more in zip("112", fields, strict=True)]
+    table = read_orders(list(map(Order.model_validate, rows)), store)
+    names = replace(NAMES, columns={"service": "Durée", "priority": "Prio"})
+    spec = SolveSpec(shift=600, service=9, drop=True)
+    wishes = Wishes({1: 29.0, 2: 9.0}, {1: 3.0, 2: 0.0}, ("durée", "prio"))
+    assert checked_day(table, CITY, names, "town", 9, spec).wishes == wishes
+    assert checked_day(table, CITY, names, "town", 9).further.keys() == {"Durée", "Prio", "priority"}
 
 
 @pytest.mark.parametrize("cell", ["3 mn", "0:03:00", "min", "1.2.3min", "-3min"])
@@ -71,18 +66,6 @@ def test_what_is_no_duration_is_refused(store: Store, cell: str) -> None:
     message = f"row 2: service is '{cell}', not a number or a duration such as 3min"
     with pytest.raises(McvrpError, match=message):
         day(store, "service", cell, shift=600)
-
-
-def test_service_times_are_in_the_table(store: Store) -> None:
-    """Range and unit, so that minutes that were taken for seconds are seen."""
-    save_city(store, "timed", replace(CITY, unit="s"), NAMES)
-    store.put("day.csv", b"customer,demand,service\n1,1,3\n2,1,10\n")
-    options: dict[str, Any] = {"city": "timed", "model": None, "time_limit": 1.0}
-    shift = solved_day(store, "store:day.csv", 20, shift=600, **options)
-    text = "3 to 10 s per order; numbers in the column service are seconds"
-    assert solve_figures(shift)["service time"] == text
-    assert "service time" not in solve_figures(solved_day(store, "store:day.csv", 20, **options))
-    assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
 
 
 def test_columns_that_are_not_used_are_named(store: Store) -> None:
@@ -119,12 +102,8 @@ def test_times_of_day_are_named_as_not_respected(store: Store, cell: str) -> Non
 
 
 def test_other_texts_are_no_times_of_day(store: Store) -> None:
-    """Also dates stored as timestamps, and a note with a time among others."""
+    """Also a note with a time among others."""
     for cell in ("2026-11-30", "12", "8.30", "12 hens", "3:99", "Box 24", "1:2"):
         assert not any("times of day" in note for note in day(store, "note", cell).notes)
     notes = day(store, "note", "ring at 8:00", "second floor", "dog").notes
     assert not any("times of day" in note for note in notes)
-    frame = pd.DataFrame({"customer": [1], "demand": [1], "ordered": pd.to_datetime(["2026-11-30"])})
-    result = checked_day(read_orders(frame, store), CITY, NAMES, "town", 20)
-    assert result.further == {"ordered": {1: "2026-11-30"}}
-    assert not any("times of day" in note for note in result.notes)

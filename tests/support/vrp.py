@@ -1,0 +1,28 @@
+"""A small instance of CVRPLIB, with coordinates and with explicit costs, to be changed by tests."""
+
+SMALL = """NAME : small
+COMMENT : for tests
+TYPE : CVRP
+DIMENSION : 4
+EDGE_WEIGHT_TYPE : EUC_2D
+CAPACITY : 10
+NODE_COORD_SECTION
+1 0 0
+2 3 4
+3 6 0
+4 1 1
+DEMAND_SECTION
+1 0
+2 4
+3 5
+4 6
+DEPOT_SECTION
+1
+-1
+EOF
+"""
+COORDINATES = SMALL[SMALL.index("NODE_COORD") : SMALL.index("DEMAND_SECTION")]
+MATRIX = "EDGE_WEIGHT_SECTION\n0 1 2 3\n1 0 4 5\n2 4 0 6\n9 5 6 0\n"
+EXPLICIT = SMALL.replace("EUC_2D", "EXPLICIT\nEDGE_WEIGHT_FORMAT : FULL_MATRIX").replace(
+    "DEMAND_SECTION", MATRIX + "DEMAND_SECTION"
+)
