@@ -67,9 +67,6 @@ SAME ?= same
 same: $(STAMP)
 	$(BIN)/python tests/benchmarks/same.py make $(SAME)
 
-bench-labels: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_labels
-
 # Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
 # resumed from peers.jsonl.
 bench-peers: $(STAMP) .venv-peers
@@ -108,7 +105,7 @@ endif
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@rm -f $(VENV)/.installed-*
 ifneq ($(LKH),1)
-	@$(BIN)/python -m pip uninstall --quiet --yes elkai lkh 2>/dev/null || true
+	@$(BIN)/python -m pip uninstall --quiet --yes elkai 2>/dev/null || true
 endif
 	@touch $@
 

@@ -33,7 +33,7 @@ _OUTCOME_ONLY = ("(equal time)", "(BS)")  # stored with one cost, whatever was d
 
 
 FAILURES = {  # smallest size that fails
-    "LKH-3": (0, "LKH-3 is not installed: pip install elkai, or put an LKH program on the PATH"),
+    "LKH-3": (0, "LKH-3 is not installed: pip install elkai"),
     "AM (VS)": (400, "diverged in training at step 7 of 9"),
 }
 
