@@ -170,7 +170,6 @@ def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: py
         (Sampling(0.8, 4, 1.5), 3),
         (Nucleus(), 300),  # more samples of an instance than a batch has paths
         (Beam(4), 4),
-        (Beam(4, dominance=False), 3),
     ],
     ids=str,
 )
