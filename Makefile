@@ -67,8 +67,7 @@ SAME ?= same
 same: $(STAMP)
 	$(BIN)/python tests/benchmarks/same.py make $(SAME)
 
-# Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
-# resumed from peers.jsonl.
+# Against other solvers, on CVRPLIB instances with their .sol in the folder X; hours, resumed from peers.jsonl.
 bench-peers: $(STAMP) .venv-peers
 	$(BIN)/python -m tests.benchmarks.bench_peers X peers.jsonl
 
