@@ -12,7 +12,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.problem import City, Instance, Solution, cost
+from mcvrp.model.problem import City, Instance
 from mcvrp.tasks.solvers import lkh3
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.lkh3 import LKH3, is_installed
@@ -81,13 +81,3 @@ def test_a_run_that_fails_is_a_failed_sample(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(lkh3, "_SCRIPT", script)
     (answer,) = solver.solve(CITY, instances(20, 1), samples=1, seed=1)
     assert (answer.solution, answer.failure) == (None, "LKH-3 gave up: out of luck")
-
-
-def test_the_exhaustive_reference_is_right() -> None:
-    """Two customers on opposite sides: one route or two cost the same or less, as capacity allows."""
-    city = City(np.array([[0.5, 0.5], [0.5, 1.0], [1.0, 0.5]]))
-    together = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 2)
-    apart = Instance(city.city_id, np.array([1, 2]), np.array([2, 2]), 2)
-    assert best_cost(city, together) == pytest.approx(1 + math.sqrt(0.5))
-    assert best_cost(city, apart) == pytest.approx(2.0)
-    assert cost(city, Solution.of([[1], [2]])) == pytest.approx(2.0)
