@@ -18,7 +18,6 @@ from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 
 Split = Literal["train", "valid", "test"]
-PAPER_CITY = City.uniform(10_000, seed=1)
 
 
 def arguments(document: str | None) -> argparse.ArgumentParser:
