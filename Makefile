@@ -108,7 +108,7 @@ endif
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@rm -f $(VENV)/.installed-*
 ifneq ($(LKH),1)
-	@$(BIN)/python -m pip uninstall --quiet --yes elkai lkh 2>/dev/null || true
+	@$(BIN)/python -m pip uninstall --quiet --yes elkai 2>/dev/null || true
 endif
 	@touch $@
 

@@ -89,7 +89,6 @@ def decode(
     max_batch: int | None = None,
     table: CityTable | None = None,
     mapped: Map = map_here,
-    any_city: bool = False,
 ) -> list[Decoded]:
     """Return ``samples`` decoded solutions of each instance, feasible by construction.
 
@@ -114,8 +113,6 @@ def decode(
         Table of ``city`` on the model's device; made if None.
     mapped
         Map that runs the batches, which do not depend on it.
-    any_city
-        Accept a city that the model was not trained on. Solutions are feasible, but no better than chance.
 
     Raises
     ------
@@ -124,12 +121,9 @@ def decode(
         belongs to another city or has unknown customers, or ``samples`` exceeds the number of answers of the
         strategy.
     """
-    if not (any_city or model.city_id is None or city.accepts(model.city_id)):
+    if not (model.city_id is None or city.accepts(model.city_id)):
         own = f"{model.city!r} ({model.city_id})" if model.city else model.city_id
-        raise McvrpError(
-            f"the model was trained on city {own}, not on {city.city_id}: decode with its city, or set "
-            "any_city=True"
-        )
+        raise McvrpError(f"the model was trained on city {own}, not on {city.city_id}: decode with its city")
     samples = strategy.width if samples is None else samples
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:
@@ -142,8 +136,8 @@ def decode(
     batches = list(_batches(instances, wanted, rotations, max_batch, strategy.width))
     batches.reverse()  # the longest first, so that processes end at about the same time
     pieces: list[list[tuple[range, NDArray[np.int32]]]] = [[] for _ in instances]
-    # only dominance needs the city, whose matrix may be large
-    context = (model, table, city if strategy.dominance else None, strategy, rotations, seed)
+    # only competing paths need the city, whose matrix may be large
+    context = (model, table, city if strategy.width > 1 else None, strategy, rotations, seed)
     for jobs, of_jobs in zip(batches, mapped(_decode_batch, context, batches), strict=True):
         for job, paths in zip(jobs, of_jobs, strict=True):
             pieces[job.index].append((job.samples, paths[: len(job.samples)]))

@@ -77,7 +77,7 @@ class Paths:
     served: Tensor  # (G, S, T)
     load: Tensor  # (G, S) of the current route
     delivered: Tensor  # (G, S) in all
-    legs: Tensor  # (G, T, T) cost from node to node; (G, 0, 0) without dominance
+    legs: Tensor  # (G, T, T) cost from node to node; (G, 0, 0) if paths do not compete
     cost: Tensor  # (G, S) so far
     marks: Tensor  # (T + 2,) random integers, whose sums identify states
 

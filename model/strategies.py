@@ -22,8 +22,8 @@ class Strategy(Protocol):
 
     ``kind`` is the abbreviation in tables, ``description`` a phrase for footnotes. A group has ``width``
     competing paths; with width 1, one independent path per sample. ``answers`` is the number of different
-    solutions per instance and rotation, None if unlimited. With ``dominance``, a path is dropped if its group
-    has a cheaper one in the same state: its total becomes minus infinity.
+    solutions per instance and rotation, None if unlimited. Of competing paths in the same state only the
+    cheapest is kept: the totals of the others become minus infinity.
     """
 
     @property
@@ -34,8 +34,6 @@ class Strategy(Protocol):
     def width(self) -> int: ...
     @property
     def answers(self) -> int | None: ...
-    @property
-    def dominance(self) -> bool: ...
 
     def start(self, groups: int, paths: int, device: torch.device) -> Tensor:
         """Return the initial totals, float64 ``(G, S)``: for a beam log-probabilities, -inf: no path yet."""
@@ -67,7 +65,6 @@ class Independent:
 
     width: ClassVar[int] = 1
     answers: ClassVar[int | None] = None
-    dominance: ClassVar[bool] = False
 
     def choose(self, scores: Tensor, uniforms: Tensor) -> Tensor:
         """Return the node for ``scores`` ``(..., T)`` and ``uniforms`` ``(...)``, int64 ``(...)``."""
@@ -148,14 +145,13 @@ class Beam:
     """Beam search: the ``width`` most probable paths, extended together.
 
     The first is always the greedy path, so a beam of width 1 is greedy decoding, and the best path is at
-    least as probable as the greedy one, unless ``dominance`` replaces it by a cheaper path in the same state:
+    least as probable as the greedy one, unless a cheaper path in the same state replaces it:
     dominance pruning (Kool et al. 2021, "Deep Policy Dynamic Programming") keeps only the cheapest of the
     paths with the same customers served, last node and load, as their feasible continuations are equal.
     McvrpError if ``width`` is below 1.
     """
 
     width: int
-    dominance: bool = True
     kind: ClassVar[str] = "BS"
 
     def __post_init__(self) -> None:
@@ -164,7 +160,7 @@ class Beam:
 
     @property
     def description(self) -> str:
-        return f"beam search of width {self.width}{', dominated paths left out' if self.dominance else ''}"
+        return f"beam search of width {self.width}, dominated paths left out"
 
     @property
     def answers(self) -> int:

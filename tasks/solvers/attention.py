@@ -32,34 +32,30 @@ class AttentionSolver:
 
     models: Mapping[int, AttentionModel]  # by number of customers; in evaluation mode, on the device to use
     version: str = ""  # name of the models
-    city_id: str | None = None  # city that they were trained on; None: not checked
-    greedy: bool = False  # instead of sampling
     pool: Pool | None = None
 
     @property
     def label(self) -> str:
         """Name in the tables; VS is the paper's "vanilla sampling"."""
-        return "AM (GS)" if self.greedy else "AM (VS)"
+        return "AM (VS)"
 
     @property
     def device(self) -> str:
         """Device of decoding, or of the last decoding."""
-        # models of several sizes may be on several devices: a GPU takes precedence
-        return device_text(max(self.models.values(), key=lambda model: model.device.type != "cpu"), self.pool)
+        return device_text(next(iter(self.models.values())), self.pool)
 
     @property
     def configuration(self) -> str:
         """Models and decoding in one line."""
         models = f"models {self.version}, " if self.version else ""
-        return f"{models}one a size, {'greedy decoding' if self.greedy else 'sampled as it is'}"
+        return f"{models}one a size, sampled as it is"
 
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
         """Return one answer per instance; its seconds are its share of the total time.
 
-        Raises McvrpError if the models or an instance belong to another city, there is no model of a size,
-        or ``samples`` is above 1 with greedy decoding.
+        Raises McvrpError if an instance belongs to another city, or there is no model of a size.
         """
         return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 
@@ -76,13 +72,8 @@ class AttentionSolver:
         return [next(decoded[instance.n]) for instance in instances]
 
     def _check(self, city: City, instances: Sequence[Instance], samples: int) -> None:
-        if self.city_id is not None and not city.accepts(self.city_id):
-            raise McvrpError(
-                f"the attention models route city {self.city_id}, not city {city.city_id}: name its own"
-            )
-        if samples < 1 or (self.greedy and samples > 1):
-            most = "exactly one sample" if self.greedy else "at least one sample"
-            raise McvrpError(f"the attention model needs {most}, not {samples}")
+        if samples < 1:
+            raise McvrpError(f"the attention model needs at least one sample, not {samples}")
         require_instances(city, instances)
         for instance in instances:
             if instance.n not in self.models:
@@ -101,9 +92,7 @@ class AttentionSolver:
         together = max(1, paths // samples)
         pieces = [range(first, min(first + paths, samples)) for first in range(0, samples, paths)]
         chunks = [instances[start : start + together] for start in range(0, len(instances), together)]
-        batches = [
-            _Batch(chunk, piece, None if self.greedy else seed) for chunk in chunks for piece in pieces
-        ]
+        batches = [_Batch(chunk, piece, seed) for chunk in chunks for piece in pieces]
         with decoding_map(model, self.pool) as mapped:
             found = iter(mapped(_paths, (model, CityTable.of(city, model.device)), batches))
             for chunk in chunks:
@@ -116,11 +105,11 @@ class AttentionSolver:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Samples of instances of one size that are decoded together; greedy without a ``seed``."""
+    """Samples of instances of one size that are decoded together."""
 
     instances: Sequence[Instance]
     samples: range
-    seed: int | None
+    seed: int
 
 
 def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[np.int64]:
@@ -132,10 +121,8 @@ def _paths(context: tuple[AttentionModel, CityTable], batch: _Batch) -> NDArray[
         np.stack([np.concatenate([[0], i.demands]) for i in instances]).astype(np.int64),
         np.array([instance.capacity for instance in instances], dtype=np.int64),
     )
-    uniforms = None
-    if batch.seed is not None:
-        drawn = np.stack([_uniforms(batch.seed, instance, batch.samples) for instance in instances])
-        uniforms = torch.from_numpy(drawn).to(model.device)
+    drawn = np.stack([_uniforms(batch.seed, instance, batch.samples) for instance in instances])
+    uniforms = torch.from_numpy(drawn).to(model.device)
     orders = Orders.of(table, rows)
     with torch.inference_mode():
         return rollout(model, model.encode(orders), orders, uniforms).cpu().numpy()

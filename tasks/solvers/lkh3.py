@@ -1,16 +1,18 @@
-"""LKH-3 (Helsgaun 2017) through the lkh package, with an LKH program or, without one, with elkai."""
+"""LKH-3 (Helsgaun 2017) of the package elkai, which embeds it."""
 
 from __future__ import annotations
 
 import importlib.util
-import shlex
-import shutil
+import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,21 +21,16 @@ import numpy as np
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, fewest_vehicles, scaled_xy
 from mcvrp.tasks.solvers.solver import Answer, SolverFailed, SolverMissing, best_of, require_costs
+from mcvrp.tasks.support.processes import die_with_parent
 
-PROGRAMS = ("LKH", "LKH-3", "LKH3")
 _FINER = 100  # LKH rounds distances to integers, which is negligible on a square of side 1e6
 _SCALED = f"city scaled to a side of {COORDINATE_SCALE * _FINER:,.0f}, whole distances"
-_ELKAI_SCRIPT = Path(__file__).with_name("elkai_lkh.py")
+_SCRIPT = Path(__file__).with_name("elkai_lkh.py")
 
 
-def find_program() -> str | None:
-    """Return the path of an LKH program, otherwise "elkai"; None without either or without lkh."""
-    if not importlib.util.find_spec("lkh"):
-        return None
-    for name in PROGRAMS:
-        if path := shutil.which(name):
-            return path
-    return "elkai" if importlib.util.find_spec("elkai") else None
+def is_installed() -> bool:
+    """Return whether elkai, an optional extra, is installed."""
+    return importlib.util.find_spec("elkai") is not None
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class LKH3:
     device: ClassVar[str] = "1 CPU core"
 
     def __post_init__(self) -> None:
-        if find_program() is None:
+        if not is_installed():
             raise SolverMissing(
                 "LKH-3 is not installed: pip install '.[lkh]' where the source of mcvrp is "
                 "(elkai and LKH-3 are free for academic and non-commercial use)"
@@ -59,9 +56,8 @@ class LKH3:
 
     @cached_property
     def version(self) -> str:
-        """The program, and the package that contains it if any."""
-        program = find_program()
-        return f"LKH-3.0.8 in elkai {version('elkai')}" if program == "elkai" else f"{program}"
+        """The program, and the package that contains it."""
+        return f"LKH-3.0.8 in elkai {version('elkai')}"
 
     @property
     def configuration(self) -> str:
@@ -75,60 +71,59 @@ class LKH3:
         """Yield one answer per instance; McvrpError for a city with a cost matrix."""
         require_costs(self.label, "straight", city)
         with tempfile.TemporaryDirectory(prefix="mcvrp-lkh-", ignore_cleanup_errors=True) as folder:
-            program = _launcher(Path(folder))
             for instance in instances:
-                yield best_of(partial(self._run, program), city, instance, samples=samples, seed=seed)
+                yield best_of(partial(self._run, Path(folder)), city, instance, samples=samples, seed=seed)
 
-    def _run(self, program: Path, city: City, instance: Instance, seed: int) -> Solution:
-        import lkh  # here, as it is an optional extra
-
+    def _run(self, folder: Path, city: City, instance: Instance, seed: int) -> Solution:
         if instance.n == 1:  # fewer nodes than LKH accepts
             return Solution.of([instance.ids.tolist()])
-        fits_one = int(instance.demands.sum()) <= instance.capacity
-        # LKH in elkai finds no tour of a single vehicle; here the second one may stay at the depot
-        vehicles = {"vehicles": 2, "mtsp_min_size": 0} if fits_one else {}
-        if (needed := fewest_vehicles(instance)) > -(-int(instance.demands.sum()) // instance.capacity):
-            vehicles = {"vehicles": needed}  # with its default it finds no tour
-        problem = lkh.LKHProblem.parse(_tsplib(city, instance))
-        tour_file = program.with_name("tour.txt")
-        tour_file.unlink(missing_ok=True)
-        try:
-            routes = lkh.solve(
-                str(program),
-                problem=problem,
-                tour_file=str(tour_file),
-                max_trials=self.iterations or instance.n,
-                runs=self.runs,
-                seed=seed % 2**31,
-                **vehicles,
-            )
-        except Exception as error:  # the package raises bare Exceptions and parser errors
-            raise SolverFailed(
-                f"LKH-3 gave up: {(str(error).strip() or repr(error)).splitlines()[-1]}"
-            ) from error
+        problem, coordinates = _problem(city, instance)
+        problem_file, tour_file = folder / "problem.vrp", folder / "tour.json"
+        problem_file.write_text(problem)
+        settings = {
+            "PROBLEM_FILE": problem_file,
+            "MAX_TRIALS": self.iterations or instance.n,
+            "RUNS": self.runs,
+            "SEED": seed % 2**31,
+            **_vehicles(instance),
+        }
+        parameters = "\n".join(["SPECIAL", *(f"{key} = {value}" for key, value in settings.items())]) + "\n"
+        done = subprocess.run(
+            [sys.executable, "-I", str(_SCRIPT), str(tour_file)],
+            input=json.dumps([parameters, coordinates]),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"TMPDIR": str(folder)},
+            preexec_fn=die_with_parent,
+        )
+        tour = json.loads(tour_file.read_text()) if done.returncode == 0 else []
+        if not tour:
+            lines = done.stdout.strip().splitlines() or ["it found no tour"]
+            raise SolverFailed(f"LKH-3 gave up: {lines[-1]}")
+        # the depot is node 1, and there is a copy of it beyond the nodes for each further vehicle
         nodes = instance.nodes.tolist()
-        return Solution.of([nodes[k - 1] for k in route] for route in routes if route)
+        routes = groupby(tour, lambda node: 1 < node <= len(nodes))
+        return Solution.of([nodes[k - 1] for k in route] for served, route in routes if served)
 
 
-def _tsplib(city: City, instance: Instance) -> str:
+def _vehicles(instance: Instance) -> dict[str, int]:
+    """Return the number of vehicles as parameters of LKH, if its default of as few as fit finds no tour."""
+    total = int(instance.demands.sum())
+    if (needed := fewest_vehicles(instance)) > -(-total // instance.capacity):
+        return {"VEHICLES": needed}
+    # LKH in elkai finds no tour of a single vehicle; here the second one may stay at the depot
+    return {"VEHICLES": 2, "MTSP_MIN_SIZE": 0} if total <= instance.capacity else {}
+
+
+def _problem(city: City, instance: Instance) -> tuple[str, str]:
+    """Return the instance in TSPLIB's format without its coordinates, and these."""
     points = np.rint(scaled_xy(city, instance) * _FINER).astype(np.int64).tolist()
-    nodes = "\n".join(f"{k} {x} {y}" for k, (x, y) in enumerate(points, start=1))
+    nodes = "".join(f"{k} {x} {y}\n" for k, (x, y) in enumerate(points, start=1))
     demands = "\n".join(f"{k} {d}" for k, d in enumerate([0, *instance.demands.tolist()], start=1))
     capacity = min(instance.capacity, int(instance.demands.sum()))  # LKH reads no larger ones than 2^31
-    return (
+    header = (
         f"NAME : mcvrp\nTYPE : CVRP\nDIMENSION : {len(points)}\nCAPACITY : {capacity}\n"
-        f"EDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\n{nodes}\nDEMAND_SECTION\n{demands}\n"
-        "DEPOT_SECTION\n1\n-1"
+        f"EDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\nDEMAND_SECTION\n{demands}\n"
     )
-
-
-def _launcher(folder: Path) -> Path:
-    """Write a script that runs LKH and is killed with this process, as `lkh.solve` cannot pass arguments."""
-    program = find_program()
-    command = [sys.executable, "-I", str(_ELKAI_SCRIPT)] if program == "elkai" else [str(program)]
-    if guard := shutil.which("setpriv"):  # killed with its parent, even by SIGKILL
-        command = [guard, "--pdeathsig", "KILL", *command]
-    launcher = folder / "lkh"
-    launcher.write_text(f'#!/bin/sh\nTMPDIR={shlex.quote(str(folder))} exec {shlex.join(command)} "$1"\n')
-    launcher.chmod(0o700)
-    return launcher
+    return f"{header}DEPOT_SECTION\n1\n-1\nEOF\n", f"\n{nodes}"

@@ -14,7 +14,7 @@ from mcvrp.storage.driven import driven_days, driven_readme, write_day
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState
 from mcvrp.tasks.train import card as train_card
-from mcvrp.tasks.train.card import run_text, write_run_card
+from mcvrp.tasks.train.card import write_run_card
 from tests.support.datasets import CITY
 from tests.support.labels import sweep
 from tests.support.training import small_spec
@@ -36,15 +36,6 @@ def test_a_run_says_where_each_phase_stands(tmp_path: Path, monkeypatch: pytest.
     assert "Not finished" in readme
     assert "losses.png)" not in readme  # no metrics, no picture
     assert type(spec)(**store.get_json(layout.run_spec("small"))) == spec
-
-
-def test_a_run_that_has_not_begun_claims_nothing() -> None:
-    spec = small_spec()
-    text = run_text(CITY, spec, [None, None], plotted=False)
-    assert text.count("not started") == 2
-    assert "Not finished" in text
-    done = [CheckpointState("small", p.name, 9, 9, 9, None, {}) for p in spec.phases]  # type: ignore[arg-type]
-    assert "\n\nFinished.\n" in run_text(CITY, spec, done, plotted=True)
 
 
 def test_driven_days_add_up(store: Store) -> None:

@@ -51,9 +51,7 @@ LABEL, CITY = SPEC["label"], {"city": SPEC["city"]}
 CASES = [  # flow, parameters, part of the message, fault
     (label.label, {"label": LABEL | {"count": 0}}, "label.count: .*, not 0", nothing),
     (label.label, {"label": LABEL, "city": "nowhere"}, "no city 'nowhere' in .*mcvrp city", nothing),
-    (label.label, {"label": LABEL | {"workers": 9999}}, "this machine has .*: request fewer", nothing),
     (train.train, {"train": SPEC["train"]}, "dataset 'smoke' has no labels of .*mcvrp label", nothing),
-    (benchmark.benchmark, {"benchmark": SPEC["benchmark"]}, "model is missing: name one, ", nothing),
     (benchmark.benchmark, {"benchmark": SPEC["benchmark"], "model": "m"}, "no model 'm' in .*mcvrp", nothing),
     (nightly.nightly, {"nightly": SPEC["night"] | {"model": "m"}}, "no model 'm' in .*mcvrp", nothing),
     (solve.solve, {"model": "small", "orders": "orders/x.csv"}, "orders/x.csv", nothing),

@@ -1,4 +1,4 @@
-"""Tests of the stack's files, without an engine: images, privileges, ports, health checks, no secret."""
+"""Tests of the stack's files, without an engine: images, privileges, ports, no secret."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "compose.yaml").read_text()
 STACK: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = STACK["services"]
-ONCE = {"bucket", "mcvrp"}  # services that end
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 
-RAY = {"ray-head", "ray-worker", "ray-gpu", "serve", "mcvrp"}
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
 ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS", "COMMIT"}
 
@@ -49,16 +47,6 @@ def test_ports_are_bound_to_this_machine_by_default(name: str) -> None:
     assert all(port.startswith("${MCVRP_HOST:-127.0.0.1}:") for port in ports)
     assert bool(ports) == (name in {"prefect", "s3", "ray-head"})
     assert "network_mode" not in SERVICES[name]
-
-
-@every_service
-def test_a_service_has_a_health_check(name: str) -> None:
-    service = SERVICES[name]
-    assert ("healthcheck" in service) == (name not in ONCE)
-    for other, how in service.get("depends_on", {}).items():
-        ends = "service_completed_successfully" if other in ONCE else "service_healthy"
-        assert how == {"condition": ends}
-    assert service["restart"] == ("no" if name in ONCE else "unless-stopped")
 
 
 def test_no_secret_is_written_down() -> None:
@@ -133,34 +121,6 @@ def test_an_image_runs_as_an_ordinary_user(file: str, stage: str) -> None:
     assert not re.search(r"^(ARG|ENV) .*(SECRET|TOKEN|PASSWORD|ACCESS_KEY)", "\n".join(lines), re.MULTILINE)
 
 
-def test_packages_have_the_pinned_versions() -> None:
-    """Build dependencies, too; the images themselves install one wheel without an index."""
-    parts = stages(BUILT[0])
-    assert "PIP_CONSTRAINT=/source/constraints.txt" in "\n".join(parts["build"])
-    for stage in ("gpu", "cpu"):
-        (install,) = [line for line in parts[stage] if "pip install" in line]
-        assert {"--no-deps", "--no-index"} <= set(install.split())
-        assert f"COPY --from={stage}-dependencies /opt/mcvrp /opt/mcvrp" in parts[stage]
-
-
 def test_pytorch_is_the_one_of_the_constraints() -> None:
     (pinned,) = re.findall(r"^torch==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert set(re.findall(r'^ARG \w+_TORCH="torch==(\S+)"$', DOCKERFILE, re.MULTILINE)) == {pinned}
-
-
-def test_deployments_have_the_preset_of_the_environment() -> None:
-    """Without one, they keep their parameters after a restart."""
-    assert SERVICES["serve"]["command"] == ["mcvrp-node", "mcvrp", "ui"]
-    assert environment("serve")["MCVRP_STORE"].startswith("s3://")
-    assert environment("serve")["MCVRP_PRESET"] == "${MCVRP_PRESET:-}"
-
-
-@every_service
-def test_shared_memory_holds_the_object_store(name: str) -> None:
-    """Otherwise Ray puts it on disk."""
-    command = SERVICES[name].get("command", [])
-    for part in command:
-        if part.startswith("--object-store-memory="):
-            gigabytes = int(SERVICES[name]["shm_size"].removesuffix("gb"))
-            assert int(part.split("=")[1]) < gigabytes * 2**30 * 0.95
-    assert ("shm_size" in SERVICES[name]) == (name in RAY)

@@ -67,7 +67,7 @@ def paper_shaped(sizes: Sequence[int]) -> pd.DataFrame:
     """
     counts = (1, 100, 1000)
     spec = BenchmarkSpec(sizes=tuple(sizes), samples=counts, heuristic_samples=counts)
-    absent = "LKH-3 is not installed: pip install elkai, or put an LKH program on the PATH"
+    absent = "LKH-3 is not installed: pip install elkai"
     frames = []
     for name, method in all_methods().items():
         for n in sizes:

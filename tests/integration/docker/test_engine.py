@@ -8,7 +8,6 @@ address of its own.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -31,7 +30,6 @@ from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store, StoreError
-from tests.integration.docker.machine import mount_disk
 from tests.support.labels import drive
 from tests.support.shared import unavailable, until
 
@@ -40,10 +38,9 @@ SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MU
 PROJECT, HOST = "mcvrp-test", "127.0.0.2"
 MODE = os.environ.get("MCVRP_TEST_STACK", "")  # "one" or "all"
 SERVICES = ["ray-worker", "ray-head", "s3", "prefect", "postgres", "serve"]
-VOLUMES = {"s3": 8, "postgres": 1, "cache": 1}  # GB at most
 FAULTS = [*(f"{service} killed" for service in SERVICES), "ray-worker cut off", "s3 cut off"]
-FAULTS += ["ray-worker paused", "s3 paused", *(f"{volume} full" for volume in VOLUMES)]
-_FAULT_SECONDS = 45.0  # that a service is cut off or paused, or a volume is full
+FAULTS += ["ray-worker paused", "s3 paused"]
+_FAULT_SECONDS = 45.0  # that a service is cut off or paused
 _UP_SECONDS, _RUN_SECONDS = 900, 1800
 _ATTEMPTS = 3  # of the same command, which some faults end
 
@@ -56,16 +53,13 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Stack:
-    """The stack of the compose file: its secrets, and the folders of volumes with limited size."""
+    """The stack of the compose file, with secrets of its own."""
 
     secrets_file: Path
     values: dict[str, str]
-    volumes: dict[str, Path]
 
     def command(self, *arguments: str) -> list[str]:
         files = ["--env-file", str(self.secrets_file), "-f", str(ROOT / "docker" / "compose.yaml")]
-        if self.volumes:
-            files += ["-f", str(self.secrets_file.with_name("volumes.yaml"))]
         return ["docker", "compose", "-p", PROJECT, *files, *arguments]
 
     def choose_secrets(self) -> None:
@@ -100,19 +94,6 @@ class Stack:
                     os.kill(pid, number)
             time.sleep(seconds)
 
-    def fill(self, volume: str) -> None:
-        if not self.volumes:
-            unavailable("only root can create a volume of limited size")
-        ballast = self.volumes[volume] / "ballast"
-        with ballast.open("wb") as file:
-            for size in (2**30, 2**20, 2**12):
-                with contextlib.suppress(OSError):  # no space for another block of this size
-                    while True:
-                        os.posix_fallocate(file.fileno(), file.tell(), size)
-                        file.seek(0, os.SEEK_END)
-        time.sleep(_FAULT_SECONDS)
-        ballast.unlink()
-
     def start_smoke(self, store: str, log: Path) -> subprocess.Popen[bytes]:
         command = self.command("run", "--rm", "-T", "mcvrp", "run", "--preset", "smoke", "--store", store)
         with log.open("wb") as output:
@@ -141,34 +122,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     ):
         unavailable("no container engine: start dockerd, and install docker compose 2")
     file = tmp_path_factory.mktemp("stack") / "env"
-    with limited_volumes(file.parent if MODE == "all" else None) as volumes:
-        stack = Stack(file, {}, volumes)
-        stack.choose_secrets()
-        stack.compose("build", seconds=3600)
-        try:
-            stack.up()
-            yield stack
-        finally:
-            stack.compose("--profile", "command", "down", "--volumes", "--timeout", "5")
-
-
-@contextlib.contextmanager
-def limited_volumes(folder: Path | None) -> Iterator[dict[str, Path]]:
-    """Mount a disk for each of VOLUMES, and write ``volumes.yaml`` with them; none without root."""
-    if folder is None or os.geteuid() != 0:
-        yield {}
-        return
-    disks = {name: folder / name for name in VOLUMES}
-    with contextlib.ExitStack() as stack:
-        for name, disk in disks.items():
-            mount_disk(disk, VOLUMES[name])
-            stack.callback(subprocess.run, ["umount", str(disk)], check=True)
-            (disk / "lost+found").rmdir()
-            os.chown(disk, 1000, 1000)  # the user of all containers
-        bind = {"type": "none", "o": "bind"}
-        options = {name: {"driver_opts": bind | {"device": str(disk)}} for name, disk in disks.items()}
-        (folder / "volumes.yaml").write_text(json.dumps({"volumes": options}))
-        yield disks
+    stack = Stack(file, {})
+    stack.choose_secrets()
+    stack.compose("build", seconds=3600)
+    try:
+        stack.up()
+        yield stack
+    finally:
+        stack.compose("--profile", "command", "down", "--volumes", "--timeout", "5")
 
 
 in_full = pytest.mark.skipif(MODE != "all", reason="`make test-stack-full` runs it")
@@ -262,7 +223,7 @@ def test_a_fault_does_not_change_the_results(
     if what == "killed":
         stack.compose("kill", service)
     else:
-        {"cut off": stack.cut_off, "paused": stack.pause, "full": stack.fill}[what](service)
+        {"cut off": stack.cut_off, "paused": stack.pause}[what](service)
     stack.up()
     for k in range(1, _ATTEMPTS):
         if run.wait(_RUN_SECONDS) == 0:

@@ -19,7 +19,6 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from mcvrp.tasks.support.processes import free_port, start_group, stop_group
-from tests.integration.docker.machine import mount_disk
 from tests.support.s3_server import missing_programs
 from tests.support.shared import unavailable, until
 
@@ -102,6 +101,16 @@ def test_a_full_volume_is_read_only(volume: Path) -> None:
     finally:
         # a daemon that was stopped may hold the volume a little longer
         until("its end", _SECONDS, lambda: subprocess.run(["umount", str(data)]).returncode == 0)
+
+
+def mount_disk(folder: Path, gigabytes: int) -> None:
+    """Mount a new disk at ``folder``, which only root can."""
+    image = folder.with_suffix(".ext4")
+    with image.open("wb") as file:
+        file.truncate(gigabytes * 2**30)  # sparse
+    folder.mkdir()
+    for command in (f"mkfs.ext4 -q -m 0 {image}", f"mount -o loop {image} {folder}"):
+        subprocess.run(command.split(), check=True)
 
 
 def is_written(put: Callable[..., Any], key: str) -> bool:

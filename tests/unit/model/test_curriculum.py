@@ -101,6 +101,15 @@ def test_truncated_subsets_are_shared_by_phases_with_the_same_name() -> None:
     assert one.subset(20).tolist() == other.subset(20).tolist() != list(range(50))
 
 
+def test_every_row_is_as_likely_in_a_truncated_subset() -> None:
+    counts, tries = np.zeros(60), 600
+    for k in range(tries):
+        phase = Curriculum((60,), 20, 20, 20, 4, ("order",), trunc_stream=(str(k),), trunc=16)
+        counts[phase.subset(20)] += 1
+    expected = tries * 16 / 60
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+
+
 def test_batches_of_the_stream_have_golden_values() -> None:
     """A change breaks the resume of every existing run."""
     assert pairs(curriculum([100] * 3, 20, 22, 4).global_batch(30)) == GOLDEN_BATCH

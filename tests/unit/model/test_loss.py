@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from mcvrp.model.features import CityTable, problem_features, solution_features
 from mcvrp.model.loss import losses
@@ -99,17 +98,6 @@ def test_instances_of_one_size_need_no_mask(
         assert b is not None
         torch.testing.assert_close(a.loss_sum, b.loss_sum, rtol=1e-6, atol=0)
         assert a.correct == b.correct
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_instances_of_one_size_take_flash_attention(city: City, pairs: Pairs) -> None:
-    """In bf16 on a GPU an unpadded batch runs forward and backward where flash attention alone is allowed."""
-    config = NetworkConfig(61, dim=32, heads=2, encoder_layers=1, decoder_layers=1, ff=64)
-    batch = replace(batch_of(alike(pairs)), padded=False).to("cuda")
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), torch.autocast("cuda", torch.bfloat16):
-        found = losses(FmMcvrp(config).to("cuda").train(), CityTable.of(city, "cuda"), batch)
-        assert found.solution is not None
-        (found.problem.loss_sum + found.solution.loss_sum).backward()
 
 
 @pytest.mark.parametrize("angle", [None, 1.0])

@@ -1,13 +1,10 @@
-from typing import get_args
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from mcvrp.model.curriculum import Curriculum, Order
+from mcvrp.model.curriculum import Order
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import Rules
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
 
 Array = NDArray[np.int64]
@@ -60,41 +57,3 @@ def test_the_largest_pieces_are_split_to_even_out_the_ranks() -> None:
 def test_a_batch_that_cannot_be_shared_is_rejected() -> None:
     with pytest.raises(McvrpError, match=r"batch = 7 cannot be shared by 2 ranks: give a multiple of 2"):
         micro_batches(np.full(7, 20), np.full(7, 24), ranks=2, order="paper")
-
-
-def path_lengths_of(n: int, count: int) -> Array:
-    """Return path lengths like those of HGS labels."""
-    rng = np.random.default_rng(n)
-    low, high = Rules().capacity_range(n)
-    demands = rng.integers(1, 10, (count, n)).sum(1)
-    lengths: Array = n + np.ceil(1.02 * demands / rng.integers(low, high + 1, count)).astype(int) + 1
-    return lengths
-
-
-@pytest.mark.parametrize(
-    ("sizes", "batch", "ranks"),
-    [
-        (range(20, 25), 64, 2),  # the laptop's
-        (range(20, 401), 256, 16),  # the paper's
-    ],
-)
-def test_bucketed_batches_have_little_padding(sizes: range, batch: int, ranks: int) -> None:
-    """Bucketed, at most 3 % of the computed tokens are padding; the paper's order has 9 % and far more."""
-    count = 1000
-    lengths = {n: path_lengths_of(n, count) for n in sizes}
-    waste: dict[Order, float] = {}
-    for order in get_args(Order):
-        counts = (count,) * len(sizes)
-        phase = Curriculum(counts, sizes[0], sizes[-1], sizes[-1], batch, ("data",), order=order)
-        real = computed = 0
-        for step in np.linspace(1, phase.steps, 40).astype(int).tolist():
-            samples = phase.global_batch(step)
-            pairs = zip(samples.sizes.tolist(), samples.rows.tolist(), strict=True)
-            path_lengths = np.array([lengths[n][row] for n, row in pairs])
-            cut = micro_batches(samples.sizes, path_lengths, ranks=ranks, order=order)
-            real += int((samples.sizes + path_lengths).sum())
-            for piece in (piece for mine in cut for piece in mine):
-                computed += sum(computed_tokens(samples.sizes[piece], path_lengths[piece]))
-        waste[order] = 1 - real / computed
-    assert waste["bucketed"] <= 0.03
-    assert waste["paper"] > 0.08

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import FEATURES, CityTable, problem_features, solution_features
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance, Solution
@@ -52,12 +51,6 @@ def test_a_pointer_begins_as_the_network_without_and_has_its_own_parameters() ->
     torch.nn.init.normal_(pointed.pointer.weight)
     expected = plain.output.weight[ids] + embeddings @ pointed.pointer.weight.T
     torch.testing.assert_close(pointed.node_weights(ids, embeddings), expected)
-
-
-@pytest.mark.parametrize("field", ["dim", "heads", "classes", "decoder_layers"])
-def test_a_network_without_size_is_refused(field: str) -> None:
-    with pytest.raises(McvrpError, match=field):
-        NetworkConfig(**{field: 0})  # type: ignore[arg-type]
 
 
 @torch.no_grad()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.problem import City, Instance, Solution, cost
-from mcvrp.tasks.solvers import elkai_lkh, lkh3
+from mcvrp.model.problem import City, Instance
+from mcvrp.tasks.solvers import lkh3
 from mcvrp.tasks.solvers.hgs import HGS
-from mcvrp.tasks.solvers.lkh3 import LKH3, find_program
+from mcvrp.tasks.solvers.lkh3 import LKH3, is_installed
 from mcvrp.tasks.solvers.pyvrp import PyVRP
 from mcvrp.tasks.solvers.solver import Solver, SolverMissing
 from tests.support.optimum import SMALL, best_cost
@@ -25,8 +24,8 @@ CITY = City.uniform(60, seed=3)
 
 
 def lkh() -> Solver:
-    if find_program() is None and os.environ.get("CI") != "true":
-        pytest.skip("neither an LKH program nor elkai is installed")
+    if not is_installed() and os.environ.get("CI") != "true":
+        pytest.skip("elkai is not installed")
     return LKH3()
 
 
@@ -69,55 +68,16 @@ def test_absurd_budgets_are_refused(make: Callable[[], Solver], message: str) ->
 
 
 def test_without_lkh_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(lkh3.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(SolverMissing, match=r"pip install '\.\[lkh\]' .*non-commercial"):
         LKH3()
 
 
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Function that puts an LKH program with these commands on the path."""
-
-    def write(commands: str) -> Path:
-        path = tmp_path / "LKH"
-        path.write_text(f"#!/bin/sh\n{commands}\n")
-        path.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        return path
-
-    return write
-
-
 @pytest.mark.lkh
-def test_a_real_program_comes_first(tmp_path: Path, program: Callable[[str], Path]) -> None:
-    lkh()
-    if find_program() != "elkai":
-        pytest.skip("a real LKH program is on the path already")
-    (expected,) = LKH3().solve(CITY, instances(20, 1), samples=1, seed=1)
-    path = program(f'cp "$1" {tmp_path}/seen.par\nexec {sys.executable} -I {elkai_lkh.__file__} "$1"')
-    solver = LKH3()
-    assert solver.version == str(path)
-    (answer,) = solver.solve(CITY, instances(20, 1), samples=1, seed=1)
-    assert answer.costs[0] == expected.costs[0]
-    seen = elkai_lkh.parameters((tmp_path / "seen.par").read_text())
-    assert (seen["MAX_TRIALS"], seen["RUNS"], seen["SEED"]) == ("20", "1", "1")
-
-
-@pytest.mark.lkh
-def test_a_program_that_fails_is_a_failed_sample(program: Callable[[str], Path]) -> None:
+def test_a_run_that_fails_is_a_failed_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last line becomes the reason."""
-    lkh()
-    program("echo 'out of luck'\nexit 1")
-    (answer,) = LKH3().solve(CITY, instances(20, 1), samples=1, seed=1)
+    solver, script = lkh(), tmp_path / "script.py"
+    script.write_text("print('much')\nraise SystemExit('out of luck')")
+    monkeypatch.setattr(lkh3, "_SCRIPT", script)
+    (answer,) = solver.solve(CITY, instances(20, 1), samples=1, seed=1)
     assert (answer.solution, answer.failure) == (None, "LKH-3 gave up: out of luck")
-
-
-def test_the_exhaustive_reference_is_right() -> None:
-    """Two customers on opposite sides: one route or two cost the same or less, as capacity allows."""
-    city = City(np.array([[0.5, 0.5], [0.5, 1.0], [1.0, 0.5]]))
-    together = Instance(city.city_id, np.array([1, 2]), np.array([1, 1]), 2)
-    apart = Instance(city.city_id, np.array([1, 2]), np.array([2, 2]), 2)
-    assert best_cost(city, together) == pytest.approx(1 + math.sqrt(0.5))
-    assert best_cost(city, apart) == pytest.approx(2.0)
-    assert cost(city, Solution.of([[1], [2]])) == pytest.approx(2.0)

@@ -26,7 +26,7 @@ from mcvrp.tasks.benchmark.run import results_frame
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.tables import benchmark_table
-from mcvrp.tasks.solvers.lkh3 import find_program
+from mcvrp.tasks.solvers.lkh3 import is_installed
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Answer, Solver, best_of
 
@@ -154,7 +154,7 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"hgs_iterations": 9}, {"hgs"}),
         ({"hgs_fleet": 99}, {"hgs"}),
         ({"pyvrp_iterations": 9}, {"pyvrp"}),
-        ({"lkh_runs": 2}, {"lkh3"} if find_program() else set()),
+        ({"lkh_runs": 2}, {"lkh3"} if is_installed() else set()),
         ({"workers": 2, "run": "other", "instances": 9}, set()),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-import hybgensea
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
@@ -75,14 +74,6 @@ def test_costs_of_a_matrix_may_have_any_scale(
     assert cost(city, answer) <= 1.1 * cost(CITY, thrifty(20).search(CITY, day, 1)) * side
 
 
-@pytest.mark.parametrize("solver", [HGS(iterations=5), PyVRP(iterations=5)])
-@pytest.mark.parametrize("seed", [0, 2**31, 2**32, 2**70])
-def test_seeds_may_have_any_size(solver: HGS | PyVRP, seed: int) -> None:
-    """Those of the libraries have 31 and 32 bits."""
-    day = draw(HALVES, 20, 0)
-    assert infeasibility(day, solver.search(CITY, day, seed)) is None
-
-
 def test_a_second_run_is_as_good_as_any() -> None:
     """As PyVRP, in the mean within one per cent."""
     gaps = []
@@ -93,22 +84,6 @@ def test_a_second_run_is_as_good_as_any() -> None:
         routes = thrifty(24).search(CITY, instance, i)
         gaps.append(cost(CITY, routes) / cost(CITY, PyVRP(iterations=300).search(CITY, instance, i)) - 1)
     assert np.mean(gaps) < 0.01
-
-
-def test_only_a_run_without_an_answer_has_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[tuple[object, ...]] = []
-    solve = hybgensea.solve_cvrp
-
-    def noted(*arguments: object, **options: object) -> object:
-        runs.append((options["num_vehicles"], options["nbIter"], options.get("nbIterPenaltyManagement")))
-        return solve(*arguments, **options)
-
-    monkeypatch.setattr(hybgensea, "solve_cvrp", noted)
-    usual, hard = draw(Rules(), 24, 0), draw(HALVES, 24, HARD[0])
-    thrifty(24).search(CITY, usual, 1)
-    assert runs == [(hgs.own_bound(usual), 30, None)]
-    thrifty(24).search(CITY, hard, HARD[0])
-    assert runs[1:] == [(hgs.own_bound(hard), 30, None), (hgs.own_bound(hard), 1000, 20)]
 
 
 @pytest.mark.parametrize(("seconds", "iterations"), [(0.1, None), (None, 5)])

@@ -13,7 +13,6 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.searches import scaled_costs
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from tests.support.optimum import SMALL, best_cost
@@ -173,13 +172,3 @@ def test_limits_say_which_is_broken() -> None:
     assert Limits(longest_route=0.6).broken(CORNER, apart) is None
     assert str(Limits(longest_route=0.5).broken(CORNER, apart)).startswith("a route of 0.6 sides")
     assert longest_route(CORNER, apart) == max(lengths(CORNER, apart)) == 0.6
-
-
-def test_support_of_limits() -> None:
-    limits = Limits(fleet=3, longest_route=2.5)
-    assert {name for name, entry in SOLVERS.items() if entry.keeps(limits)} == {"hgs", "pyvrp"}
-    assert all(entry.keeps(NO_LIMITS) for entry in SOLVERS.values())
-    for name in ("hgs", "pyvrp"):
-        search = SOLVERS[name].search(iterations=5, **limits.given)
-        assert "fleet 3, routes up to 2.5" in search.configuration
-    assert "fleet n" in SOLVERS["pyvrp"].search(iterations=5).configuration

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mcvrp.model.city import MOST_COST
 from mcvrp.model.decoding import Nucleus
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Solution, cost, infeasibility
@@ -54,22 +51,6 @@ def test_equal_samples_are_searched_once_and_improve_a_lot(monkeypatch: pytest.M
     better, *_ = polish(CITY, instance, [sample, Solution(sample.routes[::-1]), sample])
     assert len(searched) == 1
     assert cost(CITY, better) < 0.75 * cost(CITY, sample)
-
-
-@pytest.mark.parametrize("far", [1e9, MOST_COST])
-def test_a_pair_without_a_road_leaves_the_others_their_costs(far: float) -> None:
-    """Scaled by it, all of them would be 0 for a search in integers, and nothing would be improved."""
-    metres = np.rint(5_000 * CITY.costs(np.arange(31)))
-    instance = InstanceStream(CITY, 1, "test", RULES)(25, 0)
-    metres[instance.ids[3], instance.ids[4]] = metres[instance.ids[4], instance.ids[3]] = far
-    city = City(CITY.xy, metres)
-    instance = replace(instance, city_id=city.city_id)
-    sample = next(
-        sample
-        for sample in (random_solution(instance, seed) for seed in range(100))
-        if cost(city, sample) < far
-    )
-    assert cost(city, polish(city, instance, [sample])[0]) < 0.75 * cost(city, sample)
 
 
 def test_answers_are_no_worse_than_the_samples_and_have_prefixes() -> None:

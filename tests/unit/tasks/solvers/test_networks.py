@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.attention_model import rollout
 from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable, problem_features
@@ -26,7 +25,7 @@ from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 from mcvrp.tasks.support.pool import Pool
 from tests.support.answers import require_answer
-from tests.support.attention import orders_of, small_model
+from tests.support.attention import small_model
 from tests.support.networks import require_equal, small_network, small_solver
 
 CITY = City.uniform(60, seed=1)
@@ -35,7 +34,7 @@ INSTANCES = [STREAM(3 + 7 * k % 22, k) for k in range(400)]
 MODELS = {n: small_model(n) for n in (5, 8, 12)}
 FEW = [STREAM(n, i) for i, n in enumerate((8, 5, 8, 12, 5))]
 FM = FmMcvrpSolver(small_network(CITY), Nucleus(), rotations=3)
-ATTENTION = AttentionSolver(MODELS, "demo", CITY.city_id)
+ATTENTION = AttentionSolver(MODELS, "demo")
 DEFAULT_THREADS = 2  # of a process that decodes alone
 
 
@@ -88,22 +87,11 @@ def test_samples_of_attention_models_are_prefixes(monkeypatch: pytest.MonkeyPatc
     assert not any(np.array_equal(a, b) for a, b in zip(whole, costs(9, seed=4), strict=True))
 
 
-def test_a_greedy_attention_model_has_one_answer() -> None:
-    solver = AttentionSolver(MODELS, greedy=True)
-    (answer,) = solver.solve(CITY, FEW[:1], samples=1, seed=1)
-    orders = orders_of(CITY, FEW[:1])
-    with torch.no_grad():
-        path = rollout(MODELS[8], MODELS[8].encode(orders), orders)[0, 0].numpy()
-    assert answer.costs[0] == pytest.approx(CITY.legs(FEW[0].nodes[path]).sum())
-    with pytest.raises(McvrpError, match="exactly one sample, not 2"):
-        next(solver.solve(CITY, FEW, samples=2, seed=1))
-
-
 def test_another_city_and_a_size_without_an_attention_model_are_refused() -> None:
     other = City.uniform(30, seed=2)
     foreign = [InstanceStream(other, 1, "test", STREAM.rules)(5, 0)]
     for city, instances, message in (
-        (other, FEW, rf"route city {CITY.city_id}, not city {other.city_id}"),
+        (other, FEW, rf"belongs to city {CITY.city_id}, not to city {other.city_id}"),
         (CITY, foreign, rf"belongs to city {other.city_id}, not to city {CITY.city_id}"),
         (CITY, [STREAM(6, 0)], "no attention model for 6 customers, only for 5, 8, 12"),
     ):
@@ -170,7 +158,6 @@ def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: py
         (Sampling(0.8, 4, 1.5), 3),
         (Nucleus(), 300),  # more samples of an instance than a batch has paths
         (Beam(4), 4),
-        (Beam(4, dominance=False), 3),
     ],
     ids=str,
 )
@@ -193,17 +180,12 @@ def test_samples_do_not_depend_on_batches_and_threads(network: FmMcvrp, pools: d
     require_equal(together, solver.decoded(CITY, INSTANCES[::9], 8, 3))
 
 
-@pytest.mark.parametrize(("greedy", "samples"), [(False, 24), (True, 1)])
-def test_attention_models_do_not_depend_on_the_number_of_processes(
-    pools: dict[int, Pool], greedy: bool, samples: int
-) -> None:
+def test_attention_models_do_not_depend_on_the_number_of_processes(pools: dict[int, Pool]) -> None:
     """There is one model per size."""
     sizes = [STREAM(n, i) for i in range(40) for n in (5, 8, 12)]
-    alone = AttentionSolver(MODELS, greedy=greedy).decoded(CITY, sizes, samples, 3)
+    alone = AttentionSolver(MODELS).decoded(CITY, sizes, 24, 3)
     for pool in pools.values():
-        require_equal(
-            alone, AttentionSolver(MODELS, greedy=greedy, pool=pool).decoded(CITY, sizes, samples, 3)
-        )
+        require_equal(alone, AttentionSolver(MODELS, pool=pool).decoded(CITY, sizes, 24, 3))
 
 
 @pytest.mark.usefixtures("_two_threads")

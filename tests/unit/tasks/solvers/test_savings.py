@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from mcvrp.model.city import MOST_COST
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
@@ -91,17 +90,6 @@ def test_directed_routes_take_the_cheaper_direction() -> None:
         assert cost(city, Solution((route,))) <= cost(city, Solution((route[::-1],)))
 
 
-def test_a_thousand_customers_take_milliseconds() -> None:
-    instance = InstanceStream(UNIFORM, 1, "test")(1000, 0)
-
-    def seconds(count: int) -> float:
-        began = time.thread_time()
-        savings(UNIFORM, instance, 1, count)
-        return time.thread_time() - began
-
-    assert min((seconds(21) - seconds(1)) / 20 for _ in range(3)) < 0.02
-
-
 def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
     """Return the default search as a day and the benchmark make it."""
     solver = usual_search(city)
@@ -131,15 +119,6 @@ def test_savings_are_starts_and_count_to_the_time(search: HGS | PyVRP) -> None:
     best = min(cost(UNIFORM, each) for each in savings(UNIFORM, instance, 1, 8))
     assert cost(UNIFORM, solution) <= best * (1 + 1e-9)
     assert "8 savings starts" in search.configuration
-
-
-def test_limits_and_costs_choose_the_search() -> None:
-    limited = tuned_search(UNIFORM, 100, 1.0, Limits(9, 4.0))
-    assert isinstance(limited, HGS)
-    assert limited.limits == Limits(9, 4.0)
-    assert isinstance(tuned_search(CITIES["directed matrix"], 100, 1.0), PyVRP)
-    with pytest.raises(McvrpError, match="a time limit must be a positive number of seconds, not 0"):
-        tuned_search(UNIFORM, 100, 0)
 
 
 @given(n=st.integers(1, 10_000), seconds=st.floats(1e-6, 1e6))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -112,15 +110,6 @@ def test_a_search_from_samples_ends_at_the_optimum(finisher: str, city: City) ->
         assert answer.costs[0] == pytest.approx(best_cost(city, instance), rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_hgs_with_one_iteration_keeps_its_best_start(seed: int) -> None:
-    instance = STREAM(20, seed)
-    good = HGS(iterations=50).search(CITY, instance, 1)
-    starts = [random_solution(instance, 1), good]
-    solution = HGS(iterations=1, population=1).search(CITY, instance, 1, starts)
-    assert cost(CITY, solution) <= cost(CITY, good) + 1e-9
-
-
 def test_a_start_with_too_many_routes_is_left_out() -> None:
     """A sample may use more vehicles than the fleet has; HGS would refuse it."""
     instance = STREAM(20, 0)
@@ -139,8 +128,3 @@ def test_bad_starts_are_refused_in_one_sentence() -> None:
     ):
         with pytest.raises(McvrpError, match=message):
             finished("hgs", total, [start(first)], instances, city)
-
-
-def test_finishing_needs_no_torch() -> None:
-    code = "import sys; import mcvrp.tasks.solvers.warm_start; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
