@@ -18,9 +18,9 @@ from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, named_before, pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
-from mcvrp.storage.packs import NAMED, Pack
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
-from mcvrp.storage.store.store import Store, StoredFile, StoreError
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
 
@@ -100,26 +100,17 @@ def _publish_new(store: Store, card: ModelCard, weights: bytes, losses: bytes) -
 
 def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> ModelCard | None:
     """Return the last version of ``name`` with these weights for this city, None without one."""
-
-    def weights_of(path: str) -> bytes | None:
-        if (data := store.find(path)) is None:
-            return None
+    paths = [layout.model_card(name, version) for version in sorted(_numbers(store, name), reverse=True)]
+    latest = 0
+    for path, data in zip(paths, in_parallel(store.find, paths), strict=True):
+        if data is None:  # a number without a version
+            continue
         card = _card(store, path, data)
-        return f"{card.weights_sha256} {card.city_id}".encode()
-
-    paths = {layout.model_card(name, version): version for version in sorted(_numbers(store, name))}
-    files = [StoredFile(path, 0, NAMED) for path in paths]
-    published = Pack(store, layout.model_pack(name)).contents(files, weights_of)
-    latest, wanted = (
-        max((paths[path] for path in published), default=0),
-        f"{weights_sha256} {city_id}".encode(),
-    )
-    for path in sorted(published, key=paths.__getitem__, reverse=True):
-        # The pack is wrong about a version that was removed, or whose number was taken again after that.
-        if published[path] == wanted and weights_of(path) == wanted:
-            if paths[path] == latest:
+        latest = latest or card.version
+        if (card.weights_sha256, card.city_id) == (weights_sha256, city_id):
+            if card.version == latest:
                 enrol(store, name, latest)  # its publisher may have been interrupted before this
-            return model_card(store, name, paths[path])
+            return card
     return None
 
 
