@@ -83,12 +83,6 @@ class Block:
         """Number of instances of the sizes that have not failed."""
         return sum(count for n, count in self.spec.counts.items() if n not in self.failures)
 
-    @property
-    def prefixes(self) -> set[str]:
-        """Prefixes of all blocks with these settings; without an identity, of all blocks of the method."""
-        ours = {identity.prefix(self.name) for identity in self.identities.values()}
-        return ours or {f"{self.name}-"}
-
     def find(self, stored: Sequence[StoredPart]) -> None:
         """Read the parts of this method and these settings; McvrpError if one is corrupt."""
         self._pieces = {n: {} for n in self.spec.counts}

@@ -93,8 +93,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     store.put(
         layout.benchmark_card(run), markdown.card(f"Benchmark `{run}`", {}, results.markdown()).encode()
     )
-    # last, because gc treats a benchmark without results as unfinished
-    write_results(store, run, rows, [prefix for _, block in blocks for prefix in block.prefixes])
+    write_results(store, run, rows)
     require_none(lost)
     return results
 

@@ -333,7 +333,6 @@ def full(crowded: Store) -> Store:
     """A store with something to remove in every area."""
     nights(crowded)
     move_champion(crowded, "m", 4, pointer(crowded, "m", "champion"))
-    write(crowded, "benchmarks/b/parts/hgs-abc/n=020/rows-00000-00001.parquet", b"other settings", 100)
     age(crowded, "", 100)
     return crowded
 
