@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from mcvrp.storage import layout
 from mcvrp.storage.models.models import model_card
-from mcvrp.storage.models.registry import ALIASES, pointer
+from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.provenance import provenance_in
 from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store, StoredFile
@@ -127,7 +127,7 @@ class _Cleaning:
 
 
 def _aliased(store: Store, name: str) -> set[int | None]:
-    """Return the versions that an alias points to or a rollback would restore."""
-    champion, challenger = (pointer(store, name, alias) for alias in ALIASES)
+    """Return the champion, and the version that a rollback would restore."""
+    champion = pointer(store, name, "champion")
     before = (v for v in champion.before if store.exists(layout.model_card(name, v)))
-    return {champion.version, challenger.version, next(before, None)}
+    return {champion.version, next(before, None)}

@@ -22,7 +22,7 @@ from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card, versions
-from mcvrp.storage.models.registry import enrol, move_champion, pointer
+from mcvrp.storage.models.registry import move_champion, pointer
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
@@ -181,7 +181,6 @@ def _published(store: Store, model: str, run: str, earlier: int) -> ModelCard | 
     for version in reversed(versions(store, model, after=earlier)):
         card = model_card(store, model, version)
         if card.run == run:
-            enrol(store, model, version)  # the attempt may have been killed between publishing and enrolling
             return card
     return None
 

@@ -91,7 +91,7 @@ def _put(path: str, data: bytes) -> Callable[[Store], None]:
     return lambda store: store.put(path, data)
 
 
-_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.model_move("m", "champion", 1)
+_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.champion_move("m", 1)
 _DAY, _BENCHMARK = layout.driven_day("town", BEFORE), "benchmarks/b/results.parquet"
 _CARD, _WORD = layout.model_card("m", 1), b'{"version": "one"}'
 
@@ -122,7 +122,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "no version 7",
         _put(_CHAMPION, b'{"version": 7, "when": "", "by": "", "why": ""}'),
     ),
-    _stored("a wrong alias", _champion, "1.json is not a valid move of an alias", _put(_CHAMPION, _WORD)),
+    _stored("a wrong alias", _champion, "1.json is not a valid move of a champion", _put(_CHAMPION, _WORD)),
     _stored("a version by name", lambda s: promote_version(s, "m", "best", ""), "'best' is no version"),
     _stored("no earlier champion", lambda s: roll_back(s, "m"), "no champion before version 1"),
     _stored("a card of another kind", lambda s: model_card(s, "m"), "model.json", _put(_CARD, b"[]")),

@@ -62,8 +62,8 @@ DOCUMENTS: dict[str, tuple[Schema, list[Reader]]] = {
     layout.phase_metrics("run", "I"): (schema_versions.METRICS, [lambda s: read_metrics(s, "run", "I")]),
     layout.model_card("m", 1): (schema_versions.MODEL, [lambda s: model_card(s, "m")]),
     layout.attention_card("a", 20): (schema_versions.ATTENTION, [lambda s: attention_card(s, "a", 20)]),
-    layout.model_move("m", "champion", 1): (
-        schema_versions.ALIAS,
+    layout.champion_move("m", 1): (
+        schema_versions.MOVE,
         [
             lambda s: pointer(s, "m", "champion"),
             lambda s: model_card(s, "m", "champion"),
