@@ -71,7 +71,7 @@ class Pointer:
 
 def pointer(store: Store, name: str, alias: Alias) -> Pointer:
     """Return the pointer ``alias`` of the model ``name``; McvrpError if a move is corrupt."""
-    files = store.numbered(layout.champion_moves(name))
+    files = store.numbered(layout.champion_dir(name))
     paths = [file.path for file in files.values()]
     moves = tuple(
         as_document(data, Move, store.url(path), MOVE, named="move of a champion", hint="remove it")

@@ -60,7 +60,7 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
     store.delete(layout.model_dir("m", 1))
     with pytest.raises(McvrpError, match=r"no version 1 \(its champion\), .* mcvrp promote m VERSION"):
         model_card(store, "m", "champion")
-    store.delete(layout.champion_moves("m"))
+    store.delete(layout.champion_dir("m"))
     with pytest.raises(McvrpError, match=r"no champion, it has version 2, 3: .* promote m VERSION"):
         model_card(store, "m", "champion")
 
