@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -40,7 +39,6 @@ DAY = 86_400.0
 NOW = time.time()
 POLICY = RetentionSpec(keep_models=1)
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
-FILE: Any = {"bytes": 8, "sha256": "abc"}
 
 
 @pytest.fixture
@@ -75,7 +73,7 @@ def version(store: Store, number: int, run: str = "run", days: float = 100.0, da
 
 
 def checkpoint(store: Store, run: str, step: int, steps: int = 30, days: float = 100.0) -> str:
-    state = CheckpointState(run, "I", step, steps, step, ORIGIN, {}, {WEIGHTS: FILE, OPTIMIZER: FILE})
+    state = CheckpointState(run, "I", step, steps, step, ORIGIN, {}, {WEIGHTS: "abc", OPTIMIZER: "abc"})
     for name, data in ((WEIGHTS, b"8 bytes."), (OPTIMIZER, b"8 bytes."), (STATE, as_json(state))):
         write(store, f"{state.folder}/{name}", data, days)
     return state.folder
