@@ -2,7 +2,7 @@
 
 A size has a folder: during training with `training.safetensors` (weights, Adam's moments, baseline and
 counters in one file), afterwards with `model.safetensors`, `costs.png`, `README.md` (card for people) and
-`model.json` (card for programs, written last). A training that diverged leaves cards without weights. Only `load_attention_model` imports torch.
+`model.json` (card for programs, written last). A training that diverged leaves cards without weights.
 """
 
 from __future__ import annotations
