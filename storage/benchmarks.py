@@ -133,14 +133,6 @@ def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
     return table
 
 
-def read_results(store: Store, run: str) -> pa.Table:
-    """Return the results of a benchmark run; McvrpError if they do not exist."""
-    path = layout.benchmark_results(run)
-    if not store.exists(path):
-        raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
-    return read_parquet(store, path, BENCHMARK, columns=RESULTS)
-
-
 def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:
     shared = {f.name: getattr(row, f.name) for f in fields(row)}
     for samples, seconds in zip(row.samples, row.seconds, strict=True):

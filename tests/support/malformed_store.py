@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from mcvrp.flows.cli.models import promote_version
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.driven import driven_days
 from mcvrp.storage.labels.dataset import load_labels
@@ -92,7 +91,7 @@ def _put(path: str, data: bytes) -> Callable[[Store], None]:
 
 
 _SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.champion_move("m", 1)
-_DAY, _BENCHMARK = layout.driven_day("town", BEFORE), "benchmarks/b/results.parquet"
+_DAY = layout.driven_day("town", BEFORE)
 _CARD, _WORD = layout.model_card("m", 1), b'{"version": "one"}'
 
 
@@ -133,8 +132,6 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "monday.parquet is not named by a date",
         lambda s: s.put(layout.driven_day("town", "monday"), s.get(_DAY)),
     ),
-    _stored("no benchmark", lambda s: read_results(s, "b"), "no benchmark 'b'"),
-    _stored("a cut benchmark", lambda s: read_results(s, "b"), "results.parquet", _put(_BENCHMARK, b"PAR1")),
     _stored(
         "no attention model's card",
         lambda s: attention_card(s, "a", 20),

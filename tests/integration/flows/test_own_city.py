@@ -15,7 +15,6 @@ from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, cost, infeasibility
-from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
@@ -28,6 +27,7 @@ from mcvrp.tasks.support.ray_session import ray_session
 from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.resume import check_training
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
+from tests.support.results import read_results
 
 pytestmark = pytest.mark.slow
 
