@@ -23,14 +23,6 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer, roll_ba
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import (
-    OPTIMIZER,
-    STATE,
-    WEIGHTS,
-    CheckpointState,
-    Origin,
-    checkpoints,
-)
 from mcvrp.tasks.gc import RetentionSpec, clean
 from tests.support.killed import killed_at_each_write
 from tests.support.leases import FAR, taken_over
@@ -38,7 +30,6 @@ from tests.support.leases import FAR, taken_over
 DAY = 86_400.0
 NOW = time.time()
 POLICY = RetentionSpec(keep_models=1)
-ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 
 
 @pytest.fixture
@@ -53,10 +44,6 @@ def age(store: Store, path: str, days: float) -> None:
         os.utime(file, (NOW - days * DAY,) * 2)
 
 
-def as_json(document: CheckpointState | ModelCard) -> bytes:
-    return json.dumps(asdict(document)).encode()
-
-
 def write(store: Store, path: str, data: bytes, days: float) -> None:
     """Write a file past the store, which would wait for the disk, as of ``days`` ago."""
     place = Path(store.uri, path)
@@ -67,16 +54,19 @@ def write(store: Store, path: str, data: bytes, days: float) -> None:
 
 def version(store: Store, number: int, run: str = "run", days: float = 100.0, dataset: str = "d") -> None:
     card = ModelCard("m", number, "c", {}, run, dataset, "f", True, {}, 1, "abc")
-    files = {"model.safetensors": b"weights", "config.json": b"{}", "model.json": as_json(card)}
+    files = {
+        "model.safetensors": b"weights",
+        "config.json": b"{}",
+        "model.json": json.dumps(asdict(card)).encode(),
+    }
     for name, data in files.items():
         write(store, f"{card.folder}/{name}", data, days)
 
 
-def checkpoint(store: Store, run: str, step: int, steps: int = 30, days: float = 100.0) -> str:
-    state = CheckpointState(run, "I", step, steps, step, ORIGIN, {}, {WEIGHTS: "abc", OPTIMIZER: "abc"})
-    for name, data in ((WEIGHTS, b"8 bytes."), (OPTIMIZER, b"8 bytes."), (STATE, as_json(state))):
-        write(store, f"{state.folder}/{name}", data, days)
-    return state.folder
+def trained(store: Store, run: str) -> None:
+    """Write the files of a training run, of whose content nothing is read."""
+    for name in ("spec.json", "I/step-00000030/weights.safetensors", "I/step-00000030/state.json"):
+        write(store, f"{layout.run_dir(run)}/{name}", b"{}", 100)
 
 
 def cleaned(store: Store, **changes: object) -> list[str]:
@@ -87,10 +77,6 @@ def cleaned(store: Store, **changes: object) -> list[str]:
 def everything(store: Store) -> dict[str, bytes]:
     files = (file.path for file in store.files("", hidden=True))
     return {path: Path(store.uri, path).read_bytes() for path in files}
-
-
-def steps(store: Store, run: str = "run") -> list[int]:
-    return [state.step for state in checkpoints(store, run, "I")]
 
 
 def test_nothing_is_removed_by_default(full: Store) -> None:
@@ -110,7 +96,7 @@ def test_what_users_named_is_kept(store: Store) -> None:
     for number, run in ((1, "published"), (2, "new")):
         version(store, number, run)
     for run in ("published", "new", "unpublished"):
-        checkpoint(store, run, 30)
+        trained(store, run)
     for path in (
         *("cities/c/city.json", "labels/d/data/n=020/rows-00000000-00000006.parquet"),
         *("driven/c/days/2026-01-31.parquet", "solutions/monday/routes.csv", "attention/a/n=020/model.json"),
@@ -153,7 +139,7 @@ def nights(store: Store) -> None:
     """Write labels, a run and a record of four nights; the first's version is removed, the third had none."""
     for number, night in ((1, "removed"), (2, "champion"), (3, "failed"), (4, "last")):
         name, parents = NIGHTS[night], [Parent("labels/improve-0123456789ab"), Parent("driven/lyon")]
-        checkpoint(store, name, 30)
+        trained(store, name)
         write(store, layout.label_file(name, 20, 0, 6), b"labels", 100)
         manifest = {"provenance": asdict(made(parents))}
         write(store, layout.manifest(name), json.dumps(manifest).encode(), 100)
@@ -171,7 +157,10 @@ def test_a_night_stays_as_long_as_its_version(store: Store) -> None:
     cleaned(store)
     left = {"improve-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
     assert {path.split("/")[1] for path in store.list("labels")} == left
-    assert {run for run in NIGHTS.values() if steps(store, run)} == {NIGHTS["champion"], NIGHTS["last"]}
+    assert set(store.folders("training")) == {
+        NIGHTS["champion"],
+        NIGHTS["last"],
+    }
     assert set(store.folders("nights/m")) == set(NIGHTS.values())
     assert cleaned(store) == []
 
@@ -295,7 +284,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
     """Any aliases, ages, reports, policy: referenced, latest and young versions keep all bytes and runs."""
     store = Store(str(tmp_path_factory.mktemp("store")))
     for run in NIGHTS.values():
-        checkpoint(store, run, 30, days=100)
+        trained(store, run)
         write(store, layout.manifest(run), b"{}", 100)
     for number, (run, days) in enumerate(zip(runs, ages, strict=True), start=1):
         version(store, number, NIGHTS[run], days, dataset=NIGHTS[run])
@@ -322,7 +311,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
         }
     assert set(versions(store, "m")) == kept
     needed = {NIGHTS[runs[number - 1]] for number in kept}
-    assert {run for run in NIGHTS.values() if steps(store, run)} == needed
+    assert set(store.folders("training")) == needed
     assert set(store.folders("labels")) == needed
 
 
