@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mcvrp.flows.cli.models import promote_version
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.driven import driven_days
+from mcvrp.storage.driven import driven_days, taken_files
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import model_card
@@ -131,6 +131,12 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         lambda s: driven_days(s, "town"),
         "monday.parquet is not named by a date",
         lambda s: s.put(layout.driven_day("town", "monday"), s.get(_DAY)),
+    ),
+    _stored(
+        "a list of taken files of another kind",
+        lambda s: taken_files(s, "town"),
+        "remove it, and the files are read again",
+        _put(layout.driven_taken("town"), b"{}"),
     ),
     _stored(
         "no attention model's card",

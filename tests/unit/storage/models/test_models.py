@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
@@ -140,26 +138,6 @@ def test_an_interrupted_publication_is_completed_by_the_next(
         load_model(copy, "m", 2)
         ends.append(copy.list(""))
     assert all(end == ends[-1] for end in ends)
-
-
-def test_a_model_loads_without_training_libraries(store: Store) -> None:
-    """Neither DeepSpeed nor Ray nor Prefect is imported to load and decode."""
-    publish(store, checkpoint(store, 0.01))
-    program = f"""
-import sys
-from mcvrp.model.decoding import Greedy, decode
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import City
-from mcvrp.storage.models.card import model_readme
-from mcvrp.storage.models.models import load_model
-from mcvrp.storage.store.store import Store
-network, card = load_model(Store.open({store.uri!r}), "m", "champion")
-city = City.uniform(60, seed=3)
-card.require_city(city)
-assert decode(network, city, [InstanceStream(city, 1, "test")(20, 0)], strategy=Greedy())[0].costs[0] > 0
-assert not {{"deepspeed", "ray", "prefect", "tensorboard"}} & set(sys.modules), sys.modules
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_inspect_shows_versions_and_aliases(store: Store) -> None:

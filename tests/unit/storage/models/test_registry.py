@@ -1,11 +1,8 @@
-"""Aliases of a model's versions: moved by one of several concurrent processes, with a history."""
+"""Champion and challenger of a model; concurrent moves are in tests/properties/test_interleavings.py."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,21 +21,6 @@ def publish(store: Store, version: int) -> None:
 
 def aliases(store: Store) -> tuple[int | None, int | None]:
     return pointer(store, "m", "champion").version, pointer(store, "m", "challenger").version
-
-
-def at_once(work: Callable[[int], object], count: int) -> list[bool]:
-    """Run ``work`` in ``count`` concurrent threads; return which of them raised no McvrpError."""
-    barrier = threading.Barrier(count)
-
-    def attempt(k: int) -> bool:
-        barrier.wait()
-        with contextlib.suppress(McvrpError):
-            work(k)
-            return True
-        return False
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(attempt, range(count)))
 
 
 def test_the_first_version_is_champion_and_the_latest_challenges(store: Store) -> None:
@@ -103,18 +85,3 @@ def test_an_alias_points_to_an_existing_version(store: Store) -> None:
     store.put(layout.champion_move("m", 1), b'{"version": "two"}')
     with pytest.raises(McvrpError, match=r"champion/000001\.json is not a valid move of a champion"):
         pointer(store, "m", "champion")
-
-
-def test_one_of_several_concurrent_promotions_succeeds(store: Store) -> None:
-    for version in range(1, 10):
-        publish(store, version)
-    seen = pointer(store, "m", "champion")
-    done = at_once(lambda k: move_champion(store, "m", k + 2, seen), 8)
-    assert sum(done) == 1
-    assert pointer(store, "m", "champion").version == done.index(True) + 2
-
-
-def test_one_of_several_concurrent_publications_is_champion(store: Store) -> None:
-    assert all(at_once(lambda k: publish(store, k + 1), 6))
-    (move,) = pointer(store, "m", "champion").history
-    assert move.version in range(1, 7)
