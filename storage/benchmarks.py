@@ -2,14 +2,13 @@
 
 A part is a file of consecutive instances, written atomically. Its folder, the block, is named by the method
 and a hash of everything that determines the answers, so that an existing part is complete and a changed
-setting matches none. The footer of the results names the blocks that they came from.
+setting matches none.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
@@ -56,8 +55,6 @@ RESULTS = _schema(
     costs=pa.list_(_REAL),
     routes=_ROUTES,
 )
-
-_SETTINGS = b"mcvrp_settings"  # in the footer of results
 
 Routes = tuple[tuple[int, ...], ...]
 
@@ -125,35 +122,14 @@ def read_part(store: Store, path: str) -> list[PartRow]:
     return rows
 
 
-def write_results(
-    store: Store, run: str, rows: Sequence[PartRow], settings: Iterable[str] = ("",)
-) -> pa.Table:
+def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
     """Write and return the table derived from ``rows``, one row per number of samples.
 
     Routes and the costs of all samples are in the row of the largest number; the others are prefixes of it.
-    ``settings`` are the names of the blocks that `mcvrp gc` keeps, or what they begin with; by default all.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
-    footer = table.replace_schema_metadata({_SETTINGS: json.dumps(sorted(set(settings))).encode()})
-    write_parquet(store, layout.benchmark_results(run), footer, BENCHMARK)
+    write_parquet(store, layout.benchmark_results(run), table, BENCHMARK)
     return table
-
-
-def read_results(store: Store, run: str) -> pa.Table:
-    """Return the results of a benchmark run; McvrpError if they do not exist."""
-    path = layout.benchmark_results(run)
-    if not store.exists(path):
-        raise McvrpError(f"there is no benchmark {run!r} in {store.url()}: run mcvrp benchmark")
-    return read_parquet(store, path, BENCHMARK, columns=RESULTS)
-
-
-def result_settings(store: Store, run: str) -> tuple[str, ...]:
-    """Return the ``settings`` that the results of ``run`` were written with; raises as `read_results`."""
-    footer = read_results(store, run).schema.metadata or {}
-    if _SETTINGS not in footer:
-        url = store.url(layout.benchmark_results(run))
-        raise McvrpError(f"{url} does not name the parts that it came from: run mcvrp benchmark again")
-    return tuple(map(str, json.loads(footer[_SETTINGS])))
 
 
 def _prefixes(row: PartRow) -> Iterator[dict[str, object]]:

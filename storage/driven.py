@@ -1,4 +1,4 @@
-"""Driven days of a city: one file with one label per day, created once.
+"""Driven days of a city: one file with one label per day, created once; and the files that they came from.
 
 The spec hash in the footer of a day is the checksum of the file of routes that it was read from.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import PurePath
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.labels.label_files import HINT, CorruptFile, label_file, parse_footer, parse_table
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import card, section, table
-from mcvrp.storage.packs import Pack
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.parallel import in_parallel
+from mcvrp.storage.store.store import Store, StoredFile
 
 _SHOWN = 50  # latest days in the card; others are counted
 _AGAIN = "remove it, and the next night reads its day again from its file of routes"
@@ -73,14 +74,16 @@ def write_day(
     return StoredDay(date, source, city.city_id, instance.n, store.url(path), data)
 
 
-def driven_days(store: Store, name: str, *, save: bool = False) -> list[StoredDay]:
-    """Return the days of the city ``name`` by date, read from a pack if it has them; ``save`` adds new ones.
+def driven_days(store: Store, name: str) -> list[StoredDay]:
+    """Return the days of the city ``name`` by date.
 
     McvrpError if a file has a corrupt footer, or is not named by a date.
     """
-    files = [file for file in store.files(layout.driven_days_dir(name)) if file.path.endswith(".parquet")]
-    contents = Pack(store, layout.driven_pack(name, "days")).contents(files, store.get, save=save)
-    return [_stored(store.url(path), data) for path, data in sorted(contents.items())]
+    paths = [path for path in store.list(layout.driven_days_dir(name)) if path.endswith(".parquet")]
+    return [
+        _stored(store.url(path), data)
+        for path, data in zip(paths, in_parallel(store.get, paths), strict=True)
+    ]
 
 
 def _stored(address: str, data: bytes) -> StoredDay:
@@ -98,6 +101,42 @@ def _stored(address: str, data: bytes) -> StoredDay:
 def _corrupt(error: CorruptFile) -> CorruptFile:
     """Return ``error`` with the remedy for a day: it is not solved again, but read again."""
     return CorruptFile(f"{str(error).removesuffix(HINT)}{_AGAIN}")
+
+
+@dataclass(frozen=True)
+class TakenFile:
+    """A file of routes as it was when it was taken, and the dates of its days."""
+
+    path: str
+    size: int
+    modified: float
+    dates: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _TakenFiles:
+    files: tuple[TakenFile, ...]
+
+
+def taken_files(store: Store, city: str) -> dict[StoredFile, tuple[str, ...]]:
+    """Return the dates of each file whose days were stored: unless it has changed, it is not read again."""
+    path = layout.driven_taken(city)
+    if (stored := store.stat(path)) is None:
+        return {}
+    hint = "remove it, and the files are read again"
+    taken = read_document(store, path, _TakenFiles, named="list of the files that were taken", hint=hint)
+    return {
+        StoredFile(file.path, file.size, file.modified): file.dates
+        for file in taken.files
+        # A file as young as the list may have been replaced since, see `Dataset`.
+        if file.modified < stored.modified
+    }
+
+
+def write_taken_files(store: Store, city: str, dates_of: Mapping[StoredFile, tuple[str, ...]]) -> None:
+    """Write the list that `taken_files` returns."""
+    files = [{**asdict(file), "dates": dates} for file, dates in dates_of.items()]
+    store.put_json(layout.driven_taken(city), {"files": files})
 
 
 def driven_readme(city: str, days: Sequence[StoredDay]) -> str:

@@ -17,7 +17,7 @@ from mcvrp.storage.models.models import (
     publish,
     versions,
 )
-from mcvrp.storage.models.registry import ALIASES, pointer
+from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.models.weights import MODEL_WEIGHTS
 from mcvrp.storage.store.store import Store
 
@@ -98,8 +98,7 @@ def import_folder(folder: Store, store: Store, name: str | None = None) -> Model
     # Read all that publishing reads before the city is written, so that a failed import leaves nothing.
     for version in versions(store, card.name):
         model_card(store, card.name, version)
-    for alias in ALIASES:
-        pointer(store, card.name, alias)
+    pointer(store, card.name, "champion")
     ids = stored.ids_sha256(card.city_id)
     card = replace(card, city=stored.name, ids_sha256=ids)
     if not any(each.ids_sha256(card.city_id) == ids for each in find_cities(store, card.city_id)):

@@ -88,14 +88,12 @@ model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # writte
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
 folder_card = "model.json"  # of an exported model
-model_pack = Path[str]("models/{model}/.weights.pq")  # see `storage.packs`
-model_alias = Path[str, str]("models/{model}/{alias}")
-model_move = Path[str, str, int]("models/{model}/{alias}/{number:06d}.json")  # the highest counts
+champion_dir = Path[str]("models/{model}/champion")
+champion_move = Path[str, int]("models/{model}/champion/{number:06d}.json")  # the highest counts
 
 # Attention models, one per size
 attention_dir = Path[str]("attention/{model}")
 attention_size_dir = Path[str, int]("attention/{model}/n={n:03d}")
-attention_overview = Path[str]("attention/{model}/README.md")
 attention_costs = Path[str, int]("attention/{model}/n={n:03d}/costs.png")
 attention_card = Path[str, int]("attention/{model}/n={n:03d}/model.json")  # written last
 attention_training = Path[str, int]("attention/{model}/n={n:03d}/training.safetensors")
@@ -116,7 +114,7 @@ driven_dir = Path[str]("driven/{city}")
 driven_card = Path[str]("driven/{city}/README.md")
 driven_days_dir = Path[str]("driven/{city}/days")
 driven_day = Path[str, str]("driven/{city}/days/{day}.parquet")
-driven_pack = Path[str, str]("driven/{city}/.{kind}.pq")  # see `storage.packs`
+driven_taken = Path[str]("driven/{city}/.taken.json")  # files of routes whose days are stored
 
 # Trials of a challenger: nights, and rounds of the improvement loop
 NIGHT, ROUND = "night-", "improve-"  # prefixes of trials, their datasets and training runs
@@ -138,7 +136,6 @@ def _top_folder(trial: str) -> str:
 nights_dir = Path[str]("nights/{model}")
 rounds_dir = Path[str]("rounds/{model}")
 retraining_lease = Path[str]("nights/{model}/.lease")  # of nights and rounds
-trial_pack = Path[str, str]("nights/{model}/.{kind}.pq")  # see `storage.packs`
 trial_dir = _TrialPath[()]("{model}/{trial}")
 trial_pairs = _TrialPath[()]("{model}/{trial}/comparison.parquet")
 trial_spec = _TrialPath[()]("{model}/{trial}/spec.json")

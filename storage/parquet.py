@@ -18,18 +18,16 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _VERSION = b"mcvrp_schema_version"  # in the footer of a file with a schema
 
 
-def write_parquet(
-    store: Store, path: str, table: pa.Table, schema: Schema | None = None, *, checksums: bool = False
-) -> None:
+def write_parquet(store: Store, path: str, table: pa.Table, schema: Schema | None = None) -> None:
     """Write ``table`` to ``path`` atomically, with the version of ``schema`` in its footer.
 
-    With ``checksums`` each page has one, which `read_parquet` verifies.
+    Each page has a checksum, which `read_parquet` verifies.
     """
     if schema is not None:
         metadata = {**(table.schema.metadata or {}), _VERSION: str(schema.version).encode()}
         table = table.replace_schema_metadata(metadata)
     buffer = io.BytesIO()  # a failing writer into the store itself would leave a truncated file
-    pq.write_table(table, buffer, compression="zstd", write_page_checksum=checksums)
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     store.put(path, buffer.getvalue())
 
 

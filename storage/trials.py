@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 import pyarrow as pa
 
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
-from mcvrp.storage.packs import NAMED, Pack
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.provenance import Provenance
-from mcvrp.storage.store.store import Store, StoredFile
+from mcvrp.storage.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -40,32 +37,16 @@ class TrialRecord:
         return self.challenger if self.applied else self.champion
 
 
-def trial_records(
-    store: Store,
-    model: str,
-    kind: str,
-    settle: Callable[[TrialRecord], TrialRecord] | None = None,
-) -> list[TrialRecord]:
-    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name.
-
-    The holder of the lease gives ``settle``, which completes a trial and returns its final record. With it,
-    final records come from a pack, without their days; all others are read.
-    """
+def trial_records(store: Store, model: str, kind: str) -> list[TrialRecord]:
+    """Return the records of all trials of ``model`` whose names begin with ``kind``, by number and name."""
     folder = layout.rounds_dir(model) if kind == layout.ROUND else layout.nights_dir(model)
-    names = [name for name in store.folders(folder) if name.startswith(kind)]
-    files = [StoredFile(layout.trial_record(model, name), 0, NAMED) for name in names]
-    pack = Pack(store, layout.trial_pack(model, kind.strip("-"))) if settle else None
-    packed = {file: content for file in files if pack and (content := pack.get(file))}
-    unpacked = [file for file in files if file not in packed]
-    read = zip(unpacked, in_parallel(lambda file: store.find(file.path), unpacked), strict=True)
-    contents = packed | {file: content for file, content in read if content is not None}
-    records = [(file, _record(content, store.url(file.path))) for file, content in contents.items()]
-    records.sort(key=lambda each: (each[1].number, each[1].name))
-    if pack and settle and contents != packed:
-        records = [(file, record if file in packed else settle(record)) for file, record in records]
-        final = {file: asdict(replace(record, days=())) for file, record in records}
-        pack.save({file: json.dumps(record).encode() for file, record in final.items()})
-    return [record for _, record in records]
+    paths = [layout.trial_record(model, name) for name in store.folders(folder) if name.startswith(kind)]
+    records = [
+        _record(data, store.url(path))
+        for path, data in zip(paths, in_parallel(store.find, paths), strict=True)
+        if data is not None  # otherwise it is not decided
+    ]
+    return sorted(records, key=lambda record: (record.number, record.name))
 
 
 def trial_record(store: Store, model: str, name: str) -> TrialRecord:

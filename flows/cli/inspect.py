@@ -96,7 +96,7 @@ def _file(store: Store, path: str) -> Outcome:
     """Describe a file: Parquet by its schema and first rows, text completely, others by their size."""
     kind = PurePosixPath(path).suffix
     try:
-        if kind in (".parquet", ".pq"):
+        if kind == ".parquet":
             return _parquet(store, path)
         if kind == ".json":
             document = store.get_json(path)

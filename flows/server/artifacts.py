@@ -100,7 +100,7 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
         raise
     except BaseException:
         kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
-        sentence = interrupted_text("Interrupted", kept)
+        sentence = interrupted_text(kept)
         sentence = sentence if resumes else "Interrupted, nothing is kept, start again"
         logger.warning(sentence)
         for label, report in reports.items():

@@ -165,7 +165,7 @@ def end_silent_runs(within: timedelta = SILENT) -> None:
             posture=Posture.Proactive,
             within=within,
         ),
-        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=interrupted_text("Interrupted"))],
+        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=interrupted_text())],
     )
     with get_client(sync_client=True) as client:
         if not client.read_automations_by_name(ZOMBIES):

@@ -1,9 +1,8 @@
 """Attention models in the store, one per size: finished models, and checkpoints of unfinished ones.
 
-`README.md` lists the sizes. A size has a folder: during training with `training.safetensors` (weights,
-Adam's moments, baseline and counters in one file), afterwards with `model.safetensors`, `costs.png`,
-`README.md` (card for people) and `model.json` (card for programs, written last). A training that diverged
-leaves cards without weights. Only `load_attention_model` imports torch.
+A size has a folder: during training with `training.safetensors` (weights, Adam's moments, baseline and
+counters in one file), afterwards with `model.safetensors`, `costs.png`, `README.md` (card for people) and
+`model.json` (card for programs, written last). A training that diverged leaves cards without weights.
 """
 
 from __future__ import annotations
@@ -126,15 +125,6 @@ def publish_attention_model(
     if costs is not None:
         store.put(layout.attention_costs(card.name, card.n), costs)
     store.put(f"{card.folder}/README.md", _readme(card, plotted=costs is not None).encode())
-    cards = sorted([*attention_models(store, card.name), card], key=lambda each: each.n)
-    overview = markdown.card(
-        f"Attention models {card.name}",
-        {},
-        attention_table(cards),
-        lead="One network per size, trained without labels; each folder `n=SIZE` has its card. Costs are "
-        "means.",
-    )
-    store.put(layout.attention_overview(card.name), overview.encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
     store.delete(layout.attention_training(card.name, card.n))
     return card

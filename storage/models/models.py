@@ -16,11 +16,11 @@ from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
-from mcvrp.storage.models.registry import ALIASES, Alias, enrol, named_before, pointer
+from mcvrp.storage.models.registry import ALIASES, Alias, enrol, numbers_of, pointer, versions as versions
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
-from mcvrp.storage.packs import NAMED, Pack
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
-from mcvrp.storage.store.store import Store, StoredFile, StoreError
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
 
@@ -100,57 +100,33 @@ def _publish_new(store: Store, card: ModelCard, weights: bytes, losses: bytes) -
 
 def _published(store: Store, name: str, weights_sha256: str, city_id: str) -> ModelCard | None:
     """Return the last version of ``name`` with these weights for this city, None without one."""
-
-    def weights_of(path: str) -> bytes | None:
-        if (data := store.find(path)) is None:
-            return None
-        card = _card(store, path, data)
-        return f"{card.weights_sha256} {card.city_id}".encode()
-
-    paths = {layout.model_card(name, version): version for version in sorted(_numbers(store, name))}
-    files = [StoredFile(path, 0, NAMED) for path in paths]
-    published = Pack(store, layout.model_pack(name)).contents(files, weights_of)
-    latest, wanted = (
-        max((paths[path] for path in published), default=0),
-        f"{weights_sha256} {city_id}".encode(),
-    )
-    for path in sorted(published, key=paths.__getitem__, reverse=True):
-        # The pack is wrong about a version that was removed, or whose number was taken again after that.
-        if published[path] == wanted and weights_of(path) == wanted:
-            if paths[path] == latest:
-                enrol(store, name, latest)  # its publisher may have been interrupted before this
-            return model_card(store, name, paths[path])
+    paths = [layout.model_card(name, version) for version in sorted(numbers_of(store, name), reverse=True)]
+    for path, data in zip(paths, in_parallel(store.find, paths), strict=True):
+        card = _card(store, path, data) if data is not None else None  # a number without a version
+        if card and (card.weights_sha256, card.city_id) == (weights_sha256, city_id):
+            enrol(store, name, card.version)  # its publisher may have been interrupted before this
+            return card
     return None
 
 
 def _take_number(store: Store, name: str, config: bytes) -> int:
-    """Reserve a version number by ``config``; concurrent publishers get different ones, no deleted one.
+    """Reserve a version number by ``config``; publishers get different ones, none a former champion's.
 
     If the latest number has the same config, its publisher was interrupted or publishes the same weights
     right now: both write the same bytes, so the number is shared.
     """
-    number = max(_numbers(store, name), default=0)
+    number = max(numbers_of(store, name), default=0)
     while number and not store.list(layout.model_dir(name, number)):
         number -= 1  # an empty folder: its publisher was interrupted before it had reserved the number
+    champion = pointer(store, name, "champion")  # it may be deleted and published again
+    former = [move.version or 0 for move in champion.history if move.version != champion.version]
     path = layout.model_config(name, number)
     while store.find(path) != config:
-        number = max(number, named_before(store, name)) + 1
+        number = max(number, *former, 0) + 1
         path = layout.model_config(name, number)
         if store.put_new(path, config):
             break
     return number
-
-
-def versions(store: Store, name: str, after: int = 0) -> list[int]:
-    """Return the version numbers of ``name`` that are larger than ``after``, ascending."""
-    numbers = sorted(number for number in _numbers(store, name) if number > after)
-    return [number for number in numbers if store.exists(layout.model_card(name, number))]
-
-
-def _numbers(store: Store, name: str) -> set[int]:
-    """Return the numbers that have a folder, also of unfinished publications."""
-    folders = store.folders(layout.models_dir(name))
-    return {number for folder in folders if (number := layout.version_of(folder)) is not None}
 
 
 def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:

@@ -1,8 +1,8 @@
-"""Registry of champion and challenger: aliases that point to versions of a model, and their history.
+"""Registry of the versions of a model: its champion, with the history of its moves, and its challenger.
 
-Each move of an alias is a numbered file, created once: the highest counts, and the listing is the history
-(who moved it, when and why), which allows a rollback. A version that has been champion is no challenger,
-whatever the challenger's moves say: so a promotion is a single file, and cannot be half done.
+Each move of the champion is a numbered file, created once: the highest counts, and the listing is the history
+(who moved it, when and why), which allows a rollback. The challenger is the latest version, unless it has
+been champion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import os
 import pwd
 import socket
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from mcvrp.model.errors import McvrpError
@@ -21,7 +22,7 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import ALIAS
+from mcvrp.storage.versions import MOVE
 
 Alias = Literal["champion", "challenger"]
 ALIASES: tuple[Alias, ...] = get_args(Alias)
@@ -29,9 +30,9 @@ ALIASES: tuple[Alias, ...] = get_args(Alias)
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """One move of an alias: version, time (UTC, ISO 8601), user and reason; ``back``: a rollback."""
+    """One move of the champion: version, time (UTC, ISO 8601), user and reason; ``back``: a rollback."""
 
-    schema_version: int = ALIAS.version
+    schema_version: int = MOVE.version
     version: int | None
     when: str
     by: str
@@ -45,10 +46,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Version that an alias points to, if any, number of its last move, and its moves.
-
-    Of the challenger's moves only the last is read: their versions ascend.
-    """
+    """Version that an alias points to, if any; of the champion also the number of its last move, and all."""
 
     version: int | None
     number: int = 0
@@ -71,35 +69,35 @@ class Pointer:
         return tuple(dict.fromkeys(v for v in reversed(stack) if v != self.version))
 
 
-def pointer(store: Store, name: str, alias: str) -> Pointer:
+def pointer(store: Store, name: str, alias: Alias) -> Pointer:
     """Return the pointer ``alias`` of the model ``name``; McvrpError if a move is corrupt."""
-    stored = _read(store, name, alias)
-    if alias != "challenger" or stored.version is None:
-        return stored
-    champion = _read(store, name, "champion")
-    return replace(stored, version=None) if champion.has_named(stored.version) else stored
-
-
-def named_before(store: Store, name: str) -> int:
-    """Return the highest version that an alias has pointed to, 0 without one; not that of the champion now.
-
-    The champion may be deleted and published again; any other number would name other weights in records.
-    """
-    champion, challenger = (_read(store, name, alias) for alias in ALIASES)
-    moves = (*champion.history, *challenger.history)
-    return max((v for move in moves if (v := move.version) and v != champion.version), default=0)
-
-
-def _read(store: Store, name: str, alias: str) -> Pointer:
-    files = store.numbered(layout.model_alias(name, alias))
+    files = store.numbered(layout.champion_dir(name))
     paths = [file.path for file in files.values()]
-    if alias == "challenger":
-        paths = paths[-1:]
     moves = tuple(
-        as_document(data, Move, store.url(path), ALIAS, named="move of an alias", hint="remove it")
+        as_document(data, Move, store.url(path), MOVE, named="move of a champion", hint="remove it")
         for path, data in zip(paths, in_parallel(store.get, paths), strict=True)
     )
-    return Pointer(moves[-1].version, max(files), moves) if moves else Pointer(None)
+    champion = Pointer(moves[-1].version, max(files), moves) if moves else Pointer(None)
+    if alias == "champion":
+        return champion
+    latest = next(iter(_descending(store, name)), None)
+    return Pointer(None if latest is None or champion.has_named(latest) else latest)
+
+
+def versions(store: Store, name: str, after: int = 0) -> list[int]:
+    """Return the version numbers of ``name`` that are larger than ``after``, ascending."""
+    return [*_descending(store, name, after)][::-1]
+
+
+def _descending(store: Store, name: str, after: int = 0) -> Iterator[int]:
+    numbers = sorted((number for number in numbers_of(store, name) if number > after), reverse=True)
+    return (number for number in numbers if store.exists(layout.model_card(name, number)))
+
+
+def numbers_of(store: Store, name: str) -> set[int]:
+    """Return the numbers that have a folder, also of unfinished publications."""
+    folders = store.folders(layout.models_dir(name))
+    return {number for folder in folders if (number := layout.version_of(folder)) is not None}
 
 
 def move_champion(
@@ -114,7 +112,7 @@ def move_champion(
             f"model {name!r} has no version {version} that could be its champion: "
             f"run mcvrp models show {name}"
         )
-    if not _move(store, name, "champion", version, seen, why, back=back):
+    if not _move(store, name, version, seen, why, back=back):
         now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)
         raise McvrpError(
             f"the champion of model {name!r} is {now} now, it was {before} when this command started: "
@@ -126,7 +124,7 @@ def move_champion(
         champion = pointer(store, name, "champion")
         if champion.version == version:
             why = f"version {version} is being removed"
-            _move(store, name, "champion", seen.version, champion, why, back=True)
+            _move(store, name, seen.version, champion, why, back=True)
         raise McvrpError(
             f"version {version} of model {name!r} was removed by mcvrp gc in the meantime: choose another"
         )
@@ -152,35 +150,20 @@ def roll_back(store: Store, name: str, why: str = "") -> tuple[int, int]:
     return seen.version, existing[0]
 
 
-def enrol(store: Store, name: str, version: int) -> Alias | None:
-    """Make a new version the champion of a model without one, otherwise its challenger; return its alias.
-
-    None if a newer version is the challenger, or the version has been champion before.
-    """
-    while True:
-        champion = pointer(store, name, "champion")
-        if champion.version == version:
-            return "champion"
-        if champion.version is None:
-            if _move(store, name, "champion", version, champion, "the first that was published"):
-                return "champion"
-            continue  # another publisher was faster
-        if champion.has_named(version):
-            return None  # published again, it does not challenge its successors
-        challenger = pointer(store, name, "challenger")
-        if challenger.version is not None and challenger.version >= version:
-            return "challenger" if challenger.version == version else None
-        if _move(store, name, "challenger", version, challenger, "published"):
-            return "challenger"
+def enrol(store: Store, name: str, version: int) -> None:
+    """Make a new version the champion of a model without one."""
+    champion = pointer(store, name, "champion")
+    if champion.version is None:  # if another publisher is faster, that is the first
+        _move(store, name, version, champion, "the first that was published")
 
 
 def _move(
-    store: Store, name: str, alias: Alias, version: int | None, seen: Pointer, why: str, *, back: bool = False
+    store: Store, name: str, version: int | None, seen: Pointer, why: str, *, back: bool = False
 ) -> bool:
-    """Move ``alias`` to ``version`` if no other process has moved it since it was ``seen``."""
+    """Make ``version`` the champion if no other process has moved the champion since it was ``seen``."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     move = Move(version=version, when=when, by=_somebody(), why=why, back=back)
-    path = layout.model_move(name, alias, seen.number + 1)
+    path = layout.champion_move(name, seen.number + 1)
     return store.put_new(path, (json.dumps(asdict(move), indent=2) + "\n").encode())
 
 

@@ -171,7 +171,7 @@ class Store:
         return sorted(path.rpartition("/")[2] for path in found["common_prefixes"])
 
     def files(self, prefix: str, *, hidden: bool = False) -> Sequence[StoredFile]:
-        """Return the files of `list` with size and time; ``hidden`` includes leases and packs.
+        """Return the files of `list` with size and time; ``hidden`` includes leases and the like.
 
         Their names, and those of files that are not ours, begin with a dot.
         """

@@ -63,12 +63,6 @@ class Block:
         """Number of instances of the sizes that have not failed."""
         return sum(count for n, count in self.spec.counts.items() if n not in self.failures)
 
-    @property
-    def names(self) -> set[str]:
-        """Names of the folders; without an identity, what those of all settings of the method begin with."""
-        ours = {identity.block(self.name) for identity in self.identities.values()}
-        return ours or {f"{self.name}-"}
-
     def find(self, stored: Sequence[StoredPart]) -> None:
         """Read the parts of this method and these settings; McvrpError if one is corrupt."""
         self._rows = {}

@@ -95,8 +95,7 @@ def run_cvrplib(store: Store, folder: str, spec: BenchmarkSpec) -> CvrplibResult
     store.put(
         layout.benchmark_card(run), markdown.card(f"Benchmark `{run}`", {}, results.markdown()).encode()
     )
-    # last, because gc treats a benchmark without results as unfinished
-    write_results(store, run, rows, [name for _, block in blocks.values() for name in block.names])
+    write_results(store, run, rows)
     require_none(lost)
     return results
 

@@ -88,8 +88,7 @@ def run_benchmark(
     with Pool(min(spec.workers or local_cores(), local_cores())) as pool:
         sampler = replace(sampler, pool=pool) if sampler else None
         _decode(WorkerContext(store, city, workers=1), spec, blocks, sampler, pool)
-        names = [name for block in blocks for name in block.names]
-        table = write_results(store, spec.run, [row for block in blocks for row in block.rows()], names)
+        table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
         accuracy = _problem_accuracy(sampler, city, spec) if sampler else None
     require_none(lost)
     return BenchmarkResults(spec, models.card, accuracy, table)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.driven import StoredDay, driven_days, driven_readme
+from mcvrp.storage.driven import StoredDay, driven_days, driven_readme, taken_files
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.driven.take import taken_dates, taken_files
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,9 @@ def remove_day(store: Store, city: str, date: datetime.date, model: str, incomin
             f"city {city!r} has no driven day {date} in {store.url()}: name one of those that "
             f"mcvrp inspect {layout.driven_dir(city)} lists"
         )
-    pack = taken_files(store, city)
+    taken = taken_files(store, city)
     for file in store.files(incoming):
-        if date.isoformat() in taken_dates(pack, file):
+        if date.isoformat() in taken.get(file, ()):
             raise McvrpError(
                 f"{store.url(file.path)} has routes of {date}, and the next night would read them again: "
                 "correct it, or move it away, before the day is removed"

@@ -10,14 +10,20 @@ from __future__ import annotations
 import datetime
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import DateOrder, StoredCity, city_text
-from mcvrp.storage.driven import StoredDay, driven_days, driven_readme, write_day
-from mcvrp.storage.packs import Pack
+from mcvrp.storage.driven import (
+    StoredDay,
+    driven_days,
+    driven_readme,
+    taken_files,
+    write_day,
+    write_taken_files,
+)
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.driven.route_files import ENDINGS, read_routes
@@ -78,12 +84,10 @@ def take_routes(
     store has days of another city.
     """
     files, left_out = _quiet_files(store, incoming, quiet_seconds)
-    days = {day.date.isoformat(): day for day in driven_days(store, city.name, save=True)}
+    days = {day.date.isoformat(): day for day in driven_days(store, city.name)}
     _require_city(store, city, days.values())
-    before, pack = set(days), taken_files(store, city.name)
-    dates_of = {
-        file: dated for file in files if (dated := taken_dates(pack, file)) and days.keys() >= set(dated)
-    }
+    before, taken = set(days), taken_files(store, city.name)
+    dates_of = {file: taken[file] for file in files if file in taken and days.keys() >= set(taken[file])}
     unknown, new = [file for file in files if file not in dates_of], list[str]()
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
@@ -98,7 +102,7 @@ def take_routes(
             except McvrpError as error:
                 left_out.append(LeftOut(file.path, f"is refused: {error}"))
             else:
-                dates_of[file] = [day.date.isoformat() for day in checked]
+                dates_of[file] = tuple(day.date.isoformat() for day in checked)
                 missing = [day for day in checked if day.date.isoformat() not in days]
                 new += [file.path] if missing else []
                 for day in missing:
@@ -110,8 +114,8 @@ def take_routes(
     card = driven_readme(city.name, stored).encode()
     if stored and store.find(layout.driven_card(city.name)) != card:
         store.put(layout.driven_card(city.name), card)
-    if any(taken_dates(pack, file) != dated for file, dated in dates_of.items()):
-        pack.save({file: " ".join(dated).encode() for file, dated in dates_of.items()})
+    if any(taken.get(file) != dated for file, dated in dates_of.items()):
+        write_taken_files(store, city.name, dates_of)
     return Taken(
         tuple(new),
         len(dates_of) - len(new),
@@ -119,16 +123,6 @@ def take_routes(
         tuple(sorted(days.keys() - before)),
         tuple(left_out),
     )
-
-
-def taken_files(store: Store, city: str) -> Pack:
-    """Return the pack of the files that were taken, with their dates: they are not read again."""
-    return Pack(store, layout.driven_pack(city, "incoming"))
-
-
-def taken_dates(pack: Pack, file: StoredFile) -> list[str]:
-    """Return the dates of a file that was taken and has not changed since, otherwise nothing."""
-    return (pack.get(file) or b"").decode().split()
 
 
 def _quiet_files(store: Store, folder: str, seconds: float) -> tuple[list[StoredFile], list[LeftOut]]:
@@ -163,7 +157,7 @@ def _quiet_files(store: Store, folder: str, seconds: float) -> tuple[list[Stored
 def _require_known(
     checked: Iterable[CheckedDay],
     days: Mapping[str, StoredDay],
-    dates_of: Mapping[StoredFile, list[str]],
+    dates_of: Mapping[StoredFile, Sequence[str]],
     city: str,
 ) -> None:
     """Raise McvrpError if a stored day has other orders or routes than a file has for its date."""

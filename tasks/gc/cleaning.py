@@ -1,8 +1,8 @@
 """Garbage collection: old artifacts to which no alias, latest version, running lease or report refers.
 
-These are versions of models, labels and runs of nights and rounds, parts of benchmarks, and leftovers; what
-users named is kept. Documents are removed first, so that an interrupted removal leaves nothing that looks
-complete, and the next call ends it.
+These are versions of models, and labels and runs of nights and rounds; what users named is kept. Documents
+are removed first, so that an interrupted removal leaves nothing that looks complete, and the next call ends
+it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import result_settings
 from mcvrp.storage.models.models import model_card
-from mcvrp.storage.models.registry import ALIASES, pointer
+from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.provenance import provenance_in
 from mcvrp.storage.store.lease import active_owner
 from mcvrp.storage.store.store import Store, StoredFile
@@ -82,13 +81,6 @@ class _Cleaning:
             unneeded = layout.TRIAL_NAME.fullmatch(path.partition("/")[2]) and path not in needed
             if unneeded and self._is_old(self.inside[path]) and not self._is_busy(path):
                 yield self._candidate(path, "no version that is kept was made from it")
-        for run in self._names("benchmarks"):
-            folder = layout.benchmark_dir(run)
-            if self._is_old(self.inside[folder]):  # otherwise it may be running
-                has_results = layout.benchmark_results(run) in self.files
-                used = result_settings(self.store, run) if has_results else ()
-                for part in (part for part in self._names(f"{folder}/parts") if not part.startswith(used)):
-                    yield self._candidate(f"{folder}/parts/{part}", "the report has other settings")
 
     def remove(self, path: str) -> bool:
         """Remove ``path``, unless a process has begun to use it; return whether it was removed."""
@@ -135,7 +127,7 @@ class _Cleaning:
 
 
 def _aliased(store: Store, name: str) -> set[int | None]:
-    """Return the versions that an alias points to or a rollback would restore."""
-    champion, challenger = (pointer(store, name, alias) for alias in ALIASES)
+    """Return the champion, and the version that a rollback would restore."""
+    champion = pointer(store, name, "champion")
     before = (v for v in champion.before if store.exists(layout.model_card(name, v)))
-    return {champion.version, challenger.version, next(before, None)}
+    return {champion.version, next(before, None)}

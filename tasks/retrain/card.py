@@ -64,16 +64,13 @@ def read_metrics(store: Store, model: str, name: str) -> TrialMetrics:
 
 
 def write_card(store: Store, model: str, record: TrialRecord) -> None:
-    """Write the README of a decided trial, unless it exists or the trial has no metrics."""
-    readme = layout.trial_readme(model, record.name)
-    if store.exists(readme) or not store.exists(layout.trial_metrics(model, record.name)):
-        return
+    """Write the README of a decided trial."""
     metrics = read_metrics(store, model, record.name)
-    rounds = [
-        (earlier, read_metrics(store, model, earlier.name))
-        for earlier in trial_records(store, model, layout.ROUND)
-        if earlier.loop == record.loop != "" and earlier.number <= record.number  # "" is a night
-    ]
+    rounds = []  # of its loop, up to this one; a night has none
+    if record.loop:
+        others = [each for each in trial_records(store, model, layout.ROUND) if each.loop == record.loop]
+        earlier = [each for each in others if each.number < record.number]
+        rounds = [*((each, read_metrics(store, model, each.name)) for each in earlier), (record, metrics)]
     is_round = record.name.startswith(layout.ROUND)
     decision = f"Version {record.challenger} was promoted"
     if not record.applied:
@@ -104,7 +101,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         },
         made=provenance_line(record.provenance, layout.trial_dir(model, record.name)),
     )
-    store.put(readme, text.encode())
+    store.put(layout.trial_readme(model, record.name), text.encode())
 
 
 def learned(metrics: TrialMetrics) -> str:

@@ -17,7 +17,7 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import parse_footer, parse_table, read_table, write_labels
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import Label, table_labels
-from mcvrp.storage.packs import Pack
+from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
@@ -116,9 +116,8 @@ def best_known(store: Store, model: str, trials: Iterable[TrialRecord]) -> dict[
     if not folders:
         return best
     roots = layout.nights_dir(model), layout.rounds_dir(model)
-    files = [file for root in roots for file in store.files(root) if file.path.startswith(folders)]
-    pack = Pack(store, layout.trial_pack(model, "improved"))
-    for path, data in pack.contents(files, store.get).items():
+    paths = [path for root in roots for path in store.list(root) if path.startswith(folders)]
+    for path, data in zip(paths, in_parallel(store.get, paths), strict=True):
         url = store.url(path)
         for label in table_labels(parse_table(data, url), parse_footer(data, url).city_id):
             key = key_of(label.instance)

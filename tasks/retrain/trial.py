@@ -22,7 +22,7 @@ from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Label
 from mcvrp.storage.models.models import ModelCard, model_card, versions
-from mcvrp.storage.models.registry import enrol, move_champion, pointer
+from mcvrp.storage.models.registry import move_champion, pointer
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
@@ -103,7 +103,7 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
     with holding(store, layout.retraining_lease(model), f"model {model!r} is being retrained"):
         began = time.monotonic()
         nights, rounds = (
-            tuple(trial_records(store, model, kind, lambda record: _finish(store, model, record)))
+            tuple(_finish(store, model, record) for record in trial_records(store, model, kind))
             for kind in (layout.NIGHT, layout.ROUND)
         )
         champion = _champion(store, city, model)
@@ -167,7 +167,10 @@ def run_trial(
         loop=trial.loop,
         provenance=made([champion.as_parent, challenger.as_parent, context.old_labels]),
     )
-    return _finish(store, spec.model, write_record(store, spec.model, record)), metrics
+    if decision.promote:
+        return _finish(store, spec.model, write_record(store, spec.model, record)), metrics
+    write_card(store, spec.model, record)
+    return write_record(store, spec.model, record), metrics
 
 
 def _published(store: Store, model: str, run: str, earlier: int) -> ModelCard | None:
@@ -178,32 +181,31 @@ def _published(store: Store, model: str, run: str, earlier: int) -> ModelCard | 
     for version in reversed(versions(store, model, after=earlier)):
         card = model_card(store, model, version)
         if card.run == run:
-            enrol(store, model, version)  # the attempt may have been killed between publishing and enrolling
             return card
     return None
 
 
 def _finish(store: Store, model: str, record: TrialRecord) -> TrialRecord:
     """Move the champion as ``record`` promotes, once; write the README and return the updated record."""
-    if record.promote and not record.applied:
-        champion = pointer(store, model, "champion")
-        if champion.version == record.challenger:  # killed between moving the alias and writing the record
-            record = replace(record, applied=True)
-        # A version published in the meantime becomes the next challenger; the decision stands.
-        elif champion.version != record.champion or champion.has_named(record.challenger):
-            changed = "the champion was changed in the meantime and is left as it is"  # a person wins
-            record = replace(record, promote=False, reasons=(*record.reasons, changed))
-        elif not store.exists(layout.model_card(model, record.challenger)):
-            removed = f"version {record.challenger} was removed in the meantime"
-            record = replace(record, promote=False, reasons=(*record.reasons, removed))
-        else:
-            why = f"{record.name}: {'; '.join(record.reasons)}"
-            move_champion(store, model, record.challenger, champion, why)
-            record = replace(record, applied=True)
-            logger.info("%s: version %d of model %s was promoted", record.name, record.challenger, model)
-        write_record(store, model, record)
+    if not record.promote or record.applied:
+        return record
+    champion = pointer(store, model, "champion")
+    if champion.version == record.challenger:  # killed between moving the alias and writing the record
+        record = replace(record, applied=True)
+    # A version published in the meantime becomes the next challenger; the decision stands.
+    elif champion.version != record.champion or champion.has_named(record.challenger):
+        changed = "the champion was changed in the meantime and is left as it is"  # a person wins
+        record = replace(record, promote=False, reasons=(*record.reasons, changed))
+    elif not store.exists(layout.model_card(model, record.challenger)):
+        removed = f"version {record.challenger} was removed in the meantime"
+        record = replace(record, promote=False, reasons=(*record.reasons, removed))
+    else:
+        why = f"{record.name}: {'; '.join(record.reasons)}"
+        move_champion(store, model, record.challenger, champion, why)
+        record = replace(record, applied=True)
+        logger.info("%s: version %d of model %s was promoted", record.name, record.challenger, model)
     write_card(store, model, record)
-    return record
+    return write_record(store, model, record)
 
 
 def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:

@@ -7,7 +7,6 @@ pyplot's global state is not used.
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
 DPI = 150
 _MIN_WIDTH = 8.4  # inches, for a legend of all methods
+_PANEL = 5.0, 6.0  # width and height in inches of an instance's solution
 FONT = 12
 # Counter-clockwise around the depot from blue over green and yellow to red, as in the paper's last appendix,
 # in colours that are safe for colour-blind readers.
@@ -50,18 +50,6 @@ def show_lengths(axis: Axes, largest: float, unit: str, names: tuple[str, str] =
         if factor != 1:
             side.set_major_formatter(FuncFormatter(lambda value, _, factor=factor: f"{value * factor:g}"))
         side.set_label_text(f"{title}{in_unit(name)}")
-
-
-def panel_grid(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its ``count`` styled axes, each at least ``width`` by ``height`` inches."""
-    columns = min(count, columns)
-    rows = math.ceil(count / columns)
-    size = max(width * columns, _MIN_WIDTH), height * rows
-    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
-    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(count)]
-    for axis in axes:
-        style(axis)
-    return figure, axes
 
 
 def style(axis: Axes) -> None:
@@ -94,12 +82,15 @@ def solutions(
     city: City, instance: Instance, panels: Sequence[tuple[str, Solution]], reference: int = 0
 ) -> Figure:
     """Return titled solutions of an instance side by side; gaps are relative to the panel ``reference``."""
-    figure, axes = panel_grid(len(panels), columns=len(panels), width=5.0, height=6.0)
+    size = max(_PANEL[0] * len(panels), _MIN_WIDTH), _PANEL[1]
+    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
+    axes = [figure.add_subplot(1, len(panels), k) for k in range(1, len(panels) + 1)]
     totals = [cost(city, solution) for _, solution in panels]
     base, what = totals[reference], "distance" if city.matrix is None else "cost"
     for k, (axis, (title, solution), total) in enumerate(zip(axes, panels, totals, strict=True)):
         beyond = "" if k == reference or not base else f", gap {gap(total, base):+.2f} %"
         routes = len(solution.routes)
+        style(axis)
         axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{beyond}, {routes} routes")
         _draw_routes(axis, city, instance, solution)
     depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import sys
 import time
 from collections import deque
@@ -27,7 +26,6 @@ _CONSOLE_SECONDS = 0.2  # between two updates of the bar
 _WINDOW_SECONDS = 60.0  # of the rate, or more until it contains enough counts
 _WINDOW_COUNTS = 20
 _COUNT_SECONDS = 1.0  # at least, between two counts of the window
-_KEPT = re.compile(r"[\d,]+ \w+ are kept")
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,9 @@ class ProgressReport:
         return [text for text in (rate, left, self.note) if text]
 
 
-def interrupted_text(verb: str, kept: str = "", qualifier: str = "") -> str:
-    """Return the sentence on an interrupted run, by what ``kept`` says, such as the text of a bar."""
-    found = _KEPT.search(kept)
-    what = f"{qualifier}{found[0]}" if found else "what is finished is kept"
-    return f"{verb}, {what}, start again to resume"
+def interrupted_text(kept: str = "") -> str:
+    """Return the sentence on an interrupted run, with what is ``kept`` (`ProgressReport.kept`)."""
+    return f"Interrupted, {kept or 'what is finished is kept'}, start again to resume"
 
 
 Listener = Callable[[ProgressReport], None]

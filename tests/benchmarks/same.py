@@ -145,7 +145,7 @@ def digest(folder: Path) -> Digest:
     store, tables, hashes = folder / "store", dict[str, list[pa.Table]](), Digest()
     for path in sorted(path for path in store.rglob("*") if path.is_file()):
         place = path.relative_to(store)
-        if path.suffix in (".parquet", ".pq", ".csv"):
+        if path.suffix in (".parquet", ".csv"):
             table = pq.ParquetFile(path).read() if path.suffix != ".csv" else _csv(path)
             if kind := _kind(TABLES if path.suffix != ".csv" else TEXTS, table.column_names):
                 tables.setdefault(f"{kind}: {place.parent}", []).append(table)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame
 from tests.support.command import Workplace
 from tests.support.fault_kinds import seeds
+from tests.support.results import read_results
 from tests.support.s3_proxy import DISTANT, Proxy
 from tests.support.s3_server import S3Server
 from tests.support.ui import mcvrp_ui

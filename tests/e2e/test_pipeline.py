@@ -59,7 +59,7 @@ def store(place: Workplace) -> Store:
 
 
 def digests(place: Workplace) -> dict[str, str]:
-    """Return the SHA-256 of each file that the store lists by path, without leases and packs."""
+    """Return the SHA-256 of each file that the store lists by path, without hidden ones."""
     store = Store.open(place.store, writable=False)
     return {
         path: hashlib.sha256(store.get(path)).hexdigest() for stage in STAGES for path in store.list(stage)

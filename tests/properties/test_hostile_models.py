@@ -246,7 +246,7 @@ def test_a_name_that_cannot_be_a_folder_s_leaves_nothing(exported: Path, places:
     assert content(store) == before
 
 
-@pytest.mark.parametrize("file", ["champion/000009.json", "challenger/000009.json", "0001/model.json"])
+@pytest.mark.parametrize("file", ["champion/000009.json", "0001/model.json"])
 def test_a_model_that_cannot_be_read_leaves_no_city(exported: Path, places: Path, file: str) -> None:
     folder, store = fresh(exported, places)
     save_city(store, "theirs", one_way_city())

@@ -54,7 +54,6 @@ PLACES: dict[str, Callable[[str], str]] = {
     "run": layout.run_dir,
     "phase": lambda name: layout.phase_dir("run", name),
     "model": layout.models_dir,
-    "alias": lambda name: layout.model_alias("m", name),
     "benchmark": layout.benchmark_dir,
     "solution": layout.solution_dir,
     "driven days": layout.driven_days_dir,

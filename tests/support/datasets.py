@@ -6,6 +6,7 @@ import dataclasses
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.plan import missing_units
 from mcvrp.tasks.label.spec import LabelSpec, Source, SpecDocument
-from tests.support.labels import CITY as CITY, label_of
+from tests.support.labels import CITY as CITY, N, label_of, some_label
 
 
 def label_spec(**changes: Any) -> LabelSpec:
@@ -80,6 +81,12 @@ def write_rows(
     path = layout.label_file(dataset, n, footer.row_start, footer.row_stop)
     store.put(path, data)
     return path
+
+
+def fill(store: Store, *bounds: int, dataset: str = "d", runtime: float = 0.1) -> list[str]:
+    """Write files of `some_label` from each of ``bounds`` to the next; return their paths."""
+    parts = [[some_label(i, runtime=runtime) for i in range(*rows)] for rows in pairwise(bounds)]
+    return [write_rows(store, dataset, N, label_table(part)) for part in parts]
 
 
 def count_footers(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from mcvrp.flows.cli.models import promote_version
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.driven import driven_days
+from mcvrp.storage.driven import driven_days, taken_files
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.models.attention import attention_card
 from mcvrp.storage.models.models import model_card
@@ -91,8 +90,8 @@ def _put(path: str, data: bytes) -> Callable[[Store], None]:
     return lambda store: store.put(path, data)
 
 
-_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.model_move("m", "champion", 1)
-_DAY, _BENCHMARK = layout.driven_day("town", BEFORE), "benchmarks/b/results.parquet"
+_SHARD, _CHAMPION = layout.label_file("d", 20, 0, 6), layout.champion_move("m", 1)
+_DAY = layout.driven_day("town", BEFORE)
 _CARD, _WORD = layout.model_card("m", 1), b'{"version": "one"}'
 
 
@@ -122,7 +121,7 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "no version 7",
         _put(_CHAMPION, b'{"version": 7, "when": "", "by": "", "why": ""}'),
     ),
-    _stored("a wrong alias", _champion, "1.json is not a valid move of an alias", _put(_CHAMPION, _WORD)),
+    _stored("a wrong alias", _champion, "1.json is not a valid move of a champion", _put(_CHAMPION, _WORD)),
     _stored("a version by name", lambda s: promote_version(s, "m", "best", ""), "'best' is no version"),
     _stored("no earlier champion", lambda s: roll_back(s, "m"), "no champion before version 1"),
     _stored("a card of another kind", lambda s: model_card(s, "m"), "model.json", _put(_CARD, b"[]")),
@@ -133,8 +132,12 @@ STORED = (  # the store has city c, dataset d, version 1 of model m, and the day
         "monday.parquet is not named by a date",
         lambda s: s.put(layout.driven_day("town", "monday"), s.get(_DAY)),
     ),
-    _stored("no benchmark", lambda s: read_results(s, "b"), "no benchmark 'b'"),
-    _stored("a cut benchmark", lambda s: read_results(s, "b"), "results.parquet", _put(_BENCHMARK, b"PAR1")),
+    _stored(
+        "a list of taken files of another kind",
+        lambda s: taken_files(s, "town"),
+        "remove it, and the files are read again",
+        _put(layout.driven_taken("town"), b"{}"),
+    ),
     _stored(
         "no attention model's card",
         lambda s: attention_card(s, "a", 20),

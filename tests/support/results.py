@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
+import pyarrow as pa
 
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import Solution
-from mcvrp.storage.benchmarks import PartRow
+from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import RESULTS, PartRow
+from mcvrp.storage.parquet import read_parquet
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.versions import BENCHMARK
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 
@@ -98,3 +103,8 @@ def routed_rows(stream: InstanceStream, costs: Mapping[str, Mapping[int, Sequenc
         for n, of_instances in by_size.items()
         for index, cost in enumerate(of_instances)
     ]
+
+
+def read_results(store: Store, run: str) -> pa.Table:
+    """Return the table of results that the benchmark ``run`` has stored."""
+    return read_parquet(store, layout.benchmark_results(run), BENCHMARK, columns=RESULTS)

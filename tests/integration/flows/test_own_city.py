@@ -13,7 +13,6 @@ from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
-from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.models.models import ModelCard, load_model, model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
@@ -25,6 +24,7 @@ from mcvrp.tasks.train.phases import train
 from mcvrp.tasks.train.resume import check_training
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import all_labels
+from tests.support.results import read_results
 
 pytestmark = pytest.mark.slow
 

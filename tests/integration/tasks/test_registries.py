@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcvrp.storage import load_labels
-from mcvrp.storage.benchmarks import read_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers import SOLVERS, SolverEntry, register
 from tests.support.command import Workplace
+from tests.support.results import read_results
 from tests.support.solving import CITY, put_day
 
 PAGE = Path(__file__).parents[3] / "docs" / "extend.md"

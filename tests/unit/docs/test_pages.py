@@ -96,7 +96,7 @@ def test_lines_fit_a_terminal() -> None:
 # The tree in docs/store.md
 
 _VALUES = {"n": 20, "k": 3, "step": 5, "start": 0, "stop": 9, "version": 1, "alias": "champion", "number": 1}
-_FOLDER_ENDS = ("_dir", "_lease", "_alias", "_day")  # ends of the names of folders
+_FOLDER_ENDS = ("_dir", "_lease", "_day")  # ends of the names of folders
 _TRIALS = (f"{layout.NIGHT}x", f"{layout.ROUND}x")
 
 

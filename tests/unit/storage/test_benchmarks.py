@@ -11,9 +11,9 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_part, read_results, write_part, write_results
+from mcvrp.storage.benchmarks import read_part, write_part, write_results
 from mcvrp.storage.store.store import Store
-from tests.support.results import ROW
+from tests.support.results import ROW, read_results
 
 PATH = layout.benchmark_part("b", "hgs-abc", 20, 0, 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,26 +55,40 @@ def test_a_matrix_of_another_shape_is_refused(
         load_city(store, "c")
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1 no such thing PAR1"])
-def test_a_matrix_that_is_no_table_is_refused(data: bytes, tmp_path: Path) -> None:
-    store = Store(str(tmp_path))
+def _put(path: str, data: bytes) -> Callable[[Store], None]:
+    return lambda store: store.put(path, data)
+
+
+def _of_another_city(store: Store) -> None:
+    save_city(store, "other", City.uniform(4, 2))
+    store.put(layout.city_path("c"), store.get(layout.city_path("other")))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_put(city_matrix("c"), b""), r"matrix\.parquet is not a readable cost matrix .*create it again"),
+        (
+            _put(city_matrix("c"), b"PAR1 no such thing PAR1"),
+            "is not a readable cost matrix .*create it again",
+        ),
+        (lambda store: write_matrix(store, np.ones((5, 5)) - np.eye(5), 5), "but its card names"),
+        (lambda store: write_matrix(store, np.full((5, 5), np.nan), 5), "from node 0 to node 0"),
+        (
+            lambda store: write_parquet(store, city_matrix("c"), pa.table({"prices": [1.0]})),
+            "does not hold a city",
+        ),
+        (_of_another_city, "its card names"),
+        (_put(layout.city_path("c"), b"PAR1 no more"), "is not a readable city"),
+        (lambda store: store.delete("cities/c"), r"no city 'c' in .*: name one that exists"),
+    ],
+)
+def test_a_missing_or_corrupt_file_is_named(
+    store: Store, damage: Callable[[Store], object], message: str
+) -> None:
     save_city(store, "c", city_of(5))
-    store.put(city_matrix("c"), data)
-    with pytest.raises(McvrpError, match=r"matrix\.parquet is not a readable cost matrix .*create it again"):
-        load_city(store, "c")
-
-
-def test_a_matrix_of_other_costs_or_columns_is_refused(tmp_path: Path) -> None:
-    store, city = Store(str(tmp_path)), city_of(5)
-    save_city(store, "c", city)
-    write_matrix(store, np.asarray(city.matrix) + 1, 5)
-    with pytest.raises(McvrpError, match="but its card names"):
-        load_city(store, "c")
-    write_matrix(store, np.full((5, 5), np.nan), 5)
-    with pytest.raises(McvrpError, match="from node 0 to node 0"):
-        load_city(store, "c")
-    write_parquet(store, city_matrix("c"), pa.table({"prices": [1.0]}))
-    with pytest.raises(McvrpError, match="does not hold a city"):
+    damage(store)
+    with pytest.raises(McvrpError, match=message):
         load_city(store, "c")
 
 
@@ -151,16 +166,3 @@ def test_an_unknown_city_is_answered_with_those_there_are(store: Store) -> None:
         load_city(store, "lyn")
     with pytest.raises(McvrpError, match=r"no city 'x' in .* \(there are: lyon, metz\)"):
         load_city(store, "x")
-
-
-def test_a_missing_or_corrupt_city_is_named(store: Store) -> None:
-    with pytest.raises(McvrpError, match=r"no city 'c' in .*: name one that exists"):
-        load_city(store, "c")
-    save_city(store, "c", City.uniform(5, 1))
-    save_city(store, "other", City.uniform(5, 2))
-    store.put(layout.city_path("c"), store.get(layout.city_path("other")))
-    with pytest.raises(McvrpError, match="its card names"):
-        load_city(store, "c")
-    store.put(layout.city_path("c"), b"PAR1 no more")
-    with pytest.raises(McvrpError, match="is not a readable city"):
-        load_city(store, "c")

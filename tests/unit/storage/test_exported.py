@@ -239,46 +239,35 @@ def test_the_command_exports_solves_and_imports(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "message"),
     [
-        ("models export small@9 taken", "has no version 9"),
-        ("models export small@first taken", "'first' is no version"),
+        ("models export small@9 new/below", "has no version 9"),
+        ("models export small@first mine", "'first' is no version"),
+        ("models export small@1 new/below", "model.safetensors is corrupt"),
+        ("models export small@1 mine", "model.safetensors is corrupt"),
         ("models import nowhere", "there is no folder nowhere"),
-        ("solve monday.csv --model ./nowhere", "there is no folder ./nowhere"),
-        ("solve o.csv --model ./away --version 3", "no model.json"),
+        ("models import cut", "model.safetensors is corrupt"),
+        ("solve o.csv --model ./nowhere", "there is no folder ./nowhere"),
+        ("solve o.csv --model ./mine --version 3", "no model.json"),
+        ("solve o.csv --capacity 9 --samples 1 --by model --model ./cut --out new/below", "is corrupt"),
     ],
 )
-def test_a_mistake_gets_one_sentence(
+def test_a_mistake_gets_one_sentence_and_leaves_no_folder(
     store: Store,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    arguments: str,
+    command: str,
     message: str,
 ) -> None:
-    (tmp_path / "away").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert run([*arguments.split(), "--store", store.uri]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
-    assert not (tmp_path / "taken").exists()
-
-
-def test_a_refused_command_leaves_no_empty_folder(store: Store, folder: Path, tmp_path: Path) -> None:
-    _cut(folder)
+    export_folder(store, model_card(store, "small"), Store.open(tmp_path / "cut"))
+    for folder in (tmp_path / "cut", Path(store.uri, "models/small/0001")):
+        _cut(folder)
     (tmp_path / "mine").mkdir()
     (tmp_path / "o.csv").write_text("customer,demand\n1,2\n2,2\n")
-    put_day(store)
-    path = tmp_path / "store/models/small/0001/model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
     before = sorted(tmp_path.rglob("*"))
-    solve = f"solve {tmp_path}/o.csv --capacity 9 --samples 1 --by model --model {folder} --out {tmp_path}"
-    for command in (
-        f"{solve}/mine",
-        f"{solve}/new/below",
-        f"models export small@1 {tmp_path}/new/below --store {store.uri}",
-        f"models export small@1 {tmp_path}/mine --store {store.uri}",
-        f"models import {folder} --store {tmp_path}/new",
-    ):
-        assert run(command.split()) == 2
-        assert sorted(tmp_path.rglob("*")) == before
+    monkeypatch.chdir(tmp_path)
+    assert run([*command.split(), "--store", store.uri]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert sorted(tmp_path.rglob("*")) == before

@@ -17,7 +17,7 @@ TABLE = pa.table({"n": [20, 21], "cost": [1.5, 2.5]})
 
 def test_a_table_reads_back_as_written_and_a_flipped_byte_is_refused(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    write_parquet(store, "t.parquet", TABLE, BENCHMARK, checksums=True)
+    write_parquet(store, "t.parquet", TABLE, BENCHMARK)
     assert read_parquet(store, "t.parquet", BENCHMARK).equals(TABLE, check_metadata=True)
     data = bytearray(store.get("t.parquet"))
     data[40] ^= 1

@@ -1,4 +1,4 @@
-"""Records of trials: final ones are read from a pack."""
+"""Records of trials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.trials import TrialRecord, trial_record, trial_records, write_record
+from mcvrp.storage.trials import TrialRecord, trial_records, write_record
 
 NAMES = "night-000000000002", "night-000000000001"
 
@@ -26,29 +26,15 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def settled(store: Store) -> list[str]:
-    """Return the names of all nights, as the holder of the lease reads them."""
-    return [record.name for record in trial_records(store, "m", layout.NIGHT, lambda record: record)]
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_corrupt_record_is_mended_as_its_error_says(store: Store, packed: bool) -> None:
-    if packed:
-        assert settled(store) == [*NAMES]
+def test_a_corrupt_record_is_mended_as_its_error_says(store: Store) -> None:
     store.put(layout.trial_record("m", NAMES[1]), b'{"na')
     with pytest.raises(McvrpError, match=r"night\.json is not a valid record .*: remove its folder"):
-        trial_record(store, "m", settled(store)[-1])
+        trial_records(store, "m", layout.NIGHT)
     shutil.rmtree(Path(store.uri, layout.trial_dir("m", NAMES[1])))
-    assert trial_record(store, "m", settled(store)[-1]).number == 1
+    assert [record.name for record in trial_records(store, "m", layout.NIGHT)] == [NAMES[0]]
 
 
-def test_settled_records_come_from_the_pack_without_their_days(store: Store) -> None:
-    """Also of nights whose record is corrupt; those that are not in the pack are read."""
-    settled(store)
-    third = TrialRecord("night-000000000003", 3, 1, 4, "d", promote=False, reasons=())
-    write_record(store, "m", third)
-    whole = store.get(layout.trial_record("m", NAMES[0]))
-    store.put(layout.trial_record("m", NAMES[0]), b"corrupt")
-    assert settled(store) == [*NAMES, third.name]
-    store.put(layout.trial_record("m", NAMES[0]), whole)
-    assert trial_records(store, "m", layout.NIGHT)[0].days == ("day",)
+def test_records_are_in_the_order_of_their_numbers(store: Store) -> None:
+    """A night without a record is not decided."""
+    store.put(layout.trial_metrics("m", "night-000000000003"), b"{}")
+    assert [record.name for record in trial_records(store, "m", layout.NIGHT)] == [*NAMES]

@@ -13,7 +13,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout, versions as schema_versions
-from mcvrp.storage.benchmarks import read_part, read_results, write_part, write_results
+from mcvrp.storage.benchmarks import read_part, write_part, write_results
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_footer
@@ -34,7 +34,7 @@ from mcvrp.storage.training.checkpoints import (
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metrics
 from mcvrp.storage.versions import BENCHMARK, CITY, LABEL, MANIFEST, Schema, TooNew
 from tests.support.datasets import label_path, label_spec, make_dataset
-from tests.support.results import ROW
+from tests.support.results import ROW, read_results
 
 ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
 ARRAYS = {"w": np.ones(3, np.float32)}
@@ -62,8 +62,8 @@ DOCUMENTS: dict[str, tuple[Schema, list[Reader]]] = {
     layout.phase_metrics("run", "I"): (schema_versions.METRICS, [lambda s: read_metrics(s, "run", "I")]),
     layout.model_card("m", 1): (schema_versions.MODEL, [lambda s: model_card(s, "m")]),
     layout.attention_card("a", 20): (schema_versions.ATTENTION, [lambda s: attention_card(s, "a", 20)]),
-    layout.model_move("m", "champion", 1): (
-        schema_versions.ALIAS,
+    layout.champion_move("m", 1): (
+        schema_versions.MOVE,
         [
             lambda s: pointer(s, "m", "champion"),
             lambda s: model_card(s, "m", "champion"),

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
-from mcvrp.storage.models.registry import enrol, move_champion, pointer
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError
 from tests.support.s3_server import S3Server
@@ -147,18 +145,6 @@ def test_a_lease_holds_in_either_kind_of_store(store: Store) -> None:
     assert store.list("") == []
     with holding(store, "a/.lease", "it is done") as lease:
         assert lease.number == 3
-
-
-def test_aliases_are_moved_in_either_kind_of_store(store: Store) -> None:
-    for version in (1, 2):
-        store.put_json(layout.model_card("m", version), {})
-    assert enrol(store, "m", 1) == "champion"
-    assert enrol(store, "m", 2) == "challenger"
-    seen = pointer(store, "m", "champion")
-    move_champion(store, "m", 2, seen)
-    with pytest.raises(McvrpError, match="another process has changed it"):
-        move_champion(store, "m", 1, seen)
-    assert [move.version for move in pointer(store, "m", "champion").history] == [1, 2]
 
 
 def test_names_with_special_characters_are_read_and_listed(store: Store) -> None:

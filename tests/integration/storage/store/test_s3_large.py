@@ -5,22 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from mcvrp.storage.store import s3 as s3_objects
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.s3 import Patience
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import (
-    CheckpointState,
-    Moments,
-    Origin,
-    load_moments,
-    load_weights,
-    save_checkpoint,
-)
-from tests.support.s3_proxy import Conditions, Proxy
+from tests.support.s3_proxy import Proxy
 from tests.support.s3_server import S3Server
 
 PART = 5 * 2**20  # of obstore, the smallest that S3 takes
@@ -64,19 +55,3 @@ def test_a_completion_whose_answer_was_lost_is_recognized(distant: Store, proxy:
     distant.put("a", DATA)
     assert proxy.failed == 1
     assert distant.get("a") == DATA
-
-
-def test_a_large_checkpoint_survives_a_bad_link(distant: Store, proxy: Proxy) -> None:
-    rng = np.random.default_rng(1)
-    weights = {f"w{k}": rng.random((1000, 1000), dtype=np.float32) for k in range(5)}
-    moments = Moments(weights, weights)
-    state = CheckpointState("r", "p", 1, 2, 1, Origin("c", "f", {}, {}, ""), {})
-    proxy.conditions = Conditions(latency=0.01, refused=0.02, cut=0.02)
-    saved = save_checkpoint(distant, state, weights, moments)
-    for read, expected in (
-        (load_weights(distant, saved), weights),
-        (load_moments(distant, saved).exp_avg_sq, weights),
-    ):
-        assert read.keys() == expected.keys()
-        for name, array in expected.items():
-            np.testing.assert_array_equal(read[name], array)

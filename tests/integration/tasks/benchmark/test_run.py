@@ -19,13 +19,14 @@ from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost, infeasibility
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_part, read_results
+from mcvrp.storage.benchmarks import read_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark import solving
 from mcvrp.tasks.benchmark.run import results_frame, run_benchmark
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.solver import SolverMissing
+from tests.support.results import read_results
 from tests.support.solving import one_dies, put_model
 
 CITY = City.uniform(30, seed=5)

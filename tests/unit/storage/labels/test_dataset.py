@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
-from tests.support.datasets import count_footers, label_spec, make_dataset, write_rows
-from tests.support.labels import N, some_label
-
-LABELS = [some_label(i) for i in range(12)]
-
-
-def fill(store: Store, *bounds: int) -> None:
-    for start, stop in pairwise(bounds):
-        write_rows(store, "d", N, label_table(LABELS[start:stop]))
+from tests.support.datasets import count_footers, fill, label_spec, make_dataset
+from tests.support.labels import N
 
 
 def test_files_that_were_merged_are_left_out(store: Store) -> None:

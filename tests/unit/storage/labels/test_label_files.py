@@ -34,14 +34,8 @@ from mcvrp.storage.labels.label_files import (
 from mcvrp.storage.labels.manifest import rebuild_manifest
 from mcvrp.storage.labels.schema import SCHEMA, Label, label_table, table_labels
 from mcvrp.storage.store.store import Store
-from tests.support.datasets import forgotten_customer, other_routes, routes, write_rows
+from tests.support.datasets import fill, forgotten_customer, other_routes, routes, write_rows
 from tests.support.labels import CITY, N, some_label
-
-
-def fill(store: Store, parts: list[tuple[int, int]], dataset: str = "d", n: int = N) -> None:
-    for k, (start, stop) in enumerate(parts):
-        rows = [some_label(i, n, runtime=k) for i in range(start, stop)]
-        write_labels(store, layout.label_file(dataset, n, start, stop), CITY, "spec", rows)
 
 
 def test_labels_and_their_footer_read_back(store: Store, tmp_path: Path) -> None:
@@ -121,7 +115,7 @@ def test_a_cost_matrix_determines_the_costs(store: Store) -> None:
 
 
 def test_labels_are_read_as_arrays(store: Store) -> None:
-    fill(store, [(0, 4), (4, 6)])
+    fill(store, 0, 4, 6)
     table = load_labels(store, "d", N)
     assert len(table) == 6
     for i in range(6):
@@ -143,7 +137,8 @@ def test_labels_are_read_as_arrays(store: Store) -> None:
 def test_missing_rows_are_named(
     store: Store, parts: list[tuple[int, int]], limit: int | None, rows: int
 ) -> None:
-    fill(store, parts)
+    for rows_of_file in parts:
+        fill(store, *rows_of_file)
     with pytest.raises(McvrpError, match=rf"has {rows} of the \d+ labels of n=20: run mcvrp label"):
         load_labels(store, "d", N, limit)
 
@@ -182,7 +177,7 @@ CUT = "is no whole Parquet file .*: mcvrp verify --delete removes it, mcvrp labe
 def test_a_corrupt_or_foreign_shard_is_named_and_not_changed(
     store: Store, corrupt: Callable[[bytes], bytes], message: str
 ) -> None:
-    fill(store, [(0, 5), (5, 9)])
+    fill(store, 0, 5, 9)
     path = layout.label_file("d", N, 5, 9)
     store.put(path, corrupt(store.get(path)))
     before = store.get(path)
@@ -199,7 +194,7 @@ def test_a_corrupt_or_foreign_shard_is_named_and_not_changed(
 
 
 def test_a_misplaced_file_is_named(store: Store) -> None:
-    fill(store, [(0, 3)])
+    fill(store, 0, 3)
     data = store.get(layout.label_file("d", N, 0, 3))
     for path in (layout.label_file("d", 21, 0, 3), layout.label_file("d", N, 3, 6)):
         store.put(path, data)
@@ -212,10 +207,10 @@ def test_a_misplaced_file_is_named(store: Store) -> None:
 
 
 def test_the_fingerprint_depends_on_the_rows_but_not_on_their_split(store: Store) -> None:
-    fill(store, [(0, 4), (4, 6)], "a")
-    fill(store, [(0, 1), (1, 3), (3, 6)], "b")
-    fill(store, [(0, 7)], "more")
-    fill(store, [(1, 7)], "shifted")
+    fill(store, 0, 4, 6, dataset="a")
+    fill(store, 0, 1, 3, 6, dataset="b")
+    fill(store, 0, 7, dataset="more")
+    fill(store, 1, 7, dataset="shifted")
     labels = [some_label(i) for i in range(6)]
     first, *rest = labels[1].solution.routes
     swapped = Solution.of([[first[1], first[0], *first[2:]], *rest])
@@ -254,7 +249,7 @@ def test_rows_with_a_gap_are_never_stored(absent: set[int]) -> None:
 
 
 def test_a_flipped_bit_of_a_page_is_detected(store: Store) -> None:
-    fill(store, [(0, 30)])
+    fill(store, 0, 30)
     path = layout.label_file("d", N, 0, 30)
     data = store.get(path)
     file = pq.ParquetFile(io.BytesIO(data))
@@ -280,7 +275,7 @@ def test_a_flipped_bit_of_a_page_is_detected(store: Store) -> None:
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
 def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
     path = layout.label_file("d", N, 0, 4)
-    fill(store, [(0, 4)])
+    fill(store, 0, 4)
     data = store.get(path)
     footer = int.from_bytes(data[-8:-4], "little") + 8
     rng = random.Random(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -13,17 +12,10 @@ from mcvrp.storage.driven import checksum
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_footer
 from mcvrp.storage.labels.manifest import listed_sha256, read_manifest, rebuild_manifest
-from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
-from tests.support.datasets import write_rows
-from tests.support.labels import N, some_label
+from tests.support.datasets import fill
 
 PATH = layout.manifest("d")
-
-
-def fill(store: Store, *bounds: int, runtime: float = 0.1) -> list[str]:
-    parts = [[some_label(i, runtime=runtime) for i in range(*rows)] for rows in pairwise(bounds)]
-    return [write_rows(store, "d", N, label_table(part)) for part in parts]
 
 
 @pytest.fixture

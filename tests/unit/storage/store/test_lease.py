@@ -16,7 +16,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import LeaseLost
 from mcvrp.storage.store.lease import Lease, active_owner, holding
 from mcvrp.storage.store.store import Store, StoreUnavailable
-from tests.support.model_store import Actor, Model, use
 
 FOLDER, WHAT = "d/.lease", "dataset 'd' is being labelled"
 TTL = 0.6
@@ -157,34 +156,3 @@ def test_the_end_of_the_work_does_not_wait_long_for_a_silent_store(
         (keeper,) = (thread for thread in threading.enumerate() if thread.name == f"lease {FOLDER}")
         keeper.join(20)
     assert kept(store) == {1: 0}
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    model = Model()
-    use(model, monkeypatch)
-    return model
-
-
-def run(actor: Actor) -> None:
-    while not actor.done:
-        actor.step()
-    if actor.error:
-        raise actor.error
-
-
-def test_an_owner_that_slept_stops_at_its_first_step(model: Model) -> None:
-    store, leases = model.store(), list[Lease]()
-
-    def own() -> None:
-        leases.append(Lease.acquire(store, FOLDER, WHAT, 30.0))
-        leases[-1].confirm()
-
-    sleeper = Actor(own)
-    while not leases:
-        sleeper.step()
-    model.now += 31.0
-    run(Actor(own))
-    with pytest.raises(LeaseLost):
-        run(sleeper)
-    assert [lease.number for lease in leases] == [1, 2]

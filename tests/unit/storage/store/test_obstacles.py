@@ -15,7 +15,7 @@ from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError
 from tests.support.labels import N
 
-LEASE, MOVE = f"{layout.driver_lease('d')}/000001", layout.model_move("m", "champion", 1)
+LEASE, MOVE = f"{layout.driver_lease('d')}/000001", layout.champion_move("m", 1)
 SHARD = layout.label_file("d", N, 0, 1)
 
 

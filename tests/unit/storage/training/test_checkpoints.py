@@ -19,6 +19,7 @@ from mcvrp.storage.training.checkpoints import (
     Moments,
     Origin,
     checkpoints,
+    intact_checkpoint,
     latest_checkpoint,
     load_moments,
     load_weights,
@@ -119,31 +120,26 @@ def test_a_kill_at_any_moment_leaves_a_checkpoint(
         (STATE, lambda data: data[:-40]),
         (STATE, lambda data: b'{"step": 10}'),
         (WEIGHTS, lambda data: data[:-4]),
+        (WEIGHTS, lambda data: data[:-1] + bytes([data[-1] ^ 1])),
         (OPTIMIZER, lambda data: None),
     ],
 )
-def test_an_incomplete_checkpoint_is_ignored(
+def test_the_last_intact_checkpoint_counts(
     store: Store, name: str, left: Callable[[bytes], bytes | None]
 ) -> None:
-    """Its state is missing or unreadable, or a file is missing or of another size."""
+    """A state that is missing or unreadable is none; a damaged file is named, and its checkpoint deleted."""
     save(store, 5)
     path = f"{save(store, 10).folder}/{name}"
     data = left(store.get(path))
-    if data is None:
-        store.delete(path)
-    else:
+    store.delete(path)
+    if data is not None:
         store.put(path, data)
-    assert latest(store).step == 5
-
-
-def test_corrupt_weights_are_an_error(store: Store) -> None:
-    """One flipped bit in a file of the right size; the error names the file."""
-    state = save(store, 10)
-    data = bytearray(store.get(f"{state.folder}/{WEIGHTS}"))
-    data[-1] ^= 1
-    store.put(f"{state.folder}/{WEIGHTS}", bytes(data))
-    with pytest.raises(McvrpError, match=r"step-00000010/weights.safetensors is corrupt"):
-        load_weights(store, state)
+    if name != STATE:
+        with pytest.raises(McvrpError, match=f"step-00000010/{name}"):
+            load_weights(store, latest(store)), load_moments(store, latest(store))
+    state = intact_checkpoint(store, "run", "I")
+    assert state == latest(store)
+    assert state.step == 5
 
 
 def test_another_origin_is_an_error_with_field_and_both_values() -> None:

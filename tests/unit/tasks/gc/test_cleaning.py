@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -24,14 +23,6 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer, roll_ba
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.training.checkpoints import (
-    OPTIMIZER,
-    STATE,
-    WEIGHTS,
-    CheckpointState,
-    Origin,
-    checkpoints,
-)
 from mcvrp.tasks.gc import RetentionSpec, clean
 from tests.support.killed import killed_at_each_write
 from tests.support.leases import FAR, taken_over
@@ -39,8 +30,6 @@ from tests.support.leases import FAR, taken_over
 DAY = 86_400.0
 NOW = time.time()
 POLICY = RetentionSpec(keep_models=1)
-ORIGIN = Origin("city", "labels", {"dim": 8}, {"lr": 0.1}, "")
-FILE: Any = {"bytes": 8, "sha256": "abc"}
 
 
 @pytest.fixture
@@ -55,10 +44,6 @@ def age(store: Store, path: str, days: float) -> None:
         os.utime(file, (NOW - days * DAY,) * 2)
 
 
-def as_json(document: CheckpointState | ModelCard) -> bytes:
-    return json.dumps(asdict(document)).encode()
-
-
 def write(store: Store, path: str, data: bytes, days: float) -> None:
     """Write a file past the store, which would wait for the disk, as of ``days`` ago."""
     place = Path(store.uri, path)
@@ -69,16 +54,19 @@ def write(store: Store, path: str, data: bytes, days: float) -> None:
 
 def version(store: Store, number: int, run: str = "run", days: float = 100.0, dataset: str = "d") -> None:
     card = ModelCard("m", number, "c", {}, run, dataset, "f", True, {}, 1, "abc")
-    files = {"model.safetensors": b"weights", "config.json": b"{}", "model.json": as_json(card)}
+    files = {
+        "model.safetensors": b"weights",
+        "config.json": b"{}",
+        "model.json": json.dumps(asdict(card)).encode(),
+    }
     for name, data in files.items():
         write(store, f"{card.folder}/{name}", data, days)
 
 
-def checkpoint(store: Store, run: str, step: int, steps: int = 30, days: float = 100.0) -> str:
-    state = CheckpointState(run, "I", step, steps, step, ORIGIN, {}, {WEIGHTS: FILE, OPTIMIZER: FILE})
-    for name, data in ((WEIGHTS, b"8 bytes."), (OPTIMIZER, b"8 bytes."), (STATE, as_json(state))):
-        write(store, f"{state.folder}/{name}", data, days)
-    return state.folder
+def trained(store: Store, run: str) -> None:
+    """Write the files of a training run, of whose content nothing is read."""
+    for name in ("spec.json", "I/step-00000030/weights.safetensors", "I/step-00000030/state.json"):
+        write(store, f"{layout.run_dir(run)}/{name}", b"{}", 100)
 
 
 def cleaned(store: Store, **changes: object) -> list[str]:
@@ -89,10 +77,6 @@ def cleaned(store: Store, **changes: object) -> list[str]:
 def everything(store: Store) -> dict[str, bytes]:
     files = (file.path for file in store.files("", hidden=True))
     return {path: Path(store.uri, path).read_bytes() for path in files}
-
-
-def steps(store: Store, run: str = "run") -> list[int]:
-    return [state.step for state in checkpoints(store, run, "I")]
 
 
 def test_nothing_is_removed_by_default(full: Store) -> None:
@@ -112,7 +96,7 @@ def test_what_users_named_is_kept(store: Store) -> None:
     for number, run in ((1, "published"), (2, "new")):
         version(store, number, run)
     for run in ("published", "new", "unpublished"):
-        checkpoint(store, run, 30)
+        trained(store, run)
     for path in (
         *("cities/c/city.json", "labels/d/data/n=020/rows-00000000-00000006.parquet"),
         *("driven/c/days/2026-01-31.parquet", "solutions/monday/routes.csv", "attention/a/n=020/model.json"),
@@ -136,7 +120,7 @@ def test_a_half_written_version_goes_unless_its_publisher_may_return(store: Stor
 def test_a_corrupt_document_that_may_refer_to_something_ends_it_before_any_removal(full: Store) -> None:
     for path in (
         layout.model_card("m", 5),
-        layout.model_move("m", "champion", 3),
+        layout.champion_move("m", 3),
         "benchmarks/b/summary.json",
     ):
         whole = full.find(path)
@@ -155,7 +139,7 @@ def nights(store: Store) -> None:
     """Write labels, a run and a record of four nights; the first's version is removed, the third had none."""
     for number, night in ((1, "removed"), (2, "champion"), (3, "failed"), (4, "last")):
         name, parents = NIGHTS[night], [Parent("labels/improve-0123456789ab"), Parent("driven/lyon")]
-        checkpoint(store, name, 30)
+        trained(store, name)
         write(store, layout.label_file(name, 20, 0, 6), b"labels", 100)
         manifest = {"provenance": asdict(made(parents))}
         write(store, layout.manifest(name), json.dumps(manifest).encode(), 100)
@@ -173,7 +157,10 @@ def test_a_night_stays_as_long_as_its_version(store: Store) -> None:
     cleaned(store)
     left = {"improve-0123456789ab", "night-shift", NIGHTS["champion"], NIGHTS["last"]}
     assert {path.split("/")[1] for path in store.list("labels")} == left
-    assert {run for run in NIGHTS.values() if steps(store, run)} == {NIGHTS["champion"], NIGHTS["last"]}
+    assert set(store.folders("training")) == {
+        NIGHTS["champion"],
+        NIGHTS["last"],
+    }
     assert set(store.folders("nights/m")) == set(NIGHTS.values())
     assert cleaned(store) == []
 
@@ -297,7 +284,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
     """Any aliases, ages, reports, policy: referenced, latest and young versions keep all bytes and runs."""
     store = Store(str(tmp_path_factory.mktemp("store")))
     for run in NIGHTS.values():
-        checkpoint(store, run, 30, days=100)
+        trained(store, run)
         write(store, layout.manifest(run), b"{}", 100)
     for number, (run, days) in enumerate(zip(runs, ages, strict=True), start=1):
         version(store, number, NIGHTS[run], days, dataset=NIGHTS[run])
@@ -324,7 +311,7 @@ def test_nothing_reachable_from_an_alias_ever_goes(
         }
     assert set(versions(store, "m")) == kept
     needed = {NIGHTS[runs[number - 1]] for number in kept}
-    assert {run for run in NIGHTS.values() if steps(store, run)} == needed
+    assert set(store.folders("training")) == needed
     assert set(store.folders("labels")) == needed
 
 
@@ -333,7 +320,6 @@ def full(crowded: Store) -> Store:
     """A store with something to remove in every area."""
     nights(crowded)
     move_champion(crowded, "m", 4, pointer(crowded, "m", "champion"))
-    write(crowded, "benchmarks/b/parts/hgs-abc/n=020/rows-00000-00001.parquet", b"other settings", 100)
     age(crowded, "", 100)
     return crowded
 
@@ -395,7 +381,6 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     shown = capsys.readouterr().out
     assert "late lorries (rolled back)" in shown
     assert "repaired" in shown
-    assert enrol(crowded, "m", 3) is None
 
 
 @pytest.mark.usefixtures("environment")

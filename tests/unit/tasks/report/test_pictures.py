@@ -11,7 +11,7 @@ import pytest
 import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.benchmarks import PartRow, read_results, write_results
+from mcvrp.storage.benchmarks import PartRow, write_results
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -20,7 +20,7 @@ from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
 from mcvrp.tasks.support.pictures import png, svg
 from tests.support.figures import drawn
-from tests.support.results import routed_rows, rows_of
+from tests.support.results import read_results, routed_rows, rows_of
 
 CITY, RULES = City.uniform(40, seed=1), Rules(capacity=(30, 39))
 COSTS = {20: (5.0, 4.0, 6.0), 30: (7.0, 8.0)}  # of the model; HGS always has 5

@@ -12,7 +12,7 @@ import mcvrp.tasks.report.pictures as report_pictures
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.benchmarks import read_results, write_results
+from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
@@ -20,7 +20,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.report.write import write_report
 from mcvrp.tasks.solvers.hgs import HGS
-from tests.support.results import routed_rows
+from tests.support.results import read_results, routed_rows
 
 CITY = City.uniform(40, seed=1)
 SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))

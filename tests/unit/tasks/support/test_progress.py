@@ -64,5 +64,5 @@ def test_what_is_kept_is_what_is_stored(saves: bool, saved: int | None, kept: st
     with Progress("train I", 10, "steps", saves=saves, saved=saved) as progress:
         progress.update(7)
         assert progress.report().kept == kept
-    sentence = interrupted_text("Cancelled", f"{progress.report()}, {kept} after a cancel")
-    assert sentence == f"Cancelled, {kept or 'what is finished is kept'}, start again to resume"
+    sentence = interrupted_text(progress.report().kept)
+    assert sentence == f"Interrupted, {kept or 'what is finished is kept'}, start again to resume"
