@@ -2,10 +2,11 @@
 
 The demo's network is trained on routes of a heuristic (`label_sources`) and measured on days that no choice
 was made on: split "test", sizes 20, 22 and 24. With --customers 50 or 100 it is the evening's network, in its
-city of 1,000 addresses. With fewer days than 30,000, the number of passes and the dropout rate are those with
-the lowest greedy gap to the same heuristic on 200 held-out days (split "valid"). Each training has one core,
-two run at a time. Results are kept in FOLDER/results.jsonl; a second start computes what is missing. Errors
-are standard errors over the days.
+city of 1,000 addresses; with --one-size a model learns one of the five sizes, in a fifth of the steps. With
+fewer days than 30,000, the number of passes and the dropout rate are those with the lowest greedy gap to the
+same heuristic on 200 held-out days (split "valid"). Each training has one core, two run at a time. Results
+are kept in FOLDER/results.jsonl; a second start computes what is missing. Errors are standard errors over the
+days.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Setting:
 
     folder: Path
     largest: int = 24
+    one_size: bool = False  # days of ``largest`` customers only
 
     @property
     def demo(self) -> bool:
@@ -75,7 +77,7 @@ class Setting:
 
     @property
     def sizes(self) -> range:
-        return range(self.largest - 4, self.largest + 1)
+        return range(self.largest - 4 * (not self.one_size), self.largest + 1)
 
     @property
     def measured(self) -> range:
@@ -84,7 +86,7 @@ class Setting:
     @property
     def days(self) -> int:
         """Number of measured days per size."""
-        return 200 if self.demo else 50
+        return (600 if self.demo else 150) // len(self.measured)
 
     @property
     def network(self) -> dict[str, int]:
@@ -297,7 +299,7 @@ class Results:
 
 def chosen(results: Results, source: str, days: int, seed: int) -> Run:
     """Return the run for ``days`` days, with the recipe of the lowest held-out gap."""
-    if days == ALL_DAYS:
+    if days not in FEW:
         return Run(source, days, *RECIPES[0], seed)
     runs = list(tried(source, days, seed))
     return min(runs, key=lambda run: results.get("train", run)["gap"])
@@ -306,7 +308,7 @@ def chosen(results: Results, source: str, days: int, seed: int) -> Run:
 def tried(source: str, days: int, seed: int) -> Iterator[Run]:
     for passes, dropout in RECIPES:
         run = Run(source, days, passes, dropout, seed)
-        if run.steps in STEPS or (days == ALL_DAYS and (passes, dropout) == RECIPES[0]):
+        if (passes, dropout) == RECIPES[0] if days not in FEW else run.steps in STEPS:
             yield run
 
 
@@ -374,18 +376,20 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help=f"all {len(SOURCES)} sources, for hours")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--customers", type=int, default=24, help="of the largest days: 24, 50 or 100")
+    parser.add_argument("--one-size", action="store_true", help="a model for the largest days alone")
     parser.add_argument("--figure", type=Path, help="PNG of the models' gaps against those of the labels")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    setting = Setting(args.folder, args.customers)
+    setting = Setting(args.folder, args.customers, args.one_size)
     store = setting.store()
     if not has_city(store, setting.city):
         save_city(store, setting.city, setting.town)
     sources = tuple(SOURCES) if args.all else SHORT if setting.demo else LARGER
     results, seeds = Results(setting), range(1, args.seeds + 1)
     results.compute([("controls", ""), *(("labels", source) for source in sources)])
-    wanted = [(source, ALL_DAYS, seed) for source, seed in product(sources, seeds)]
-    if setting.demo:
+    days = ALL_DAYS // 5 if setting.one_size else ALL_DAYS  # as many of a size, and as many steps in all
+    wanted = [(source, days, seed) for source, seed in product(sources, seeds)]
+    if setting.demo and not setting.one_size:
         wanted += [(SHORT[-1], days, seed) for days, seed in product(FEW, seeds)]
     results.compute([("train", run) for each in wanted for run in tried(*each)])
     runs = [chosen(results, *each) for each in wanted]
