@@ -25,9 +25,6 @@ _ALWAYS = {
     # By default, a driver waits 300 s + 120 s for the tasks of a host that lost its network connection.
     "RAY_grpc_client_keepalive_time_ms": "30000",
     "RAY_grpc_client_keepalive_timeout_ms": "30000",
-    # By default, training waits for minutes for a server of MLflow that does not answer.
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     # Seconds, Prefect's minimum; `server.ui` relies on it.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # Lines that are logged outside of a run have no page in the UI.

@@ -14,7 +14,6 @@ import torch
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
-from mcvrp.storage.training.mlflow_runs import log_metrics
 from mcvrp.tasks.train.batches import GlobalBatch
 from mcvrp.tasks.train.engine import PathSums, Sums, TokenSums
 from mcvrp.tasks.train.job import RankJob
@@ -32,7 +31,6 @@ class TrainLog:
         stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []
         self.rows = [row for row in stored if resumed and row.step <= resumed.step]
         self._times: list[float] = []  # closing times of the rows that are not yet in an event file
-        self._untracked: list[tuple[StepMetrics, float]] = []  # rows that MLflow does not have yet
         self._steps: list[tuple[int, GlobalBatch | None, Sums]] = []  # since the last row
         self._since = time.monotonic()
 
@@ -111,24 +109,16 @@ class TrainLog:
     def _closed(self, row: StepMetrics) -> StepMetrics:
         self.rows.append(row)
         self._times.append(time.time())
-        if self._job.spec.tracker == "mlflow":
-            self._untracked.append((row, self._times[-1]))
         self._steps = []
         self._since = time.monotonic()
         return row
 
-    def save(self) -> str:
-        """Write all rows to the store, and events of those since the last call to TensorBoard and MLflow.
-
-        Return why MLflow did not take them: they are sent again by the next call.
-        """
+    def save(self) -> None:
+        """Write all rows to the store, and TensorBoard's events of those since the last call."""
         run, phase = self._job.spec.run, self._job.phase
         write_metrics(self._job.store, run, phase, self.rows)
         write_events(self._job.store, run, phase, self.rows[len(self.rows) - len(self._times) :], self._times)
         self._times = []
-        failure = log_metrics(run, phase, self._untracked) if self._untracked else ""
-        self._untracked = self._untracked if failure else []
-        return failure
 
     def _refuse(self, problem: str, step: int) -> NoReturn:
         raise McvrpError(

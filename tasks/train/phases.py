@@ -17,14 +17,13 @@ from mcvrp.storage.models.models import ModelCard, export_model
 from mcvrp.storage.provenance import Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, intact_checkpoint, latest_checkpoint
-from mcvrp.storage.training.mlflow_runs import log_model
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.card import write_run_card
 from mcvrp.tasks.train.held_out import require
 from mcvrp.tasks.train.job import RankJob, RanksDiedError
 from mcvrp.tasks.train.ranks.launch import run_local
-from mcvrp.tasks.train.resources import rank_count, require_tracker
+from mcvrp.tasks.train.resources import rank_count
 from mcvrp.tasks.train.resume import check_origin, finished, phase_start, run_lease
 from mcvrp.tasks.train.spec import TrainSpec
 
@@ -71,12 +70,11 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
     """Publish the weights of the run's last phase as a model version, unless one has them already.
 
     Name and customers' ids of ``city`` are written to the model's card. McvrpError if the last phase is not
-    finished, or MLflow is wanted and not installed.
+    finished.
     """
-    require_tracker(spec)  # a run that has finished without MLflow comes here first
     last = spec.phases[-1]
     final = finished(store, spec, last.name, f"model {spec.model!r}")
-    card = export_model(
+    return export_model(
         store,
         spec.model,
         final,
@@ -86,11 +84,6 @@ def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> Mo
         ids_sha256=city.ids_sha256(final.origin.city_id) if city else None,
         city_parent=city_parent(store, final.origin.city_id),
     )
-    if spec.tracker == "mlflow" and (
-        failure := log_model(spec.run, last.name, card.name, store.url(card.folder))
-    ):
-        logger.warning(failure)
-    return card
 
 
 def train_phase(
@@ -117,7 +110,6 @@ def train_phase(
     began_at, began = checkpoint.step if checkpoint else 0, time.monotonic()
     if not (checkpoint and checkpoint.complete):
         require(store, city, spec, name)
-        require_tracker(spec)
         with run_lease(store, spec) as lease:
             values = start.counts, start.origin, start.initial, ranks, cores, cache, lease, start.rules
             job = RankJob(store, city, spec, name, *values)

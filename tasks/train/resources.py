@@ -6,7 +6,6 @@ Checked before training, without torch on machines without GPU: its import takes
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
@@ -52,15 +51,6 @@ def require_cores(ranks: int, cores: int) -> None:
         raise McvrpError(
             f"train.ranks = {ranks}, but this machine has {gpus} GPU{'s' if gpus > 1 else ''}: "
             f"request at most {gpus}"
-        )
-
-
-def require_tracker(spec: TrainSpec) -> None:
-    """Raise McvrpError if MLflow is not installed, but is to get the metrics."""
-    if spec.tracker == "mlflow" and not find_spec("mlflow"):
-        raise McvrpError(
-            "train.tracker = mlflow, but MLflow is not installed: run pip install '.[mlflow]' in the source "
-            "folder of mcvrp, or set tensorboard"
         )
 
 

@@ -176,11 +176,6 @@ class TrainSpec(StrictSpec):
     zero: Literal[0, 1, 2] = Field(0, description="ZeRO stage of DeepSpeed")
     restarts: int = Field(3, ge=0, description="Maximum restarts in a row without a new checkpoint")
     checkpoint_every: Count = Field(1000, description="Checkpoint interval in steps")
-    tracker: Literal["tensorboard", "mlflow"] = Field(
-        "tensorboard",
-        exclude_if=lambda tracker: tracker == "tensorboard",  # what is written of a run says what differs
-        description="mlflow: also log metrics and model versions to $MLFLOW_TRACKING_URI",
-    )
     log_every: Count = Field(10, description="Logging interval in steps")
     keep: Count = Field(2, description="Recent checkpoints to keep per phase, in addition to the best")
     held_out: Name | None = Field(None, description="Held-out dataset (split valid) for validation")

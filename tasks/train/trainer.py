@@ -219,8 +219,7 @@ class Trainer:
 
     def _write_metrics(self) -> None:
         self.job.lease.confirm()
-        if failure := self.log.save():
-            self.report(Warned(failure))
+        self.log.save()
 
     def _keep_best(self, state: CheckpointState) -> tuple[CheckpointState, Arrays]:
         """Return ``state``, which ends a phase that increased the held-out gap, with its best weights."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +17,8 @@ from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Origin
 from mcvrp.storage.training.metrics import StepMetrics, read_metrics
-from mcvrp.tasks.train import resources
 from mcvrp.tasks.train.engine import Sums
 from mcvrp.tasks.train.log import TrainLog
-from mcvrp.tasks.train.phases import publish
-from mcvrp.tasks.train.spec import TrainSpec
 from tests.support.datasets import everything
 from tests.support.training import rank_job, small_spec
 
@@ -136,14 +133,3 @@ def test_a_loss_that_is_not_finite_names_its_step(store: Store) -> None:
     log.add(1, sums(), BATCH)
     with pytest.raises(McvrpError, match="gradient that is not finite, at step 1"):
         log.close_row(0.01, math.nan)
-
-
-@pytest.mark.parametrize("step", [resources.require_tracker, lambda spec: publish(Store.open("."), spec)])
-def test_training_without_mlflow_says_what_to_install(
-    step: Callable[[TrainSpec], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if a run that has finished without it is only to be published."""
-    monkeypatch.setattr(resources, "find_spec", lambda _: None)
-    with pytest.raises(McvrpError, match=r"MLflow is not installed: run pip install '.\[mlflow\]'"):
-        step(small_spec(tracker="mlflow"))
-    resources.require_tracker(small_spec())
