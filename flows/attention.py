@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from mcvrp.flows.config.forms import CityName, StoreUri, shown
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_attention
+from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import attention_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task

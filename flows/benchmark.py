@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from mcvrp.flows.config.forms import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_benchmark
+from mcvrp.flows.config.validation import CityName, ModelName, StoreUri, shown
 from mcvrp.flows.figures import BenchmarkResult, benchmark_figures, benchmark_tables
 from mcvrp.flows.server.artifacts import gallery, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from mcvrp.flows.config.forms import StoreUri, shown
 from mcvrp.flows.config.inputs import open_store
+from mcvrp.flows.config.validation import StoreUri, shown
 from mcvrp.flows.figures import CitySummary, city_figures
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
 from mcvrp.flows.server.stage import HOUR, stage, task

@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import PlainValidator
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.forms import checked
+from mcvrp.flows.config.validation import checked
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage import layout

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.forms import CityName, StoreUri, shown
 from mcvrp.flows.config.inputs import inputs
+from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import improve_figures, improve_tables
 from mcvrp.flows.server.artifacts import show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, stage, task

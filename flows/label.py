@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated
 
-from mcvrp.flows.config.forms import CityName, StoreUri, shown
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_labels
+from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import label_figures
 from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task

@@ -6,8 +6,8 @@ import datetime
 from typing import Annotated
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.forms import CityName, StoreUri, shown
 from mcvrp.flows.config.inputs import inputs
+from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import night_figures, night_lacks, night_tables
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, stage, task

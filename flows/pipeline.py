@@ -7,10 +7,10 @@ from typing import Annotated
 from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
-from mcvrp.flows.config.forms import StoreUri, shown
 from mcvrp.flows.config.inputs import checked_before, is_checked, open_store
 from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.validation import StoreUri, shown
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps

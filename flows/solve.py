@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mcvrp.flows.config.forms import CityName, StoreUri, shown
 from mcvrp.flows.config.inputs import open_store
+from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
 from mcvrp.flows.server.stage import DAY, HOUR, stage, task
 from mcvrp.model.errors import brief

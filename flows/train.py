@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.forms import CityName, StoreUri, shown
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_training
+from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import phase_figures, phase_table, train_figures
 from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, training_curve
 from mcvrp.flows.server.stage import DAY, stage, task

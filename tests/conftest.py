@@ -37,7 +37,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 # Minutes each: the test process that ended with such a file would keep the others waiting.
-_LONGEST = ("test_faults.py", "test_ui.py", "test_resume.py")
+_LONGEST = ("test_kills.py", "test_ui.py")
 
 
 @pytest.fixture

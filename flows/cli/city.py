@@ -82,7 +82,7 @@ def extend(
 
 def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) -> CitySpec:
     from mcvrp.flows.cli.output import named_columns
-    from mcvrp.flows.config.forms import checked
+    from mcvrp.flows.config.validation import checked
     from mcvrp.tasks.city.spec import CitySpec
 
     if common.overrides:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcvrp.flows.config.forms import checked
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.validation import checked
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage.parsing import parse_toml
 from mcvrp.tasks.files.file_bytes import require_file

@@ -20,9 +20,9 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from mcvrp.flows.config import settings
-from mcvrp.flows.config.forms import of_form, parameters_of, parsed
 from mcvrp.flows.config.logs import lines, log_to_prefect, mute, one_line, redact
 from mcvrp.flows.config.stages import STAGES
+from mcvrp.flows.config.validation import of_form, parameters_of, parsed
 from mcvrp.flows.server.server import refusal_of
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreUnavailable

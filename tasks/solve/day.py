@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.earlier import Rest
-from mcvrp.tasks.solve.member import Found, Member, ModelMember, SearchMember
-from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
+from mcvrp.tasks.solve.member import Found
+from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import EARLIER, SAVINGS, Finding, Portfolio, Searched
 from mcvrp.tasks.solve.spec import AUTO, MODEL
 from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unserved_rows
 from mcvrp.tasks.solvers.pyvrp import only
-from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import longest_route
 from mcvrp.tasks.support.text import length_text, listed
@@ -99,7 +98,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     # one route, or all at one place: nothing to search for
     trivial = best is not None and (rest.instance.n == 1 or cost(rest.city, best) == 0)
     starts = tuple(found.solution for found in first if found.solution and found.by != SAVINGS)
-    members = [] if trivial else _members(store, planned, rest, starts)
+    members = [] if trivial else members_of(store, planned, rest, starts)
     solution = portfolio.search(members, f"solve {planned.day.source}")
     search = portfolio.searched(kept_cost, kept_routes)
     return Solved(planned, search, Solution((*kept.routes, *solution.routes)), unserved)
@@ -115,29 +114,6 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
         yield Found(EARLIER, rest.served(planned.start.solution))
     if rest.start:
         yield Found(KEPT if rest is planned.rest else ROOM, rest.start)
-
-
-def _members(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution, ...] = ()) -> list[Member]:
-    """Return the members: the model if there is one, and a solver on each other core, from ``starts``."""
-    spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
-    solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
-    cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
-    # made once, because its copies share the day's costs
-    first = SearchMember.of(solver, city, instance, rest.limits, spec.seed) if cores else None
-    searches = [replace(first, seed=spec.seed + k, starts=starts) for k in range(cores)] if first else []
-    if first and spec.by == AUTO and in_parts(solver, instance.n, spec.time_limit):
-        decomposed = {"starts": starts, "cores": cores, "label": DECOMPOSITION}
-        searches = [PartsMember(**vars(first) | decomposed)]
-    if card is None:
-        return list(searches)
-    label = f"model {card.name} version {card.version}"
-    from_samples = f"{SOLVERS[solver].label} from samples"
-    then = replace(first, seed=spec.seed + cores, label=from_samples) if first else None
-    folder = planned.request.model
-    at, name = (folder, None) if isinstance(folder, Store) else (store, card.name)
-    rotations = spec.rotations if card.rotation_trained else 1
-    model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
-    return [model, *searches]
 
 
 def _notes(planned: Planned, served: Instance) -> Iterator[str]:

@@ -24,7 +24,7 @@ from mcvrp.storage.cities import save_city
 from mcvrp.storage.exported import export_folder, folder_city, import_folder
 from mcvrp.storage.models.models import ModelCard, model_card, open_folder
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solve.day import _members
+from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from tests.support.solving import one_way_city, put_day, put_model
@@ -78,7 +78,7 @@ def solve(store: Store, city: str, model: str | Store) -> None:
     """Decode in this process; the command starts another one for the same member."""
     planned = plan_day(store, Request(ORDERS, city, model, 9), QUICK)
     assert planned.rest is not None
-    (member,) = _members(store, planned, planned.rest)
+    (member,) = members_of(store, planned, planned.rest)
     *_, last = member.found(time.monotonic() + 60)
     assert sum(map(len, last.solution.routes)) == len(ORDERS)
 

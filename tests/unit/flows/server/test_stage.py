@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from prefect.states import Failed
 
-from mcvrp.flows.config.forms import of_form, parameters_of, parsed
 from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.validation import of_form, parameters_of, parsed
 from mcvrp.flows.label import label
 from mcvrp.flows.server.stage import was_cut_off
 from mcvrp.model.errors import IncompleteError, McvrpError

@@ -15,8 +15,9 @@ from mcvrp.storage.cities import Addresses, save_city
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
-from mcvrp.tasks.solve.day import _members, solve_day
+from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.member import ModelMember, SearchMember
+from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.outputs import summary
 from mcvrp.tasks.solve.parts import PartsMember
 from mcvrp.tasks.solve.plan import Request, chosen_model, plan_day
@@ -171,13 +172,13 @@ def test_members_share_the_costs_of_the_day(
     tmp_path: Path, decomposed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many cores search, the day's matrix is in memory once."""
-    monkeypatch.setattr("mcvrp.tasks.solve.day.in_parts", lambda *_: decomposed)
+    monkeypatch.setattr("mcvrp.tasks.solve.members.in_parts", lambda *_: decomposed)
     store, city = Store.open(tmp_path), one_way_city()
     save_city(store, "away", city)
     put_model(store, "away", city)
     planned = day_plan(store, dict.fromkeys(range(1, 31), 3), city="away", model="away", threads=4)
     assert planned.rest is not None
-    model, *searches = _members(store, planned, planned.rest)
+    model, *searches = members_of(store, planned, planned.rest)
     assert isinstance(model, ModelMember)
     members = [each for each in (*searches, model.then) if isinstance(each, SearchMember)]
     assert [each.seed for each in members] == ([0, 3] if decomposed else [0, 1, 2, 3])

@@ -15,7 +15,7 @@ from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve import parts
-from mcvrp.tasks.solve.day import _members
+from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, cut, in_parts
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solvers.budgets import tuned_budget
@@ -113,12 +113,14 @@ def test_the_search_improves_from_slice_to_slice(cores: int) -> None:
     """In the numbers of the whole city; routes in numbers too small for parts are searched as a whole."""
     for day, least in ((instance(LARGE, 450), 2), (instance(LARGE, 450, capacity=2000), 1)):
         prices = []
-        for found in member(day, cores=cores, label=DECOMPOSITION).found(time.monotonic() + 8.0):
+        for found in member(day, cores=cores, label=DECOMPOSITION).found(time.monotonic() + 60.0):
             assert infeasibility(day, found.solution) is None
             assert (found.by, found.device) == (DECOMPOSITION, f"{cores} CPU core{'s' * (cores > 1)}")
             prices.append(cost(LARGE, found.solution))
-        assert prices == sorted(prices, reverse=True)
-        assert len(set(prices)) == len(prices) >= least
+            if len(prices) == least:  # on a busy machine after some time
+                break
+        assert prices == sorted(set(prices), reverse=True)
+        assert len(prices) == least
 
 
 def test_a_slice_has_the_settings_of_its_own_length() -> None:
@@ -159,7 +161,7 @@ def test_large_days_are_decomposed_unless_a_solver_is_named(tmp_path: Any) -> No
     for by, label in (("auto", DECOMPOSITION), ("hgs", "HGS")):
         day = day_plan(store, orders, city="large", model=None, by=by, time_limit=3.0, threads=2)
         assert day.rest is not None
-        assert {member.label for member in _members(store, day, day.rest)} == {label}
+        assert {member.label for member in members_of(store, day, day.rest)} == {label}
     assert in_parts("hgs", 500, 15.0)
     assert in_parts("hgs", 1000, 60.0)
     assert not any((in_parts("hgs", 499, 1.0), in_parts("hgs", 600, 30.0), in_parts("pyvrp", 1000, 10.0)))
