@@ -1,0 +1,175 @@
+"""OSRM: a server that runs already, or one of an extract of OpenStreetMap, which runs as long as it is needed.
+
+The programs `osrm-extract`, `osrm-contract` and `osrm-routed` are those on the PATH or of the package
+osrm-bindings. What they make of an extract is kept in a folder, by the extract's content and the profile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError, brief, reason, shown
+
+MOST_COORDINATES = 2_000  # of a request to a server that is started here
+_ANSWER_SECONDS = 120.0
+_DIRECT = urllib.request.ProxyHandler({})  # loopback is behind no proxy
+_WAITING = b"running and waiting for requests"
+_GRAPH = "graph.osrm"
+
+
+class TooManyPlaces(Exception):
+    """A request has more coordinates than the server takes."""
+
+
+@dataclass(frozen=True)
+class Osrm:
+    """A server, with the SHA-256 of its extract if it was started here."""
+
+    url: str
+    extract: str | None = None
+
+    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
+        """Return the document of ``service``, "table" or "route", for ``lonlat``, ``(N, 2)`` in degrees.
+
+        Raises
+        ------
+        TooManyPlaces
+            If the server takes fewer coordinates.
+        McvrpError
+            If it does not answer, or not as an OSRM server does.
+        """
+        places = ";".join(f"{lon:.6f},{lat:.6f}" for lon, lat in lonlat)
+        query = urllib.parse.urlencode(options, safe=";,")
+        loopback = urllib.parse.urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
+        opener = urllib.request.build_opener(*[_DIRECT] * loopback)
+        try:
+            address = f"{self.url}/{service}/v1/driving/{places}?{query}"
+            with opener.open(address, timeout=_ANSWER_SECONDS) as answer:
+                data = answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code in (413, 414, 431):  # of a server in front of it
+                raise TooManyPlaces from None
+            data = error.read()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise McvrpError(
+                f"no OSRM server answers at {self.url} ({reason(error)}): start it, or correct the address"
+            ) from error
+        try:
+            document = json.loads(data)
+            code = document["code"]
+        except (ValueError, TypeError, LookupError) as error:
+            raise McvrpError(f"{self.url} is no OSRM server: correct the address") from error
+        if code == "TooBig":
+            raise TooManyPlaces
+        return document
+
+
+@contextmanager
+def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
+    """Yield the server at the address ``roads``, or one of the extract ``roads`` (.osm.pbf) on loopback.
+
+    ``profile`` is that of the extract: "car", "bicycle" or "foot" of the package, or a .lua file. ``folder``
+    keeps what is made of extracts. McvrpError if the file, the profile or a program is missing or fails.
+    """
+    if "://" in roads:
+        yield Osrm(roads.rstrip("/"))
+        return
+    graph, digest = _graph(Path(roads).expanduser(), profile, folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    routed = [_program("osrm-routed"), "-i", "127.0.0.1", "-p", str(port), "--mmap"]
+    limits = [f"--max-{kind}-size={MOST_COORDINATES}" for kind in ("table", "viaroute")]
+    with (
+        tempfile.NamedTemporaryFile() as log,
+        subprocess.Popen([*routed, *limits, str(graph)], stdout=log, stderr=log) as process,
+    ):
+        try:
+            while _WAITING not in (said := Path(log.name).read_bytes()):
+                if process.poll() is not None:
+                    raise McvrpError(f"osrm-routed failed: {_last_line(said)}")
+                time.sleep(0.02)
+            yield Osrm(f"http://127.0.0.1:{port}", digest)
+        finally:
+            process.kill()
+
+
+def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
+    """Return the contracted graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
+    lua = _profile(profile)
+    try:
+        with extract.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        version = hashlib.sha256(lua.read_bytes()).hexdigest()
+    except OSError as error:
+        raise McvrpError(
+            f"{brief(str(extract))} or {brief(str(lua))} cannot be read ({reason(error)}): give an extract "
+            "of OpenStreetMap (.osm.pbf), or the address of an OSRM server"
+        ) from error
+    made = folder / "roads" / f"{digest[:16]}-{version[:8]}"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{made}.lock"):
+        if not made.exists():
+            with tempfile.TemporaryDirectory(dir=made.parent, prefix=f"{made.name}-") as name:
+                making = Path(name) / "made"
+                making.mkdir()
+                # its outputs are named by the link, and lie beside it
+                (making / "graph.osm.pbf").symlink_to(extract.resolve())
+                _run("osrm-extract", "-p", str(lua), str(making / "graph.osm.pbf"))
+                _run("osrm-contract", str(making / _GRAPH))
+                making.rename(made)
+    return made / _GRAPH, digest
+
+
+def _profile(profile: str) -> Path:
+    if profile.endswith(".lua"):
+        return Path(profile).expanduser()
+    share = Path(_program("osrm-extract")).resolve().parents[1] / "share"
+    for place in (share / "profiles", share / "osrm" / "profiles"):
+        if (file := place / f"{profile}.lua").exists():
+            return file
+    raise McvrpError(f"OSRM has no profile {shown(profile)}: give car, bicycle, foot, or a .lua file")
+
+
+def _program(name: str) -> str:
+    """Return the path of an OSRM program, of the package if it is not on the PATH."""
+    package = find_spec("osrm")
+    places = (package.submodule_search_locations if package else None) or []
+    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(f"{each}/bin" for each in places))
+    if found is None:
+        raise McvrpError(
+            f"an extract needs {name}: install osrm-bindings (Python 3.12 and up), put OSRM on the PATH, or "
+            "give the address of an OSRM server"
+        )
+    return found
+
+
+def _run(program: str, *arguments: str) -> None:
+    done = subprocess.run([_program(program), *arguments], capture_output=True, check=False)
+    if done.returncode:
+        raise McvrpError(f"{program} failed: {_last_line(done.stdout + done.stderr)}")
+
+
+def _last_line(output: bytes) -> str:
+    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
+    return brief(lines[-1]) if lines else "it says nothing"
