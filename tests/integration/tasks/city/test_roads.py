@@ -1,0 +1,171 @@
+"""Costs along roads, by a real OSRM with the streets of Helsinki's centre."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.tasks.city import roads
+from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.roads import By, road_costs
+
+pytest_plugins = ["tests.support.osrm"]
+WEST, SOUTH, EAST, NORTH = 24.93, 60.16, 24.955, 60.176
+
+
+def somewhere(count: int, seed: int = 1) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.uniform(WEST, EAST, count), rng.uniform(SOUTH, NORTH, count)])
+
+
+@pytest.fixture
+def server(helsinki: Path, tmp_path: Path) -> Iterator[Osrm]:
+    with osrm(str(helsinki), "car", tmp_path) as started:
+        yield started
+
+
+@pytest.mark.parametrize("by", ["time", "distance"])
+@pytest.mark.parametrize("most", [2, 7, 40, 2_000])
+def test_costs_are_those_of_the_server(
+    server: Osrm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: By, most: int
+) -> None:
+    """Whatever the size of blocks; pair by pair, and NaN where it knows no way."""
+    monkeypatch.setattr(roads, "MOST_COORDINATES", most)
+    places = somewhere(17)
+    found = road_costs(server, places, by, tmp_path)
+    kind = "duration" if by == "time" else "distance"
+    for a, b in np.random.default_rng(2).integers(0, 17, (30, 2)):
+        answer = server.ask("table", places[[a, b]], annotations=kind, sources="0", destinations="1")
+        (expected,) = np.array(answer[f"{kind}s"], dtype=float).ravel()
+        assert found.costs[a, b] == expected or (np.isnan(expected) and np.isnan(found.costs[a, b]))
+    assert np.isnan(found.costs).any()
+    assert not np.diag(found.costs).any()
+    assert (found.off_road >= 0).all()
+
+
+class _Counting(Osrm):
+    """A server that counts its tables, and is gone after ``most``."""
+
+    asked, most = 0, 10**9
+
+    def ask(self, *arguments: object, **options: str) -> dict[str, object]:
+        type(self).asked += 1
+        if type(self).asked > type(self).most:
+            raise McvrpError("gone")
+        return super().ask(*arguments, **options)  # type: ignore[arg-type]
+
+
+def test_an_import_that_was_killed_goes_on(
+    server: Osrm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finished rows are not asked for again, and nothing is left at the end."""
+    monkeypatch.setattr(roads, "MOST_COORDINATES", 10)
+    places, kept = somewhere(23), tmp_path / "kept"
+    whole = road_costs(server, places, "time", kept)
+    counting = _Counting(server.url, server.extract)
+    _Counting.most = 13  # of 25 tables: two rows of five are whole
+    with pytest.raises(McvrpError, match="gone"):
+        road_costs(counting, places, "time", kept)
+    _Counting.asked, _Counting.most = 0, 10**9
+    again = road_costs(counting, places, "time", kept)
+    assert _Counting.asked == 15
+    assert np.array_equal(again.costs, whole.costs, equal_nan=True)
+    assert np.array_equal(again.off_road, whole.off_road)
+    assert not list(kept.iterdir())
+
+
+def test_a_graph_is_made_once(helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the content of the extract and of the profile; what was interrupted is made again."""
+    half = tmp_path / "roads" / "half"
+    half.mkdir(parents=True)
+    with osrm(str(helsinki), "car", tmp_path):
+        (made,) = [each for each in (tmp_path / "roads").iterdir() if each.is_dir() and each != half]
+    times = {file: file.stat().st_mtime_ns for file in made.iterdir()}
+    (copy := tmp_path / "copy.osm.pbf").write_bytes(helsinki.read_bytes())
+    with osrm(str(copy), "car", tmp_path):
+        assert times == {file: file.stat().st_mtime_ns for file in made.iterdir()}
+    with osrm(str(copy), "foot", tmp_path) as walking, osrm(str(copy), "car", tmp_path) as driving:
+        places = somewhere(5)
+        slow, quick = (road_costs(each, places, "time", tmp_path) for each in (walking, driving))
+        assert np.nansum(slow.costs) > np.nansum(quick.costs)
+
+
+def test_what_is_no_extract_is_refused(
+    helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (none := tmp_path / "none.osm.pbf").write_bytes(b"no extract")
+    for extract, profile, part in (
+        (none, "car", "osrm-extract failed"),
+        (tmp_path / "missing.osm.pbf", "car", "No such file"),
+        (helsinki, "boat", "has no profile 'boat'"),
+        (helsinki, str(tmp_path / "own.lua"), "own.lua"),
+    ):
+        with pytest.raises(McvrpError, match=part), osrm(str(extract), profile, tmp_path / "cache"):
+            pass
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(McvrpError, match="needs osrm-extract: install"), osrm(str(helsinki), "car", tmp_path):
+        pass
+
+
+@contextmanager
+def answering(status: int, body: bytes, seconds: float = 0.0) -> Iterator[str]:
+    """Yield the address of a server that answers everything so, after ``seconds``."""
+    over = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            over.wait(seconds)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{served.server_port}"
+        over.set()
+        served.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "seconds", "part"),
+    [
+        (200, b"<html>", 0.0, "is no OSRM server"),
+        (200, b'["code"]', 0.0, "is no OSRM server"),
+        (404, b"not here", 0.0, "is no OSRM server"),
+        (200, b'{"code": "Ok"}', 0.0, "gives no table"),
+        (400, b'{"code": "NotImplemented", "message": "no tables\\n"}', 0.0, "gives no table ('no tables"),
+        (200, b'{"code": "Ok", "durations": [[0]], "sources": [{"distance": 0}]}', 0.0, "wrong shape"),
+        (400, b'{"code": "TooBig"}', 0.0, "gives no table of two places"),
+        (414, b"too long", 0.0, "gives no table of two places"),
+        (200, b"", 30.0, "no OSRM server answers"),
+    ],
+)
+def test_a_server_that_does_not_do_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, seconds: float, part: str
+) -> None:
+    monkeypatch.setattr("mcvrp.tasks.city.osrm._ANSWER_SECONDS", 0.5)
+    with (
+        answering(status, body, seconds) as address,
+        osrm(f"{address}/", "car", tmp_path) as server,
+        pytest.raises(McvrpError) as caught,
+    ):
+        road_costs(server, somewhere(5), "time", tmp_path)
+    assert part in str(caught.value)
+    assert address in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_server_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(McvrpError, match="no OSRM server answers at http://127.0.0.1:1 "):
+        road_costs(Osrm("http://127.0.0.1:1"), somewhere(5), "time", tmp_path)
