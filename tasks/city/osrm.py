@@ -1,4 +1,4 @@
-"""OSRM: a server that runs already, or one of an extract of OpenStreetMap, which runs as long as it is needed.
+"""OSRM: a server that is there, or one of an extract of OpenStreetMap for as long as it is needed.
 
 The programs `osrm-extract`, `osrm-contract` and `osrm-routed` are those on the PATH or of the package
 osrm-bindings. What they make of an extract is kept in a folder, by the extract's content and the profile.
@@ -115,7 +115,7 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
 
 
 def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
-    """Return the contracted graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
+    """Return the graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
     lua = _profile(profile)
     try:
         with extract.open("rb") as file:

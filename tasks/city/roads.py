@@ -29,7 +29,7 @@ _THREADS = 2  # the server computes a table with one
 
 @dataclass(frozen=True)
 class RoadCosts:
-    """Costs between N addresses, float64 ``(N, N)``, NaN without a road; metres of each to its road ``(N,)``."""
+    """Costs between N addresses, float64 ``(N, N)``, NaN without a road; metres to the road ``(N,)``."""
 
     costs: NDArray[np.float64]
     off_road: NDArray[np.float64]
