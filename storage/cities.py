@@ -94,6 +94,18 @@ class Addresses:
         return Addresses((*self.ids, *ids), both, self.projection, texts, self.columns, self.dates)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RoadFacts:
+    """Where the costs of a city that are those of roads come from."""
+
+    source: str  # address of an OSRM server, or name of an extract
+    by: Literal["time", "distance"]
+    profile: str | None = None  # of an extract
+    extract: str | None = None  # its SHA-256
+    date: str  # on which the server was asked
+    one_way: float  # share of the pairs whose costs there and back differ by more than a tenth
+
+
 @dataclass(frozen=True)
 class StoredCity:
     name: str
@@ -101,6 +113,7 @@ class StoredCity:
     addresses: Addresses
     source: Source
     provenance: Provenance | None = None
+    roads: RoadFacts | None = None
 
     def ids_sha256(self, city_id: str) -> str:
         """Return the checksum of the ids of the nodes of ``city_id``, this city or one that it extends.
@@ -136,6 +149,7 @@ class CityCard:
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
     provenance: Provenance | None = None
+    roads: RoadFacts | None = None
     schema_version: int = CITY.version
 
 
@@ -145,6 +159,7 @@ def save_city(
     city: City,
     addresses: Addresses | None = None,
     provenance: Provenance | None = None,
+    roads: RoadFacts | None = None,
 ) -> None:
     """Write ``city`` as ``name``, replacing an existing one; ``addresses`` are None for a synthetic city."""
     columns = {"x": city.xy[:, 0], "y": city.xy[:, 1]}
@@ -167,6 +182,7 @@ def save_city(
         columns=addresses.columns if addresses else {},
         dates=addresses.dates if addresses else None,
         provenance=provenance,
+        roads=roads,
     )
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
@@ -237,7 +253,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
     addresses = Addresses.numbered(city.customers)
     if ids:
         addresses = Addresses(ids, lonlat, card.projection, further, card.columns, card.dates)
-    return StoredCity(name, city, addresses, card.source, card.provenance)
+    return StoredCity(name, city, addresses, card.source, card.provenance, card.roads)
 
 
 def _matrix(store: Store, path: str, nodes: int) -> NDArray[np.float64]:

@@ -10,11 +10,29 @@ from pydantic import Field, model_validator
 
 from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses, DateOrder
+from mcvrp.storage.cities import Addresses, DateOrder, RoadFacts
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, StrictSpec, unset
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
+
+
+class RoadsSpec(StrictSpec):
+    """Roads to take travel costs from."""
+
+    source: str = Field(
+        min_length=1,
+        description="Address of an OSRM server (http://127.0.0.1:5000), or an extract of OpenStreetMap "
+        "(region.osm.pbf)",
+    )
+    by: Literal["time", "distance"] = Field("time", description="Costs: seconds, or metres")
+    profile: str = Field(
+        "car", min_length=1, description="Profile of an extract: car, bicycle, foot, or a .lua file"
+    )
+    snap: float = Field(300.0, gt=0, description="Largest distance of an address to its road in metres")
+    leave_out: bool = Field(
+        False, description="Leave out addresses that are too far from any road, or that no road connects"
+    )
 
 
 class AddressFile(StrictSpec):
@@ -27,6 +45,9 @@ class AddressFile(StrictSpec):
     )
     matrix: str | None = Field(
         None, description="Travel costs: .npy in the row order of the file, or a table of from, to, cost"
+    )
+    roads: RoadsSpec | None = Field(
+        None, exclude_if=unset, title="Roads", description="Roads that give the travel costs"
     )
     depot: str | None = Field(None, description="Id of the depot (default: the row with depot = 1)")
     unit: str | None = Field(
@@ -68,6 +89,8 @@ class AddressFile(StrictSpec):
             raise ValueError(f"capacity = {list(self.capacity)} is not a range within 1 to {2**32 - 1}")
         if self.history is None and (wrong := misfit(self.demand, self.capacity)):
             raise ValueError(wrong)
+        if self.roads and (second := [name for name in ("matrix", "unit") if getattr(self, name)]):
+            raise ValueError(f"roads give the costs and their unit: leave {second[0]} out")
         fields = ("depot", "unit", "demand", "capacity", "history")
         if self.extends and (inherited := [field for field in fields if getattr(self, field)]):
             raise ValueError(f"{inherited[0]} is inherited from city {self.extends!r}: leave it out")
@@ -128,5 +151,6 @@ class PlannedCity:
 
     city: City
     addresses: Addresses | None  # of an imported city
+    roads: RoadFacts | None = None  # that its costs are from
     notes: tuple[str, ...] = ()
     exists: bool = False
