@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
+from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.validation import StoreUri, shown
 from mcvrp.flows.figures import CitySummary, city_figures
@@ -21,7 +22,7 @@ def make(store: Store, spec: CitySpec) -> CitySummary:
     began = time.monotonic()
     with showing_steps(f"city {spec.name}", 1) as begin:
         begin("addresses, costs, card")
-        made = make_city(store, spec)
+        made = make_city(store, spec, settings.cache_dir())
     summary = CitySummary.of(spec.name, made, time.monotonic() - began)
     paths = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
     body = album(store, {"Map of the addresses": layout.city_map(spec.name)}), links(store, paths)

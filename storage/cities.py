@@ -100,10 +100,13 @@ class RoadFacts:
 
     source: str  # address of an OSRM server, or name of an extract
     by: Literal["time", "distance"]
-    profile: str | None = None  # of an extract
+    profile: str | None = None  # of an extract: "car", or the name of a .lua file with its checksum
     extract: str | None = None  # its SHA-256
-    date: str  # on which the server was asked
-    one_way: float  # share of the pairs whose costs there and back differ by more than a tenth
+    snap: float  # largest distance of an address to its road in metres
+    left_out: tuple[str, ...] = ()  # ids of addresses that were too far from any road, or cut off
+    version: str | None = None  # of OSRM, if it was started for an extract
+    date: str = ""  # on which the server was asked
+    one_way: float = 0.0  # share of the pairs whose costs there and back differ by more than a tenth
 
 
 @dataclass(frozen=True)

@@ -94,10 +94,11 @@ def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) 
 
 def _made(common: Common, spec: CitySpec) -> Outcome:
     from mcvrp.flows.cli.output import aligned, plain, writing
+    from mcvrp.flows.config.settings import cache_dir
     from mcvrp.flows.figures import CitySummary, city_figures
     from mcvrp.tasks.city.make import make_city
 
     store, began = writing(common), time.monotonic()
-    summary = CitySummary.of(spec.name, make_city(store, spec), time.monotonic() - began)
+    summary = CitySummary.of(spec.name, make_city(store, spec, cache_dir()), time.monotonic() - began)
     folder = store.url(layout.city_dir(spec.name))
     return Outcome(plain(summary), aligned({**city_figures(summary), "folder": folder}))

@@ -8,6 +8,7 @@ from math import log2
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
+from mcvrp.flows.config import settings
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
@@ -48,7 +49,7 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     spec = preset.spec(common.overrides)
     require_consistent(spec)
     if spec.city.source == "imported":
-        city = plan_city(asking(common), spec.city).city
+        city = plan_city(asking(common), spec.city, settings.cache_dir()).city
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
     total, prices = Cost("in all", 0, *sums), [cost.price(core_price or 0.0, gpu_price) for cost in costs]

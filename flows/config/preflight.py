@@ -85,7 +85,7 @@ def check_pipeline(store: Store, spec: PipelineSpec) -> None:
 
     _require_cores("benchmark.workers", spec.benchmark.workers)
     require_consistent(spec)
-    planned = plan_city(store, spec.city)
+    planned = plan_city(store, spec.city, settings.cache_dir())
     require_sizes(planned.city, spec.benchmark)
     check_labels(store, planned, spec.label)
     check_training(store, planned, spec.train)

@@ -8,9 +8,9 @@ At x metres to the east or west, lengths are too large by x^2 / 2 R^2 (R: radius
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,16 @@ class AddressTable:
     rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns, by title
+
+    def taking(self, order: NDArray[np.integer[Any]]) -> AddressTable:
+        """Return the addresses at ``order``, which says nothing of the depot."""
+        return replace(
+            self,
+            ids=tuple(self.ids[k] for k in order),
+            places=self.places[order],
+            rows=self.rows[order],
+            further={title: tuple(texts[k] for k in order) for title, texts in self.further.items()},
+        )
 
 
 def address_table(

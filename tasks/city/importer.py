@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import WIDEST, AddressTable, address_table, centred, to_metres
 from mcvrp.tasks.city.costs import read_costs
-from mcvrp.tasks.city.spec import AddressFile, PlannedCity, misfit
+from mcvrp.tasks.city.on_roads import OnRoads, on_roads
+from mcvrp.tasks.city.roads import UNITS
+from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec, misfit
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
@@ -29,13 +31,15 @@ _MOST_IN_HISTORY = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
 _MOVED, _MOVED_SHARE = 1.0, 1e-4
 
 
-def import_city(store: Store, spec: AddressFile) -> PlannedCity:
+def import_city(
+    store: Store, spec: AddressFile, cache: Path | None = None, stored: StoredCity | None = None
+) -> PlannedCity:
     """Return the city of ``spec.file``: the depot, then the other addresses in the file's order.
 
     An instance of CVRPLIB is a city, too, with the ids of solutions: "0", "1", ... Degrees are projected to
     metres (`tasks.city.addresses`); the frame of the model is the smallest square around all addresses.
-    Addresses may have the same coordinates. McvrpError naming everything that is wrong with the file, or with
-    the costs.
+    Addresses may have the same coordinates. ``cache`` and ``stored`` are those of `on_roads`. McvrpError
+    naming everything that is wrong with the file, or with the costs.
     """
     if is_vrp(spec.file):
         return _import_vrp(store, spec)
@@ -43,18 +47,21 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
     table = read_tabular(*file_bytes(store, spec.file))
     read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns, far=spec.far)
-    if len(read.ids) < 2:
-        raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
     assert read.depot is not None  # checked by `address_table`
     demand, capacity, range_notes = _ranges(store, spec)
     order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
-    matrix = _matrix(store, spec, read.ids)
+    matrix, roads, unit = _matrix(store, spec, read.ids), None, spec.unit or "m"
     if matrix is not None:
         matrix = matrix[np.ix_(order, order)]
-    ids, places = tuple(read.ids[k] for k in order), read.places[order]
-    projection = centred(places) if read.degrees else None
-    unit, spare = spec.unit or "m", spec.spare_of(len(ids) - 1)
-    xy = _coordinates(read.name, places, projection, unit, matrix is not None)
+    read = read.taking(order)
+    if spec.roads:
+        roads = on_roads(read, spec.roads, cache, None, stored)
+        read, matrix, unit = roads.read, roads.costs, UNITS[roads.facts.by]
+    if len(read.ids) < 2:
+        raise McvrpError(f"{read.name} has a depot and no customers: add at least one")
+    projection = centred(read.places) if read.degrees else None
+    spare = spec.spare_of(len(read.ids) - 1)
+    xy = _coordinates(read.name, read.places, projection, unit, matrix is not None)
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=demand, capacity=capacity)
     kilometres = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
     if kilometres > WIDEST:
@@ -62,42 +69,48 @@ def import_city(store: Store, spec: AddressFile) -> PlannedCity:
             f"{read.name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km "
             "wide: import each region separately, or give x and y of a projection of your own"
         )
-    further = {title: tuple(texts[k] for k in order) for title, texts in read.further.items()}
-    lonlat = places if read.degrees else None
-    addresses = Addresses(ids, lonlat, projection, further, spec.columns, spec.dates)
-    notes = (*read.notes, *_notes(city), *range_notes, *times_of_day(further))
-    return PlannedCity(city, addresses, notes)
+    lonlat = read.places if read.degrees else None
+    addresses = Addresses(read.ids, lonlat, projection, read.further, spec.columns, spec.dates)
+    notes = (*read.notes, *_notes(city), *range_notes, *times_of_day(read.further))
+    return _planned(city, addresses, notes, roads)
 
 
-def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedCity:
+def extend_city(
+    store: Store,
+    parent: StoredCity,
+    spec: AddressFile,
+    cache: Path | None = None,
+    stored: StoredCity | None = None,
+) -> PlannedCity:
     """Return the city with the addresses of ``parent``, followed by the new ones of ``spec.file``.
 
     Addresses of ``parent`` in the file must not have moved. Node numbers, frame, ranges and the scale of
     kappa are inherited (`model.city.City`): labels of the parent stay valid, and so do its models as long as
     output classes are spare; ``spec.spare`` reserves new ones. A matrix has the parent's nodes in their order
-    and then the new addresses in the file's, or is a table of pairs. McvrpError as in `import_city`, or if no
-    address is new, one is too far outside of the frame, or too few classes are spare.
+    and then the new addresses in the file's, or is a table of pairs; costs along roads are those of the same
+    roads (`on_roads`). McvrpError as in `import_city`, or if no address is new, one is too far outside of the
+    frame, or too few classes are spare.
     """
     read, xy = _read_extension(store, parent, spec)
     old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
     _check_places(parent, read, xy, node)
-    new = np.flatnonzero(node == UNKNOWN)
-    if not len(new):
+    known, new = int(np.sum(node != UNKNOWN)), read.taking(np.flatnonzero(node == UNKNOWN))
+    roads = _extended_roads(parent, spec, new, cache, stored) if new.ids else None
+    new = roads.read if roads else new
+    if not new.ids:
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    further = {title: tuple(texts[k] for k in new) for title, texts in read.further.items()}
     named = replace(old, columns={**old.columns, **spec.columns}, dates=spec.dates or old.dates)
-    addresses = named.extended(
-        [read.ids[k] for k in new], read.places[new] if read.degrees else None, further
-    )
-    spare = city.spare - len(new) if spec.spare is None else spec.spare
+    addresses = named.extended(new.ids, new.places if read.degrees else None, new.further)
+    spare = city.spare - len(new.ids) if spec.spare is None else spec.spare
     if spare < 0:
         raise McvrpError(
-            f"{read.name} adds {len(new):,} addresses, but city {parent.name!r} has {city.spare:,} spare "
+            f"{read.name} adds {len(new.ids):,} addresses, but city {parent.name!r} has {city.spare:,} spare "
             "output classes: add fewer, or reserve new classes (--spare K) and retrain the models"
         )
+    xy = _coordinates(read.name, new.places, parent.addresses.projection, city.unit, city.matrix is not None)
     child = City(
-        np.vstack([city.xy, xy[new]]),
-        _extended_matrix(store, parent, spec, addresses),
+        np.vstack([city.xy, xy]),
+        roads.costs if roads else _extended_matrix(store, parent, spec, addresses),
         city.origin,
         city.scale,
         city.unit,
@@ -106,12 +119,18 @@ def extend_city(store: Store, parent: StoredCity, spec: AddressFile) -> PlannedC
         demand=city.demand,
         capacity=city.capacity,
     )
-    notes = [*read.notes, f"{len(new):,} new addresses", *times_of_day(further)]
-    if len(new) < len(read.ids):
-        notes.append(f"{len(read.ids) - len(new):,} rows are already in city {parent.name!r}")
+    notes = [*read.notes, f"{len(new.ids):,} new addresses", *times_of_day(new.further)]
+    if known:
+        notes.append(f"{known:,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:
         notes.append("the number of output classes has changed: retrain models, labels stay valid")
-    return PlannedCity(child, addresses, tuple(notes))
+    return _planned(child, addresses, tuple(notes), roads)
+
+
+def _planned(city: City, addresses: Addresses, notes: tuple[str, ...], roads: OnRoads | None) -> PlannedCity:
+    if roads is None:
+        return PlannedCity(city, addresses, notes=notes)
+    return PlannedCity(city, addresses, roads.facts, roads.rows, (*notes, *roads.notes))
 
 
 def _read_extension(
@@ -135,7 +154,7 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    for option in ("depot", "unit", "matrix", "demand", "capacity", "history", "columns", "dates"):
+    for option in ("depot", "unit", "matrix", "roads", "demand", "capacity", "history", "columns", "dates"):
         if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
     if spec.far:
@@ -143,7 +162,7 @@ def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers
     city = replace(vrp.city, spare=spec.spare_of(customers))
-    return PlannedCity(city, Addresses.numbered(customers), (*vrp.notes, *_notes(city)))
+    return PlannedCity(city, Addresses.numbered(customers), notes=(*vrp.notes, *_notes(city)))
 
 
 def _ranges(store: Store, spec: AddressFile) -> tuple[Range | None, Range | None, list[str]]:
@@ -235,6 +254,24 @@ def _check_places(
             f"{100 * MARGIN:g} %): import all addresses as a new city",
         )
     faults.check()
+
+
+def _extended_roads(
+    parent: StoredCity, spec: AddressFile, new: AddressTable, cache: Path | None, stored: StoredCity | None
+) -> OnRoads | None:
+    """Return the costs of the extended city, None if its costs are not along roads."""
+    if (facts := parent.roads) is None:
+        if spec.roads:
+            raise McvrpError(f"the costs of city {parent.name!r} are not along roads: leave the roads out")
+        return None
+    if spec.matrix:
+        raise McvrpError(f"the costs of city {parent.name!r} are along roads: leave the matrix out")
+    if spec.roads is None and facts.extract:
+        raise McvrpError(
+            f"the costs of city {parent.name!r} are along the roads of {facts.source}: give that extract "
+            "(--roads FILE)"
+        )
+    return on_roads(new, spec.roads or RoadsSpec(source=facts.source), cache, parent, stored)
 
 
 def _extended_matrix(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import StoredCity, has_city, save_city, stored_city
+from mcvrp.storage.cities import RoadFacts, StoredCity, has_city, save_city, stored_city
 from mcvrp.storage.provenance import OUTSIDE, Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec, PlannedCity as PlannedCity
@@ -17,10 +19,11 @@ from mcvrp.tasks.files.file_bytes import IN_STORE, file_bytes
 _SETTINGS = ("demand", "capacity", "classes")  # that the id of a city does not cover
 
 
-def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
-    """Return the city that ``spec`` describes, without writing it.
+def plan_city(store: Store, spec: CitySpec, cache: Path | None = None) -> PlannedCity:
+    """Return the city that ``spec`` describes, without writing it to the store.
 
-    McvrpError if the store has another city of that name, or none to refer to, or the file is invalid.
+    ``cache`` is the folder for what is made of roads, without which they cannot be asked. McvrpError if the
+    store has another city of that name, or none to refer to, or the file is invalid.
     """
     stored = stored_city(store, spec.name) if has_city(store, spec.name) else None
     if spec.source == "imported" and spec.addresses is None:
@@ -30,7 +33,10 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
                 f"run mcvrp city import FILE --name {spec.name}"
             )
         return PlannedCity(
-            stored.city, None if stored.source == "synthetic" else stored.addresses, exists=True
+            stored.city,
+            None if stored.source == "synthetic" else stored.addresses,
+            stored.roads,
+            exists=True,
         )
     if spec.addresses is None:
         planned = PlannedCity(City.uniform(spec.customers, spec.seed), None)
@@ -40,32 +46,39 @@ def plan_city(store: Store, spec: CitySpec) -> PlannedCity:
 
         file = spec.addresses
         parent = stored_city(store, file.extends) if file.extends else None
-        planned = extend_city(store, parent, file) if parent else import_city(store, file)
+        if parent:
+            planned = extend_city(store, parent, file, cache, stored)
+        else:
+            planned = import_city(store, file, cache, stored)
         what = f"{spec.addresses.file}: {planned.city.customers} customers"
     if stored:
         _check_same(store, stored, planned, what)
     return _renewed(stored, planned) if stored else planned
 
 
-def make_city(store: Store, spec: CitySpec) -> PlannedCity:
+def make_city(store: Store, spec: CitySpec, cache: Path | None = None) -> PlannedCity:
     """Return the city of `plan_city`, and write it with its card unless it exists.
 
     Of an existing city, only further columns of its addresses (names, streets) are replaced if they differ.
     """
-    planned = plan_city(store, spec)
+    planned = plan_city(store, spec, cache)
     new = not planned.exists
     if new or not store.exists(layout.city_readme(spec.name)):
         from mcvrp.tasks.city.card import write_city_card
 
-        provenance = _provenance(store, spec) if new else stored_city(store, spec.name).provenance
+        provenance = (
+            _provenance(store, spec, planned.roads) if new else stored_city(store, spec.name).provenance
+        )
         write_city_card(store, spec.name, planned.city, planned.addresses, provenance)
     # after the README: an interruption in between leaves no city, and the next call writes both
     if new:
-        save_city(store, spec.name, planned.city, planned.addresses, provenance)
+        save_city(store, spec.name, planned.city, planned.addresses, provenance, planned.roads)
+    if planned.rows:
+        shutil.rmtree(planned.rows, ignore_errors=True)
     return planned
 
 
-def _provenance(store: Store, spec: CitySpec) -> Provenance:
+def _provenance(store: Store, spec: CitySpec, roads: RoadFacts | None) -> Provenance:
     """Return the provenance of a city: its files, and the city that it extends."""
     if (file := spec.addresses) is None:
         return made([])
@@ -73,6 +86,8 @@ def _provenance(store: Store, spec: CitySpec) -> Provenance:
     inside = file.file.startswith(IN_STORE)
     path = file.file.removeprefix(IN_STORE).strip("/") if inside else f"{OUTSIDE}{name}"
     parents = [Parent(path, hashlib.sha256(data).hexdigest())]
+    if roads and roads.extract:
+        parents.append(Parent(f"{OUTSIDE}{roads.source}", roads.extract))
     if file.extends:
         parents.append(Parent(layout.city_dir(file.extends), stored_city(store, file.extends).city.city_id))
     return made(parents)

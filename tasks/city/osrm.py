@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.tasks.support.processes import die_with_parent
 
 MOST_COORDINATES = 2_000  # of a request to a server that is started here
 _ANSWER_SECONDS = 120.0
@@ -44,10 +46,12 @@ class TooManyPlaces(Exception):
 
 @dataclass(frozen=True)
 class Osrm:
-    """A server, with the SHA-256 of its extract if it was started here."""
+    """A server; if it was started here, with its extract's SHA-256, its graph's name, and its version."""
 
     url: str
     extract: str | None = None
+    graph: str | None = None
+    version: str | None = None
 
     def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
         """Return the document of ``service``, "table" or "route", for ``lonlat``, ``(N, 2)`` in degrees.
@@ -102,14 +106,17 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
     limits = [f"--max-{kind}-size={MOST_COORDINATES}" for kind in ("table", "viaroute")]
     with (
         tempfile.NamedTemporaryFile() as log,
-        subprocess.Popen([*routed, *limits, str(graph)], stdout=log, stderr=log) as process,
+        subprocess.Popen(
+            [*routed, *limits, str(graph)], stdout=log, stderr=log, preexec_fn=die_with_parent
+        ) as process,
     ):
         try:
             while _WAITING not in (said := Path(log.name).read_bytes()):
                 if process.poll() is not None:
                     raise McvrpError(f"osrm-routed failed: {_last_line(said)}")
                 time.sleep(0.02)
-            yield Osrm(f"http://127.0.0.1:{port}", digest)
+            version = re.search(rb"engines, (v[\w.]+)", said)
+            yield Osrm(f"http://127.0.0.1:{port}", digest, graph.parent.name, version and version[1].decode())
         finally:
             process.kill()
 
@@ -117,15 +124,7 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
 def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     """Return the graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
     lua = _profile(profile)
-    try:
-        with extract.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        version = hashlib.sha256(lua.read_bytes()).hexdigest()
-    except OSError as error:
-        raise McvrpError(
-            f"{brief(str(extract))} or {brief(str(lua))} cannot be read ({reason(error)}): give an extract "
-            "of OpenStreetMap (.osm.pbf), or the address of an OSRM server"
-        ) from error
+    digest, version = sha256(extract), sha256(lua)
     made = folder / "roads" / f"{digest[:16]}-{version[:8]}"
     made.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{made}.lock"):
@@ -139,6 +138,18 @@ def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
                 _run("osrm-contract", str(making / _GRAPH))
                 making.rename(made)
     return made / _GRAPH, digest
+
+
+def sha256(file: Path) -> str:
+    """Return the SHA-256 of an extract, or of a profile; McvrpError if it cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise McvrpError(
+            f"{brief(str(file))} cannot be read ({reason(error)}): give an extract of OpenStreetMap "
+            "(.osm.pbf), or the address of an OSRM server"
+        ) from error
 
 
 def _profile(profile: str) -> Path:

@@ -1,13 +1,14 @@
 """Travel costs of a city along its roads, by the tables of an OSRM server.
 
-They are asked for in blocks. The rows of finished blocks are kept in a folder, so that an import that was
-killed goes on from there.
+They are asked for in blocks. The rows of finished blocks are kept in a folder until the city is stored, so
+that an import that was killed goes on from there, and a plan's costs are not asked for again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,45 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, shown
+from mcvrp.shared_array import shared_array
 from mcvrp.tasks.city.osrm import MOST_COORDINATES, Osrm, TooManyPlaces
 from mcvrp.tasks.support.progress import Progress
 
 By = Literal["time", "distance"]
 UNITS: dict[By, str] = {"time": "s", "distance": "m"}
 _THREADS = 2  # the server computes a table with one
+_LONGEST = 7 * 86_400.0  # seconds that finished rows are kept: roads change
 
 
 @dataclass(frozen=True)
 class RoadCosts:
-    """Costs between N addresses, float64 ``(N, N)``, NaN without a road; metres to the road ``(N,)``."""
+    """Costs between N addresses, float64 ``(N, N)``, NaN without a road; metres to the road ``(N,)``.
+
+    ``rows`` is the folder of the finished rows, to be removed once the costs are stored.
+    """
 
     costs: NDArray[np.float64]
     off_road: NDArray[np.float64]
-
-    @property
-    def one_way(self) -> float:
-        """Share of the pairs whose costs there and back differ by more than a tenth."""
-        upper = np.triu_indices(len(self.costs), 1)
-        there, back = self.costs[upper], self.costs.T[upper]
-        return float(np.mean(np.abs(there - back) > 0.1 * np.fmax(there, back))) if len(there) else 0.0
-
-    def cut_off(self, depot: int) -> list[int]:
-        """Return the addresses without which there are roads between all others, ascending.
-
-        They are those that the depot does not reach or that do not reach it, and of the others, one after the
-        other, the one that lacks most roads. The depot is one of them if that is so of most addresses.
-        """
-        missing = np.isnan(self.costs)
-        missing |= missing.T
-        out = missing[depot].copy()
-        if 2 * out.sum() > len(out):
-            return [depot]
-        missing[out] = missing[:, out] = False
-        while missing.any():
-            worst = int(missing.sum(axis=0).argmax())
-            out[worst] = True
-            missing[worst] = missing[:, worst] = False
-        return np.flatnonzero(out).tolist()
+    rows: Path
 
 
 def road_costs(
@@ -64,26 +46,29 @@ def road_costs(
 ) -> RoadCosts:
     """Return the costs between ``lonlat``, ``(N, 2)`` in degrees, in seconds or metres.
 
-    ``folder`` keeps finished rows until all are there. ``known`` are the costs between the first of them,
-    ``(K, K)``, which are not asked for again. McvrpError if the server does not answer with tables.
+    ``folder`` keeps finished rows. ``known`` are the costs between the first of them, ``(K, K)``, which are
+    not asked for again. McvrpError if the server does not answer with tables.
     """
     first = 0 if known is None else len(known)
-    what = f"{server.extract or server.url} {by} {first}"
-    kept = folder / "roads" / f"table-{hashlib.sha256(what.encode() + lonlat.round(6).tobytes()).hexdigest()[:16]}"
+    what = f"{server.graph or server.url} {by} {first}".encode() + lonlat.round(6).tobytes()
+    kept = folder / "roads" / f"table-{hashlib.sha256(what).hexdigest()[:16]}"
     kept.mkdir(parents=True, exist_ok=True)
+    for table in kept.parent.glob("table-*"):
+        if time.time() - table.stat().st_mtime > _LONGEST:
+            shutil.rmtree(table)
+    kept.mkdir(exist_ok=True)
     side = MOST_COORDINATES // 2
     while True:
         try:
-            table = _Tables(server, lonlat, by).all(side, kept, first)
+            found = _Tables(server, lonlat, by).all(side, kept, first)
             break
         except TooManyPlaces:
             if side == 1:
                 raise McvrpError(f"{server.url} gives no table of two places: raise its limit") from None
             side //= 2
-    shutil.rmtree(kept)
     if known is not None:
-        table.costs[:first, :first] = known
-    return table
+        found.costs[:first, :first] = known
+    return found
 
 
 @dataclass(frozen=True)
@@ -95,7 +80,7 @@ class _Tables:
     def all(self, side: int, kept: Path, first: int) -> RoadCosts:
         """Return all costs but those between the ``first``, in blocks of ``side`` rows and columns."""
         count = len(self.lonlat)
-        found = RoadCosts(np.full((count, count), np.nan), np.zeros(count))
+        found = RoadCosts(shared_array((count, count)), np.zeros(count), kept)
         old, new = _slices(0, first, side), _slices(first, count, side)
         asked = [*((rows, new) for rows in old), *((rows, [*old, *new]) for rows in new)]
         total = sum(_length(rows) * sum(map(_length, columns)) for rows, columns in asked)

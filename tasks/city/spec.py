@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,14 +26,33 @@ class RoadsSpec(StrictSpec):
         description="Address of an OSRM server (http://127.0.0.1:5000), or an extract of OpenStreetMap "
         "(region.osm.pbf)",
     )
-    by: Literal["time", "distance"] = Field("time", description="Costs: seconds, or metres")
-    profile: str = Field(
-        "car", min_length=1, description="Profile of an extract: car, bicycle, foot, or a .lua file"
+    by: Literal["time", "distance"] | None = Field(
+        None, description="Costs: time in seconds (default), or distance in metres"
     )
-    snap: float = Field(300.0, gt=0, description="Largest distance of an address to its road in metres")
+    profile: str | None = Field(
+        None, min_length=1, description="Profile of an extract: car (default), bicycle, foot, or a .lua file"
+    )
+    snap: float | None = Field(
+        None, gt=0, description="Largest distance of an address to its road in metres (default: 300)"
+    )
     leave_out: bool = Field(
         False, description="Leave out addresses that are too far from any road, or that no road connects"
     )
+
+    @model_validator(mode="after")
+    def _address(self) -> Self:
+        if self.is_server:
+            if not re.fullmatch(r"https?://[^\s@?#]+", self.source):
+                raise ValueError(
+                    "the address of an OSRM server is http://HOST:PORT, without user, password or query"
+                )
+            if self.profile:
+                raise ValueError("an OSRM server has the profile of its own roads: leave profile out")
+        return self
+
+    @property
+    def is_server(self) -> bool:
+        return "://" in self.source
 
 
 class AddressFile(StrictSpec):
@@ -152,5 +172,6 @@ class PlannedCity:
     city: City
     addresses: Addresses | None  # of an imported city
     roads: RoadFacts | None = None  # that its costs are from
+    rows: Path | None = None  # folder of costs along roads, to be removed once the city is stored
     notes: tuple[str, ...] = ()
     exists: bool = False
