@@ -36,7 +36,7 @@ class CitySummary:
     @classmethod
     def of(cls, name: str, made: PlannedCity, seconds: float) -> CitySummary:
         """Return the summary of the city ``name``, which took ``seconds`` to make."""
-        city, facts = made.city, city_facts(made.city, made.addresses)
+        city, facts = made.city, city_facts(made.city, made.addresses, made.roads)
         return cls(name, city.city_id, city.customers, seconds, facts, made.notes)
 
 

@@ -39,6 +39,11 @@ class NewAddresses:
     file: Annotated[str, arg("FILE", "addresses; store:PATH for a file in the store")]
     matrix: Annotated[Text, opt("FILE", "travel costs: .npy, or a table with from, to, cost")] = None
     spare: Annotated[Number, opt("K", "output classes reserved for future addresses")] = None
+    roads: Annotated[Text, opt("URL|EXTRACT", "travel costs along roads: OSRM server, or .osm.pbf")] = None
+    by: Annotated[Text, opt("time|distance", "costs along roads: seconds (default), or metres")] = None
+    profile: Annotated[Text, opt("NAME", "of an extract: car (default), bicycle, foot, or a .lua")] = None
+    snap: Annotated[float | None, opt("METRES", "largest distance to a road (default: 300)")] = None
+    leave_out: Annotated[bool, flag("--leave-out", "leave out addresses that no road connects")] = False
     columns: Columns = field(default_factory=list)
     dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
 
@@ -87,7 +92,19 @@ def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) 
 
     if common.overrides:
         raise McvrpError("mcvrp city import and extend use no preset: use their options instead of --set")
-    given = {**vars(new), "columns": named_columns(new.columns) or None, **fields}
+    roads = {"by": new.by, "profile": new.profile, "snap": new.snap, "leave_out": new.leave_out or None}
+    roads = {field: value for field, value in roads.items() if value is not None}
+    if roads and not new.roads:
+        raise McvrpError(f"--{next(iter(roads)).replace('_', '-')} needs roads: give --roads URL or EXTRACT")
+    given = {
+        "file": new.file,
+        "matrix": new.matrix,
+        "roads": {"source": new.roads, **roads} if new.roads else None,
+        "spare": new.spare,
+        "columns": named_columns(new.columns) or None,
+        "dates": new.dates,
+        **fields,
+    }
     addresses = {field: value for field, value in given.items() if value is not None}
     return checked(CitySpec, {"name": name, "source": "imported", "addresses": addresses})
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import Addresses
+from mcvrp.storage.cities import Addresses, RoadFacts
 from mcvrp.storage.markdown import card, code, image
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
@@ -18,7 +18,12 @@ _INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # area in square points of all ad
 
 
 def write_city_card(
-    store: Store, name: str, city: City, addresses: Addresses | None, provenance: Provenance | None = None
+    store: Store,
+    name: str,
+    city: City,
+    addresses: Addresses | None,
+    provenance: Provenance | None = None,
+    roads: RoadFacts | None = None,
 ) -> None:
     """Write the README and the map of the city ``name``; ``addresses`` is None for a synthetic one."""
     on_earth = addresses is not None and addresses.projection is not None
@@ -26,7 +31,7 @@ def write_city_card(
     matrix = {"matrix.parquet": "travel costs from each node (row) to each node"}
     text = card(
         f"City `{name}`",
-        city_facts(city, addresses),
+        city_facts(city, addresses, roads),
         image("Map of the addresses", "map.png"),
         lead=f"{'A synthetic' if addresses is None else 'An imported'} city: {city.customers:,} customers "
         "and a depot (node 0).",
@@ -49,16 +54,18 @@ def coordinate_unit(city: City, addresses: Addresses | None) -> str:
     return "m" if addresses is not None and addresses.projection else ""
 
 
-def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
-    """Return the facts about a city, by name."""
+def city_facts(city: City, addresses: Addresses | None, roads: RoadFacts | None = None) -> dict[str, str]:
+    """Return the facts about a city, by name; ``roads`` if its costs are along roads."""
     unit = coordinate_unit(city, addresses)
     width, height = np.ptp(city.xy, axis=0).tolist()
     facts = {
         "customers": f"{city.customers:,}",
         "id": f"`{city.city_id}`",
         "extent": f"{length_text(width, unit).strip()} by {length_text(height, unit).strip()}",
-        "costs": _costs(city),
+        "costs": _costs(city, roads),
     }
+    if roads is not None:
+        facts |= _road_facts(roads)
     if addresses is not None:
         facts["depot"] = code(addresses.ids[DEPOT])
         if addresses.lonlat is not None:
@@ -86,11 +93,23 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
     return facts
 
 
-def _costs(city: City) -> str:
+def _costs(city: City, roads: RoadFacts | None) -> str:
     if city.matrix is None:
         return f"straight lines, in {unit_text(city.unit)}"
     kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
-    return f"from a matrix, in {city.unit}, {kind}"
+    return f"{f'{roads.by} along roads' if roads else 'from a matrix'}, in {city.unit}, {kind}"
+
+
+def _road_facts(roads: RoadFacts) -> dict[str, str]:
+    made = f"profile {roads.profile}, SHA-256 {roads.extract}" if roads.extract else "its own profile"
+    facts = {
+        "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}",
+        "one-way": f"{100 * roads.one_way:.0f} % of the pairs of addresses: costs there and back differ by "
+        "over a tenth",
+    }
+    if roads.left_out:
+        facts["left out"] = ", ".join(map(code, roads.left_out))
+    return facts
 
 
 def city_map(city: City, unit: str, *, on_earth: bool = False) -> Figure:

@@ -69,7 +69,7 @@ def make_city(store: Store, spec: CitySpec, cache: Path | None = None) -> Planne
         provenance = (
             _provenance(store, spec, planned.roads) if new else stored_city(store, spec.name).provenance
         )
-        write_city_card(store, spec.name, planned.city, planned.addresses, provenance)
+        write_city_card(store, spec.name, planned.city, planned.addresses, provenance, planned.roads)
     # after the README: an interruption in between leaves no city, and the next call writes both
     if new:
         save_city(store, spec.name, planned.city, planned.addresses, provenance, planned.roads)

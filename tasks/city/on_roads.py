@@ -13,7 +13,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.cities import RoadFacts, StoredCity
 from mcvrp.tasks.city.addresses import AddressTable
-from mcvrp.tasks.city.osrm import osrm, sha256
+from mcvrp.tasks.city.osrm import osrm, sha256_of
 from mcvrp.tasks.city.roads import road_costs
 from mcvrp.tasks.city.spec import RoadsSpec
 from mcvrp.tasks.files.file_bytes import Faults
@@ -142,8 +142,8 @@ def _facts(roads: RoadsSpec, parent: StoredCity | None) -> RoadFacts:
         profile = roads.profile or (inherited.profile if inherited else None) or "car"
         if profile.endswith(".lua"):
             file = Path(profile).expanduser()
-            profile = f"{file.name} ({sha256(file)[:8]})"
-        extract = sha256(Path(roads.source).expanduser())
+            profile = f"{file.name} ({sha256_of(file)[:8]})"
+        extract = sha256_of(Path(roads.source).expanduser())
     facts = RoadFacts(
         source=roads.source.rstrip("/") if roads.is_server else Path(roads.source).name,
         by=roads.by or (inherited.by if inherited else "time"),

@@ -124,7 +124,7 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
 def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     """Return the graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
     lua = _profile(profile)
-    digest, version = sha256(extract), sha256(lua)
+    digest, version = sha256_of(extract), sha256_of(lua)
     made = folder / "roads" / f"{digest[:16]}-{version[:8]}"
     made.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{made}.lock"):
@@ -140,15 +140,15 @@ def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     return made / _GRAPH, digest
 
 
-def sha256(file: Path) -> str:
-    """Return the SHA-256 of an extract, or of a profile; McvrpError if it cannot be read."""
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of an extract or a profile; McvrpError if it cannot be read."""
     try:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise McvrpError(
             f"{brief(str(file))} cannot be read ({reason(error)}): give an extract of OpenStreetMap "
-            "(.osm.pbf), or the address of an OSRM server"
+            "(.osm.pbf) or the address of an OSRM server, and a profile that is there"
         ) from error
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pandas as pd
@@ -19,8 +14,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.importer import import_city
-from mcvrp.tasks.city.spec import AddressFile
 from tests.support.datasets import label_spec, make_dataset, write_card_of
 from tests.support.labels import CITY
 from tests.support.solving import put_model
@@ -124,55 +117,3 @@ def test_the_example_of_the_store_has_the_names_of_the_demo(
     exec(examples(DOCS / "python.md", "python")[1], names)
     assert "by the model" in capsys.readouterr().out
     assert len({tuple(path) for path in names["answer"].paths.tolist()}) > 1
-
-
-# The recipe of docs/city.md, against a server that answers as OSRM does
-
-
-class Table(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        """Answer one request; a server of OSRM takes 100 places."""
-        url = urlsplit(self.path)
-        points = [tuple(map(float, point.split(","))) for point in url.path.rsplit("/", 1)[-1].split(";")]
-        query = parse_qs(url.query)
-        sources, destinations = (
-            [points[int(k)] for k in query[name][0].split(";")] for name in ("sources", "destinations")
-        )
-        assert len(points) <= 100
-        rows = [[self.seconds(a, b) for b in destinations] for a in sources]
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps({"code": "Ok", "durations": rows}).encode())
-
-    @staticmethod
-    def seconds(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-        north = b[1] - a[1]
-        return round(1e4 * (abs(b[0] - a[0]) + max(north, -north / 2)), 1)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the output of the tests free of requests."""
-
-
-def test_the_recipe_makes_a_matrix_of_driving_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are put together in the order of rows."""
-    (code,) = (text for text in examples(DOCS / "city.md", "python") if text.startswith("# table.py"))
-    rows = "".join(f"p{k},{lat:.6f},{lon:.6f},{int(k == 0)}\n" for k, (lat, lon) in enumerate(PLACES))
-    addresses, out = tmp_path / "addresses.csv", tmp_path / "matrix.npy"
-    addresses.write_text("id,lat,lon,depot\n" + rows)
-    server = HTTPServer(("127.0.0.1", 0), Table)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    spec = AddressFile(file=str(addresses), matrix=str(out), unit="s")
-    monkeypatch.setattr(
-        sys, "argv", ["table.py", f"http://127.0.0.1:{server.server_port}", str(addresses), str(out)]
-    )
-    try:
-        exec(code, {})
-        city = import_city(Store.open(tmp_path), spec).city
-        points = [(lon, lat) for lat, lon in PLACES]
-        expected = np.array([[Table.seconds(a, b) for b in points] for a in points], dtype=float)
-        assert city.matrix is not None
-        np.testing.assert_allclose(city.matrix, expected, atol=0.11)
-        assert not city.symmetric
-    finally:
-        server.shutdown()
-        server.server_close()
