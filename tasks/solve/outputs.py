@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
 
@@ -22,12 +22,13 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.markdown import card, code, escaped, image, section
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.streets import Way
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
-from mcvrp.tasks.solve.stops import at_stop, further_columns, measure, shift_texts, stops_of
+from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shift_texts, stops_of
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import length_text
@@ -168,14 +169,17 @@ def _geojson(solved: Solved) -> bytes:
     """Return routes, customers and depot as GeoJSON (RFC 7946).
 
     In degrees if the city has them; otherwise in its own coordinates, which a member of the document
-    declares.
+    declares. A route along streets has their minutes and kilometres, and those of its legs.
     """
     from mcvrp.tasks.solve.map import colour
 
     planned, routes, further = solved.planned, stops_of(solved), further_columns(solved)
-    points, capacity = _points(planned).tolist(), planned.day.instance.capacity
+    points, capacity = _points(planned), planned.day.instance.capacity
     features: list[dict[str, object]] = []
-    for nodes, stops in zip(solved.solution.routes, routes, strict=True):
+    lines = [way.line for way in solved.ways] or [
+        points[[DEPOT, *nodes, DEPOT]] for nodes in solved.solution.routes
+    ]
+    for k, (nodes, stops) in enumerate(zip(solved.solution.routes, routes, strict=True)):
         load = stops[-1].load_after
         line = {
             "kind": "route",
@@ -187,20 +191,31 @@ def _geojson(solved: Solved) -> bytes:
             "cost": stops[-1].cumulative_cost,
             "stroke": colour(stops[0].route - 1),
             "stroke-width": 3,
+            **(_legs(solved.ways[k], stops) if solved.ways else {}),
         }
-        path = [points[node] for node in (DEPOT, *nodes, DEPOT)]
-        features.append(_feature("LineString", path, line))
+        features.append(_feature("LineString", lines[k].tolist(), line))
         for node, stop in zip(nodes, stops[1:-1], strict=True):
             customer = {"kind": "customer", "customer": stop.customer, "demand": stop.demand}
             position = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
             properties = customer | position | at_stop(further, stop)
-            features.append(_feature("Point", points[node], properties))
+            features.append(_feature("Point", points[node].tolist(), properties))
     depot = {"kind": "depot", "customer": planned.addresses.ids[DEPOT], "marker-color": "#000000"}
-    features.append(_feature("Point", points[DEPOT], depot | at_stop(further, routes[0][0])))
+    features.append(_feature("Point", points[DEPOT].tolist(), depot | at_stop(further, routes[0][0])))
     document: dict[str, object] = {"type": "FeatureCollection", "features": features}
     if planned.addresses.lonlat is None:
         document["coordinates"] = "x and y of the city, as they were imported or drawn: no degrees"
     return _json(document)
+
+
+def _legs(way: Way, stops: Sequence[Stop]) -> dict[str, object]:
+    """Return minutes and kilometres of a route along the streets, and of each leg to the next stop."""
+    minutes, kilometres = (way.seconds / 60).round(2), (way.metres / 1000).round(3)
+    legs = [
+        {"to": stop.customer, "minutes": time, "kilometres": length}
+        for stop, time, length in zip(stops[1:], minutes.tolist(), kilometres.tolist(), strict=True)
+    ]
+    total = {"minutes": round(way.seconds.sum() / 60, 2), "kilometres": round(way.metres.sum() / 1000, 3)}
+    return {**total, "legs": legs}
 
 
 def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -> dict[str, object]:
@@ -224,6 +239,9 @@ def solve_readme(solved: Solved, made: str = "") -> str:
     places = "longitude and latitude (WGS 84, RFC 7946)"
     if planned.addresses.lonlat is None:
         places = "the city's own x and y, as it has no longitude and latitude"
+    lines = "straight between stops whatever the costs"
+    if solved.ways:
+        lines = "along the streets, with `minutes` and `kilometres` of the route and of each of its `legs`"
     return card(
         f"Routes of {escaped(planned.day.source)}, city {escaped(planned.city_name)}",
         {name: escaped(value) for name, value in solve_figures(solved).items()},
@@ -234,8 +252,8 @@ def solve_readme(solved: Solved, made: str = "") -> str:
             "routes.csv": stops,
             "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
             "routes.html": "a page per vehicle to print, A4",
-            "routes.geojson": "routes as lines, straight between stops whatever the costs, customers and "
-            f"depot as points, for any map program; in {places}",
+            "routes.geojson": f"routes as lines, {lines}, customers and depot as points, for any map "
+            f"program; in {places}",
             "map.png": "map as an image",
             "map.html": "interactive map for the browser, works offline: zoom, highlight a route, list its "
             "stops",

@@ -19,6 +19,7 @@ _OWN = (
     *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
     *("lat", "lon", "x", "y", "id", "customer_id", "kept"),
     *("kind", "customers", "load", "utilisation", "cost", "stroke", "stroke-width", "marker-color"),
+    *("minutes", "kilometres", "legs"),
 )
 
 
