@@ -16,9 +16,18 @@ from mcvrp.storage import markdown
 from mcvrp.tasks.city.addresses import to_metres
 from mcvrp.tasks.city.card import coordinate_unit
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.stops import Stop, at_stop, count_text, further_columns, measure, shortened, stops_of
+from mcvrp.tasks.solve.stops import (
+    Stop,
+    at_stop,
+    count_text,
+    in_seconds,
+    measure,
+    printed_columns,
+    shortened,
+    stops_of,
+)
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
+from mcvrp.tasks.support.text import length_text, readable_unit, time_text, unit_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
@@ -29,7 +38,7 @@ _LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large
 _DPI = 120  # small enough for Prefect to show the picture inline
 _SIDE, _MARGIN = 1000.0, 30.0  # of the page's drawing; the browser scales it
 _NAME = 14  # characters of a customer's name
-_FURTHER, _TEXT = 8, 120  # columns of addresses and orders in a list, and characters of a text
+_TEXT = 120  # characters of a text
 
 
 def colour(k: int) -> str:
@@ -180,7 +189,7 @@ def map_page(solved: Solved) -> str:
     points = _to_page(city.xy, frame)
     factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
-    further = dict(list(further_columns(solved).items())[:_FURTHER])
+    further = printed_columns(solved)
     return markdown.render(
         "mcvrp.tasks.solve",
         "map.html.j2",
@@ -188,6 +197,7 @@ def map_page(solved: Solved) -> str:
         city=planned.city_name,
         customers=instance.n,
         measure=measure(city),
+        timed=in_seconds(city),
         cost=length_text(solved.cost, city.unit),
         capacity=instance.capacity,
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
@@ -221,18 +231,26 @@ def _drawn(
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
         "cost": length_text(stops[-1].cumulative_cost, unit),
+        "back": stops[-1].arrival,
         "stops": [
             {
                 "at": _dot(points[stop.node]),
                 "customer": stop.customer,
                 "demand": stop.demand,
                 "stop": stop.stop,
-                "cost": length_text(stop.cumulative_cost, unit),
+                "when": f"at {stop.arrival}" if stop.arrival else f"after {_after(stop, unit)}",
                 "further": {name: shortened(text, _TEXT) for name, text in at_stop(further, stop).items()},
             }
             for stop in stops[1:-1]
         ],
     }
+
+
+def _after(stop: Stop, unit: str) -> str:
+    """Return the time since the depot, or the length without one."""
+    if stop.arrival_minutes is not None:
+        return time_text(60 * stop.arrival_minutes)
+    return length_text(stop.cumulative_cost, unit)
 
 
 def _to_page(xy: NDArray[np.float64], frame: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -28,10 +28,19 @@ from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
-from mcvrp.tasks.solve.stops import Stop, at_stop, further_columns, measure, shift_texts, stops_of
+from mcvrp.tasks.solve.stops import (
+    TIMES,
+    Stop,
+    at_stop,
+    further_columns,
+    in_seconds,
+    measure,
+    shift_texts,
+    stops_of,
+)
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import length_text
+from mcvrp.tasks.support.text import length_text, unit_text
 
 SPEC, SUMMARY, UNSERVED = "spec.json", "summary.json", "unserved.csv"
 _DECIMALS = 7  # of degrees: 1 cm
@@ -144,6 +153,7 @@ def stop_table(solved: Solved) -> pd.DataFrame:
     planned, stops = solved.planned, [stop for route in stops_of(solved) for stop in route]
     table = pd.DataFrame([asdict(stop) for stop in stops])
     nodes = table.pop("node").to_numpy()
+    table = table.drop(columns=[name for name in TIMES if table[name].isna().all()])
     if planned.date:
         table.insert(0, "date", planned.date.isoformat())
         table.insert(5, "capacity", planned.day.instance.capacity)
@@ -154,7 +164,7 @@ def stop_table(solved: Solved) -> pd.DataFrame:
         table = table.assign(lat=second, lon=first)
     further = further_columns(solved).items()
     texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
-    if planned.spec.shift is not None:  # a number, which has the decimal sign of the others
+    if planned.spec.timed:  # a number, which has the decimal sign of the others
         texts["service"] = [text.replace(".", planned.day.dialect.decimal) for text in texts["service"]]
     return pd.concat([table, pd.DataFrame(texts)], axis=1)
 
@@ -197,7 +207,8 @@ def _geojson(solved: Solved) -> bytes:
         for node, stop in zip(nodes, stops[1:-1], strict=True):
             customer = {"kind": "customer", "customer": stop.customer, "demand": stop.demand}
             position = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
-            properties = customer | position | at_stop(further, stop)
+            times = {name: value for name in TIMES if (value := getattr(stop, name)) is not None}
+            properties = customer | position | times | at_stop(further, stop)
             features.append(_feature("Point", points[node].tolist(), properties))
     depot = {"kind": "depot", "customer": planned.addresses.ids[DEPOT], "marker-color": "#000000"}
     features.append(_feature("Point", points[DEPOT].tolist(), depot | at_stop(further, routes[0][0])))
@@ -230,8 +241,10 @@ def solve_readme(solved: Solved, made: str = "") -> str:
     stops = (
         "one row per stop, in driving order, from the depot (stop 0) to the depot: `load_after` is the "
         f"demand served on the route so far, this stop included, `leg_cost` the {measure(planned.city)} from "
-        "the previous stop, `cumulative_cost` that since the depot"
+        f"the previous stop in {unit_text(planned.city.unit)}, `cumulative_cost` that since the depot"
     )
+    if in_seconds(planned.city):
+        stops += ", `arrival_minutes` the minutes since the depot with the service of earlier stops"
     if further := further_columns(solved):
         stops += f"; carried from the addresses and the orders: {', '.join(map(code, further))}"
     if planned.date:
@@ -295,6 +308,9 @@ def route_table(solved: Solved) -> str:
             [*header, "With its stops"],
             [[*row, time] for row, time in zip(rows, times, strict=True)],
         )
+    if solved.planned.spec.start_time is not None:
+        header = [*header, "Back at"]
+        rows = [[*row, str(stops[-1].arrival)] for row, stops in zip(rows, stops_of(solved), strict=True)]
     return markdown.table(header, rows, len(header) * "r")
 
 
@@ -338,12 +354,14 @@ def solve_figures(solved: Solved) -> dict[str, str]:
         "orders": f"{planned.day.orders:,} orders of {instance.n:,} customers, total demand {demand:,}",
         "routes": f"{routes:,} (lower bound {-(-demand // instance.capacity):,}), vehicle capacity "
         f"{instance.capacity:,}, average utilization {100 * demand / (routes * instance.capacity):.1f} %",
-        "cost": length_text(price, unit)
-        + (", straight-line distance" if planned.city.matrix is None else ""),
+        "cost": f"{length_text(price, unit)}, {measure(planned.city)}".removesuffix(", cost"),
         "found by": solved.found_by,
     }
     if service := planned.day.wishes.service_text:
         figures["service time"] = service
+    if start := planned.spec.start_time:
+        back = max(stops_of(solved), key=lambda stops: stops[-1].arrival_minutes or 0.0)[-1]
+        figures["start"] = f"{start}; route {back.route} is the last one back, at {back.arrival}"
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)
         figures["left out"] = f"{len(left_out):,} other customers, total demand {total:,}"
