@@ -37,6 +37,7 @@ from mcvrp.tasks.solve.outputs import (
 from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
+from mcvrp.tasks.solve.streets import on_streets
 from mcvrp.tasks.support.spec import StrictSpec
 
 logger = logging.getLogger(__name__)
@@ -131,6 +132,7 @@ def solve(
     overwrite: bool = False,
     began: float | None = None,
     usual_model: str | None = None,
+    roads: str | None = None,
     **options: Any,
 ) -> RoutedDay:
     """Return the routes of a day's orders, as `mcvrp solve` finds them.
@@ -156,6 +158,9 @@ def solve(
         Start of the time limit, by `time.monotonic` (default: now).
     usual_model
         Model to use without ``model`` if it is one of the city, otherwise the city's only one; None: none.
+    roads
+        Address of an OSRM server, or extract of the city's costs, to draw the routes along streets (default:
+        that of the city, if it is there).
 
     Raises McvrpError for invalid input, and if no routes within the limits are found. If a model or a solver
     fails, the routes of the others are returned, and a warning is logged: see ``failures``.
@@ -201,14 +206,15 @@ def solve(
         date=dated.date,
         unrounded=unrounded,
         usual_model=usual_model,
+        roads=roads,
     )
-    planned = plan_day(store, request, spec)
+    planned, cache = plan_day(store, request, spec), settings.cache_dir()
     if out is None:
-        routed = RoutedDay(**vars(solve_day(store, planned, began)))
+        routed = RoutedDay(**vars(on_streets(solve_day(store, planned, began), cache)))
     else:
         place = Place(Store.open(Path(ROUTES) / day_name(planned) if out is True else out))
         replaced = require_free(place, planned, overwrite)
-        solved = solve_day(store, planned, began)
+        solved = on_streets(solve_day(store, planned, began), cache)
         files = write_day(place, solved)
         routed = RoutedDay(**vars(solved), folder=place.url, files=files, replaced=replaced or "")
     for failure in routed.failures:

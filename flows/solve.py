@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
@@ -20,13 +21,14 @@ from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
 from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.streets import on_streets
 
 
 @task("route", "route {planned.day.instance.n} customers", resumes=False)
 def route(store: Store, planned: Planned, began: float) -> Solved:
     """Route the orders: the model and searches beside each other; the cheapest routes are kept."""
     with showing_progress(f"solve {planned.city_name}", resumes=False):
-        return solve_day(store, planned, began)
+        return on_streets(solve_day(store, planned, began), settings.cache_dir())
 
 
 @task("write routes", "write {place.folder}", resumes=False)

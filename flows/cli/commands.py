@@ -139,10 +139,12 @@ class Day:
     fleet: Annotated[Number, opt("K", "maximum number of vehicles (default: unlimited)")] = None
     longest_route: Annotated[Text, opt("LENGTH", "maximum cost of a route, such as 45km")] = None
     shift: Annotated[Text, opt("DURATION", "maximum duration of a route with its stops, such as 8h")] = None
-    service: Annotated[Text, opt("DURATION", "service time of an order such as 3min; with --shift")] = None
+    service: Annotated[Text, opt("DURATION", "service time of an order such as 3min")] = None
+    start_time: Annotated[Text, opt("HH:MM", "departure, for arrival times of costs in seconds")] = None
     drop: Annotated[bool, flag("--drop", "leave out customers for whom there is no room")] = False
     keep: Annotated[Text, opt("ROUTES", "decided routes, beside which the rest is planned")] = None
     unrounded: Unrounded = False
+    roads: Annotated[Text, opt("URL|FILE", "OSRM server or extract of the city's costs, for the map")] = None
     model: Annotated[Text, opt("NAME|FOLDER", "name (default: preset's, or the only one), or folder")] = None
     version: Annotated[Text, opt("N|champion|latest", "default: the champion, otherwise the latest")] = None
     by: Annotated[Text, opt("auto|model|SOLVER", "search by all (auto) or by one of them alone")] = None

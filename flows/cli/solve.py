@@ -43,6 +43,7 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         out=day.out or True,
         overwrite=day.overwrite,
         began=began.get(),
+        roads=day.roads,
         usual_model=preset.train.model if options["samples"] else None,
         **options,
     )

@@ -52,6 +52,7 @@ class Osrm:
     extract: str | None = None
     graph: str | None = None
     version: str | None = None
+    patience: float | None = None  # seconds in which it has to answer
 
     def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
         """Return the document of ``service``, "table" or "route", for ``lonlat``, ``(N, 2)`` in degrees.
@@ -69,7 +70,7 @@ class Osrm:
         opener = urllib.request.build_opener(*[_DIRECT] * loopback)
         try:
             address = f"{self.url}/{service}/v1/driving/{places}?{query}"
-            with opener.open(address, timeout=_ANSWER_SECONDS) as answer:
+            with opener.open(address, timeout=self.patience or _ANSWER_SECONDS) as answer:
                 data = answer.read()
         except urllib.error.HTTPError as error:
             if error.code in (413, 414, 431):  # of a server in front of it
@@ -100,6 +101,25 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
         yield Osrm(roads.rstrip("/"))
         return
     graph, digest = _graph(Path(roads).expanduser(), profile, folder)
+    with _started(graph, digest) as server:
+        yield server
+
+
+@contextmanager
+def osrm_again(digest: str, profile: str, folder: Path) -> Iterator[Osrm]:
+    """Yield a server of the extract with this SHA-256, as `osrm`, from what ``folder`` has kept of it.
+
+    McvrpError if it has nothing.
+    """
+    graph = _kept(digest, _profile(profile), folder) / _GRAPH
+    if not graph.parent.exists():
+        raise McvrpError(f"{graph.parent}, which was made of the extract, is not there: give the extract")
+    with _started(graph, digest) as server:
+        yield server
+
+
+@contextmanager
+def _started(graph: Path, digest: str) -> Iterator[Osrm]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     routed = [_program("osrm-routed"), "-i", "127.0.0.1", "-p", str(port), "--mmap"]
@@ -123,9 +143,8 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
 
 def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     """Return the graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
-    lua = _profile(profile)
-    digest, version = sha256_of(extract), sha256_of(lua)
-    made = folder / "roads" / f"{digest[:16]}-{version[:8]}"
+    lua, digest = _profile(profile), sha256_of(extract)
+    made = _kept(digest, lua, folder)
     made.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{made}.lock"):
         if not made.exists():
@@ -138,6 +157,11 @@ def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
                 _run("osrm-contract", str(making / _GRAPH))
                 making.rename(made)
     return made / _GRAPH, digest
+
+
+def _kept(digest: str, lua: Path, folder: Path) -> Path:
+    """Return the folder of the graph of the extract with this SHA-256."""
+    return folder / "roads" / f"{digest[:16]}-{sha256_of(lua)[:8]}"
 
 
 def sha256_of(file: Path) -> str:

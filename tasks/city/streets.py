@@ -47,6 +47,9 @@ def _part(server: Osrm, lonlat: NDArray[np.float64]) -> Way:
         route = answer["routes"][0]
         line = np.array(route["geometry"]["coordinates"], dtype=np.float64).reshape(-1, 2)
         legs = np.array([(leg["duration"], leg["distance"]) for leg in route["legs"]], dtype=np.float64)
+        legs = legs.reshape(len(lonlat) - 1, 2)
+        if len(line) < 2 or not (np.isfinite(line).all() and np.isfinite(legs).all()):
+            raise ValueError
     except (KeyError, IndexError, TypeError, ValueError):
         said = answer.get("message", answer["code"])
         raise McvrpError(f"{server.url} gives no way ({shown(said)}): check the server") from None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.streets import Way
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of
@@ -29,13 +30,16 @@ _NAMED = 5  # customers that are named, of those merged or left out
 class Solved:
     """A routed day: its plan, its search, the routes and the customers who were left out.
 
-    Costs are in the city's unit. All figures of a day are computed from these four.
+    Costs are in the city's unit. All figures of a day are computed from these four. ``ways`` are those of the
+    routes along the streets, see `on_streets`; empty if lines are straight.
     """
 
     planned: Planned
     search: Searched
     solution: Solution
     unserved: tuple[Unserved, ...] = ()
+    ways: tuple[Way, ...] = ()
+    ways_note: str = ""  # why there are none, or what is odd about them
 
     @property
     def instance(self) -> Instance:
@@ -68,7 +72,8 @@ class Solved:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know of orders, model, limits and search, one sentence each."""
-        return (*_notes(self.planned, self.instance), *self.search.notes, *_limit_notes(self), *self.failures)
+        notes = *_notes(self.planned, self.instance), *self.search.notes, *_limit_notes(self)
+        return (*notes, *filter(None, [self.ways_note]), *self.failures)
 
 
 def solve_day(store: Store, planned: Planned, began: float) -> Solved:

@@ -13,9 +13,7 @@ from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, readable_unit, unit_text
-
-_SECONDS = ("s", "sec", "second", "seconds")  # units of a city in which a shift can be counted
+from mcvrp.tasks.support.text import METRES, SECONDS, readable_unit, time_text, unit_text
 
 
 def limits_text(limits: Limits, unit: str) -> str:
@@ -28,28 +26,36 @@ def limits_text(limits: Limits, unit: str) -> str:
         factor, name = readable_unit(unit, limits.longest_route)
         suffix = name if name in METRES else ""
         longest = f"--longest-route {limits.longest_route * factor:.10g}{suffix}"
-        options.append(longest if limits.service is None else f"--shift {limits.longest_route:.10g}")
+        options.append(longest if limits.service is None else f"--shift {_option(limits.longest_route)}")
     return " and ".join(options)
+
+
+def _option(seconds: float) -> str:
+    return f"{seconds:.10g}" if seconds % 60 else time_text(seconds).replace(" ", "")
 
 
 def require_supported(spec: SolveSpec, city: City, name: str) -> None:
     """Raise McvrpError if the limits of ``spec``, in the unit of the city ``name``, contradict each other.
 
-    Also if ``by`` does not support them, or a shift is given and costs are not in seconds.
+    Also if ``by`` does not support them, or if a shift or a start time is given and costs are not in seconds.
     """
     if spec.shift is not None and spec.longest_route is not None:
         longest = limits_text(Limits(longest_route=float(spec.longest_route)), city.unit)
         raise McvrpError(
             f"--shift {spec.shift:.10g} and {longest} both limit the length of a route: give one of them"
         )
-    if spec.service is not None and spec.shift is None:
+    if spec.service is not None and not spec.timed:
         raise McvrpError(
-            f"--service {spec.service:.10g} counts in a shift only: give --shift, too, or omit it"
+            f"--service {spec.service:.10g} counts with --shift and --start-time only: give one of them, or "
+            "omit it"
         )
-    if spec.shift is not None and city.unit.casefold() not in _SECONDS:
+    if spec.timed and city.unit.casefold() not in SECONDS:
+        option, other = (
+            ("--start-time", "omit it") if spec.shift is None else ("--shift", "use --longest-route")
+        )
         raise McvrpError(
-            f"--shift counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
-            "it with a matrix in seconds (--unit s), or use --longest-route"
+            f"{option} counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
+            f"it with --roads or a matrix in seconds (--unit s), or {other}"
         )
     supporting = [solver for solver in finishers() if SOLVERS[solver].keeps(spec.limits)]
     if spec.limits.given and spec.by not in (AUTO, *supporting):

@@ -13,11 +13,21 @@ from numpy.typing import NDArray
 
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
+from mcvrp.tasks.city.addresses import to_metres
 from mcvrp.tasks.city.card import coordinate_unit
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.stops import Stop, at_stop, count_text, further_columns, measure, shortened, stops_of
+from mcvrp.tasks.solve.stops import (
+    Stop,
+    at_stop,
+    count_text,
+    in_seconds,
+    measure,
+    printed_columns,
+    shortened,
+    stops_of,
+)
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
+from mcvrp.tasks.support.text import length_text, readable_unit, time_text, unit_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
@@ -28,7 +38,7 @@ _LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large
 _DPI = 120  # small enough for Prefect to show the picture inline
 _SIDE, _MARGIN = 1000.0, 30.0  # of the page's drawing; the browser scales it
 _NAME = 14  # characters of a customer's name
-_FURTHER, _TEXT = 8, 120  # columns of addresses and orders in a list, and characters of a text
+_TEXT = 120  # characters of a text
 
 
 def colour(k: int) -> str:
@@ -46,7 +56,7 @@ def route_map(solved: Solved) -> bytes:
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
-    handles = [_draw(axis, solved, k) for k in range(len(solved.solution.routes))]
+    handles = [_draw(axis, solved, k, line) for k, line in enumerate(_lines(solved))]
     _number(axis, solved)
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
@@ -89,12 +99,20 @@ def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: in
     )
 
 
-def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
+def _lines(solved: Solved) -> list[NDArray[np.float64]]:
+    """Return the line of each route in the city's coordinates: along the streets, or straight."""
+    xy, projection = solved.planned.city.xy, solved.planned.addresses.projection
+    if solved.ways and projection:
+        return [to_metres(projection, way.line) for way in solved.ways]
+    return [xy[[DEPOT, *route, DEPOT]] for route in solved.solution.routes]
+
+
+def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line2D:
     city, instance = solved.planned.city, solved.instance
     route = list(solved.solution.routes[k])
     xy, thin = city.xy, max(0.9, 2.4 - instance.n / 200)
     dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
-    axis.plot(*xy[[DEPOT, *route, DEPOT]].T, color=colour(k), linestyle=dash, linewidth=thin, zorder=2)
+    axis.plot(*line.T, color=colour(k), linestyle=dash, linewidth=thin, zorder=2)
     numbered = instance.n <= _NUMBERED
     looks: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
     axis.scatter(xy[route, 0], xy[route, 1], s=95 if numbered else 18 * thin, color=colour(k), **looks)
@@ -102,8 +120,8 @@ def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
         centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 4}
         for place, numbers in _by_place(route, xy).items():
             axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
-    if arrow := _arrow(xy[[DEPOT, *route]]):
-        (x, y), (east, north) = arrow[0], arrow[1] / 20
+    if arrow := _arrow(line, xy[route[0]]):
+        (x, y), (east, north) = arrow[0], arrow[1] * _spread(xy) / 100
         head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
         axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
@@ -111,12 +129,23 @@ def _draw(axis: Axes, solved: Solved, k: int) -> Line2D:
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 
-def _arrow(path: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return middle and way of the first leg of ``path`` ``(N, 2)`` with a length, None without one."""
-    ways = np.diff(path, axis=0)
-    for k in np.flatnonzero((ways != 0).any(axis=1))[:1]:
-        return (path[k] + path[k + 1]) / 2, ways[k]
-    return None
+def _arrow(
+    line: NDArray[np.float64], first: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return a place on ``line`` ``(N, 2)`` half way to the ``first`` stop, and the direction there.
+
+    The direction has the length 1. If that stop is at the depot it is half way to the next bend. None if the
+    line has no length.
+    """
+    ways = np.diff(line, axis=0)
+    lengths = np.hypot(*ways.T)
+    until = np.cumsum(lengths)
+    if not until[-1]:
+        return None
+    leg = until[np.hypot(*(line[1:] - first).T).argmin()] or until[until > 0][0]
+    k = int(np.searchsorted(until, leg / 2))
+    way = ways[k] / lengths[k]
+    return line[k + 1] - way * (until[k] - leg / 2), way
 
 
 def _by_place(nodes: Sequence[int], xy: NDArray[np.float64]) -> dict[tuple[float, float], str]:
@@ -155,10 +184,12 @@ def _plain(text: str) -> str:
 def map_page(solved: Solved) -> str:
     """Return the page."""
     planned, city, instance = solved.planned, solved.planned.city, solved.instance
-    points = _to_page(city.xy)
-    factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(city.xy))
+    lines = _lines(solved)
+    frame = np.vstack([city.xy, *lines])
+    points = _to_page(city.xy, frame)
+    factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
-    further = dict(list(further_columns(solved).items())[:_FURTHER])
+    further = printed_columns(solved)
     return markdown.render(
         "mcvrp.tasks.solve",
         "map.html.j2",
@@ -166,43 +197,48 @@ def map_page(solved: Solved) -> str:
         city=planned.city_name,
         customers=instance.n,
         measure=measure(city),
+        timed=in_seconds(city),
         cost=length_text(solved.cost, city.unit),
         capacity=instance.capacity,
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
         count_text=count_text,
-        routes=[_drawn(stops, points, city.unit, instance.capacity, further) for stops in stops_of(solved)],
+        routes=[
+            _drawn(stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
+            for stops, line in zip(stops_of(solved), lines, strict=True)
+        ],
         side=_SIDE + 2 * _MARGIN,
-        scale={"length": _spread(city.xy) / _SIDE * factor, "unit": f" {unit_text(name)}"},
+        scale={"length": _spread(frame) / _SIDE * factor, "unit": f" {unit_text(name)}"},
     )
 
 
 def _drawn(
     stops: Sequence[Stop],
+    line: NDArray[np.float64],
     points: NDArray[np.float64],
     unit: str,
     capacity: int,
     further: Mapping[str, Mapping[int, str]],
 ) -> dict[str, object]:
-    path = points[[stop.node for stop in stops]]
-    middle, (east, south) = _arrow(path) or (None, (0.0, 0.0))
+    middle, (east, south) = _arrow(line, points[stops[1].node]) or (None, (0.0, 0.0))
     return {
         "number": stops[0].route,
         "colour": colour(stops[0].route - 1),
-        "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in path),
+        "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line),
         "arrow": middle,
         "degrees": round(float(np.degrees(np.arctan2(south, east)))),
         "numbers": _by_place([stop.node for stop in stops[1:-1]], points.round(1)),
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
         "cost": length_text(stops[-1].cumulative_cost, unit),
+        "back": stops[-1].arrival,
         "stops": [
             {
                 "at": _dot(points[stop.node]),
                 "customer": stop.customer,
                 "demand": stop.demand,
                 "stop": stop.stop,
-                "cost": length_text(stop.cumulative_cost, unit),
+                "when": f"at {stop.arrival}" if stop.arrival else f"after {_after(stop, unit)}",
                 "further": {name: shortened(text, _TEXT) for name, text in at_stop(further, stop).items()},
             }
             for stop in stops[1:-1]
@@ -210,10 +246,18 @@ def _drawn(
     }
 
 
-def _to_page(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``xy`` ``(N, 2)`` in the page's coordinates: equal scale in both directions, north up."""
-    scaled = (xy - xy.min(axis=0)) * (_SIDE / _spread(xy))
-    return np.column_stack([_MARGIN + scaled[:, 0], _MARGIN + scaled[:, 1].max() - scaled[:, 1]])
+def _after(stop: Stop, unit: str) -> str:
+    """Return the time since the depot, or the length without one."""
+    if stop.arrival_minutes is not None:
+        return time_text(60 * stop.arrival_minutes)
+    return length_text(stop.cumulative_cost, unit)
+
+
+def _to_page(xy: NDArray[np.float64], frame: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``xy`` ``(N, 2)`` in the page's coordinates, which ``frame`` fills: equal scales, north up."""
+    scale = _SIDE / _spread(frame)
+    east, north = ((xy - frame.min(axis=0)) * scale).T
+    return np.column_stack([_MARGIN + east, _MARGIN + np.ptp(frame[:, 1]) * scale - north])
 
 
 def _spread(xy: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePath
 
@@ -22,15 +22,25 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.markdown import card, code, escaped, image, section
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.streets import Way
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
-from mcvrp.tasks.solve.stops import at_stop, further_columns, measure, shift_texts, stops_of
+from mcvrp.tasks.solve.stops import (
+    TIMES,
+    Stop,
+    at_stop,
+    further_columns,
+    in_seconds,
+    measure,
+    shift_texts,
+    stops_of,
+)
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import length_text
+from mcvrp.tasks.support.text import length_text, unit_text
 
 SPEC, SUMMARY, UNSERVED = "spec.json", "summary.json", "unserved.csv"
 _DECIMALS = 7  # of degrees: 1 cm
@@ -143,6 +153,7 @@ def stop_table(solved: Solved) -> pd.DataFrame:
     planned, stops = solved.planned, [stop for route in stops_of(solved) for stop in route]
     table = pd.DataFrame([asdict(stop) for stop in stops])
     nodes = table.pop("node").to_numpy()
+    table = table.drop(columns=[name for name in TIMES if table[name].isna().all()])
     if planned.date:
         table.insert(0, "date", planned.date.isoformat())
         table.insert(5, "capacity", planned.day.instance.capacity)
@@ -153,7 +164,7 @@ def stop_table(solved: Solved) -> pd.DataFrame:
         table = table.assign(lat=second, lon=first)
     further = further_columns(solved).items()
     texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
-    if planned.spec.shift is not None:  # a number, which has the decimal sign of the others
+    if planned.spec.timed:  # a number, which has the decimal sign of the others
         texts["service"] = [text.replace(".", planned.day.dialect.decimal) for text in texts["service"]]
     return pd.concat([table, pd.DataFrame(texts)], axis=1)
 
@@ -168,14 +179,17 @@ def _geojson(solved: Solved) -> bytes:
     """Return routes, customers and depot as GeoJSON (RFC 7946).
 
     In degrees if the city has them; otherwise in its own coordinates, which a member of the document
-    declares.
+    declares. A route along streets has their minutes and kilometres, and those of its legs.
     """
     from mcvrp.tasks.solve.map import colour
 
     planned, routes, further = solved.planned, stops_of(solved), further_columns(solved)
-    points, capacity = _points(planned).tolist(), planned.day.instance.capacity
+    points, capacity = _points(planned), planned.day.instance.capacity
     features: list[dict[str, object]] = []
-    for nodes, stops in zip(solved.solution.routes, routes, strict=True):
+    lines = [way.line for way in solved.ways] or [
+        points[[DEPOT, *nodes, DEPOT]] for nodes in solved.solution.routes
+    ]
+    for k, (nodes, stops) in enumerate(zip(solved.solution.routes, routes, strict=True)):
         load = stops[-1].load_after
         line = {
             "kind": "route",
@@ -187,20 +201,32 @@ def _geojson(solved: Solved) -> bytes:
             "cost": stops[-1].cumulative_cost,
             "stroke": colour(stops[0].route - 1),
             "stroke-width": 3,
+            **(_legs(solved.ways[k], stops) if solved.ways else {}),
         }
-        path = [points[node] for node in (DEPOT, *nodes, DEPOT)]
-        features.append(_feature("LineString", path, line))
+        features.append(_feature("LineString", lines[k].tolist(), line))
         for node, stop in zip(nodes, stops[1:-1], strict=True):
             customer = {"kind": "customer", "customer": stop.customer, "demand": stop.demand}
             position = {"route": stop.route, "stop": stop.stop, "marker-color": line["stroke"]}
-            properties = customer | position | at_stop(further, stop)
-            features.append(_feature("Point", points[node], properties))
+            times = {name: value for name in TIMES if (value := getattr(stop, name)) is not None}
+            properties = customer | position | times | at_stop(further, stop)
+            features.append(_feature("Point", points[node].tolist(), properties))
     depot = {"kind": "depot", "customer": planned.addresses.ids[DEPOT], "marker-color": "#000000"}
-    features.append(_feature("Point", points[DEPOT], depot | at_stop(further, routes[0][0])))
+    features.append(_feature("Point", points[DEPOT].tolist(), depot | at_stop(further, routes[0][0])))
     document: dict[str, object] = {"type": "FeatureCollection", "features": features}
     if planned.addresses.lonlat is None:
         document["coordinates"] = "x and y of the city, as they were imported or drawn: no degrees"
     return _json(document)
+
+
+def _legs(way: Way, stops: Sequence[Stop]) -> dict[str, object]:
+    """Return minutes and kilometres of a route along the streets, and of each leg to the next stop."""
+    minutes, kilometres = (way.seconds / 60).round(2), (way.metres / 1000).round(3)
+    legs = [
+        {"to": stop.customer, "minutes": time, "kilometres": length}
+        for stop, time, length in zip(stops[1:], minutes.tolist(), kilometres.tolist(), strict=True)
+    ]
+    total = {"minutes": round(way.seconds.sum() / 60, 2), "kilometres": round(way.metres.sum() / 1000, 3)}
+    return {**total, "legs": legs}
 
 
 def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -> dict[str, object]:
@@ -215,8 +241,10 @@ def solve_readme(solved: Solved, made: str = "") -> str:
     stops = (
         "one row per stop, in driving order, from the depot (stop 0) to the depot: `load_after` is the "
         f"demand served on the route so far, this stop included, `leg_cost` the {measure(planned.city)} from "
-        "the previous stop, `cumulative_cost` that since the depot"
+        f"the previous stop in {unit_text(planned.city.unit)}, `cumulative_cost` that since the depot"
     )
+    if in_seconds(planned.city):
+        stops += ", `arrival_minutes` the minutes since the depot with the service of earlier stops"
     if further := further_columns(solved):
         stops += f"; carried from the addresses and the orders: {', '.join(map(code, further))}"
     if planned.date:
@@ -224,6 +252,9 @@ def solve_readme(solved: Solved, made: str = "") -> str:
     places = "longitude and latitude (WGS 84, RFC 7946)"
     if planned.addresses.lonlat is None:
         places = "the city's own x and y, as it has no longitude and latitude"
+    lines = "straight between stops whatever the costs"
+    if solved.ways:
+        lines = "along the streets, with `minutes` and `kilometres` of the route and of each of its `legs`"
     return card(
         f"Routes of {escaped(planned.day.source)}, city {escaped(planned.city_name)}",
         {name: escaped(value) for name, value in solve_figures(solved).items()},
@@ -234,8 +265,8 @@ def solve_readme(solved: Solved, made: str = "") -> str:
             "routes.csv": stops,
             "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
             "routes.html": "a page per vehicle to print, A4",
-            "routes.geojson": "routes as lines, straight between stops whatever the costs, customers and "
-            f"depot as points, for any map program; in {places}",
+            "routes.geojson": f"routes as lines, {lines}, customers and depot as points, for any map "
+            f"program; in {places}",
             "map.png": "map as an image",
             "map.html": "interactive map for the browser, works offline: zoom, highlight a route, list its "
             "stops",
@@ -277,6 +308,9 @@ def route_table(solved: Solved) -> str:
             [*header, "With its stops"],
             [[*row, time] for row, time in zip(rows, times, strict=True)],
         )
+    if solved.planned.spec.start_time is not None:
+        header = [*header, "Back at"]
+        rows = [[*row, str(stops[-1].arrival)] for row, stops in zip(rows, stops_of(solved), strict=True)]
     return markdown.table(header, rows, len(header) * "r")
 
 
@@ -320,12 +354,14 @@ def solve_figures(solved: Solved) -> dict[str, str]:
         "orders": f"{planned.day.orders:,} orders of {instance.n:,} customers, total demand {demand:,}",
         "routes": f"{routes:,} (lower bound {-(-demand // instance.capacity):,}), vehicle capacity "
         f"{instance.capacity:,}, average utilization {100 * demand / (routes * instance.capacity):.1f} %",
-        "cost": length_text(price, unit)
-        + (", straight-line distance" if planned.city.matrix is None else ""),
+        "cost": f"{length_text(price, unit)}, {measure(planned.city)}".removesuffix(", cost"),
         "found by": solved.found_by,
     }
     if service := planned.day.wishes.service_text:
         figures["service time"] = service
+    if start := planned.spec.start_time:
+        back = max(stops_of(solved), key=lambda stops: stops[-1].arrival_minutes or 0.0)[-1]
+        figures["start"] = f"{start}; route {back.route} is the last one back, at {back.arrival}"
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)
         figures["left out"] = f"{len(left_out):,} other customers, total demand {total:,}"

@@ -9,16 +9,17 @@ import datetime
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pandas as pd
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.cities import Addresses, stored_city
+from mcvrp.storage.cities import Addresses, RoadFacts, stored_city
 from mcvrp.storage.models.models import ModelCard, folder_card, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.osrm import sha256_of
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_supported
@@ -50,6 +51,9 @@ class Request:
     usual_model
         Model to use if ``model`` is None and it is one of the city; otherwise the city's only one is used,
         and without any the day is searched without a model.
+    roads
+        Address of an OSRM server, or the extract of the city's costs, to draw routes along its streets, if
+        neither its server nor what was made of the extract is there.
     """
 
     orders: str | pd.DataFrame | Sequence[Order]
@@ -61,6 +65,7 @@ class Request:
     date: datetime.date | None = None
     unrounded: bool = False
     usual_model: str | None = None
+    roads: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Planned:
     start: Start | None = None  # earlier routes to start from, if any
     kept: Kept | None = None  # file of decided routes, if any
     without_model: str = ""  # reason for which no model of the city is used, if one was looked for
+    roads: RoadFacts | None = None  # where the city's costs come from, if they are those of roads
 
     @property
     def date(self) -> datetime.date | None:
@@ -106,7 +112,8 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     require_files_of_routes(spec.columns, request.start, request.keep)
     orders, date = request.orders, request.date
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
-    name, problem, addresses = _city(store, request.city, vrp)
+    name, problem, addresses, roads = _city(store, request.city, vrp)
+    _require_roads(request.roads, roads, name)
     spec = spec.in_unit(problem.unit)
     require_supported(spec, problem, name)
     table = vrp.orders if vrp else read_orders(orders, store)
@@ -129,7 +136,7 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
         start = read_start(store, request.start, problem, named, rest.instance, name)
     digest = _digest(day.instance)
     return Planned(
-        request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without
+        request, name, problem, addresses, day, card, spec, rest, digest, vrp, start, decided, without, roads
     )
 
 
@@ -164,20 +171,32 @@ def _digest(instance: Instance) -> str:
     return content.hexdigest()[:8]
 
 
-def _city(store: Store, name: str | City | None, vrp: VrpFile | None) -> tuple[str, City, Addresses]:
+def _city(
+    store: Store, name: str | City | None, vrp: VrpFile | None
+) -> tuple[str, City, Addresses, RoadFacts | None]:
     if isinstance(name, City):
-        return "city", name, Addresses(tuple(name.ids_of(range(len(name.xy)))))
+        return "city", name, Addresses(tuple(name.ids_of(range(len(name.xy))))), None
     if name is None:
         if not vrp:
             raise McvrpError("city is missing: name one; only a CVRPLIB instance (.vrp) needs none")
-        return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers)
+        return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers), None
     stored = stored_city(store, name)
     if vrp and vrp.city.city_id != stored.city.city_id:
         raise McvrpError(
             f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out (in a form, "
             "choose its type None)"
         )
-    return name, stored.city, stored.addresses
+    return name, stored.city, stored.addresses, stored.roads
+
+
+def _require_roads(roads: str | None, facts: RoadFacts | None, city: str) -> None:
+    """Raise McvrpError if ``roads`` is an extract that the costs of ``city`` are not of."""
+    if roads is None:
+        return
+    if facts is None:
+        raise McvrpError(f"--roads {roads}: the costs of city {city!r} are not those of roads: omit it")
+    if "://" not in roads and sha256_of(Path(roads).expanduser()) != facts.extract:
+        raise McvrpError(f"--roads {roads}: the costs of city {city!r} are of {facts.source}: give that")
 
 
 def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:

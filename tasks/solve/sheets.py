@@ -12,11 +12,20 @@ from xlsxwriter import Workbook
 from mcvrp.storage import markdown
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
-from mcvrp.tasks.solve.stops import count_text, further_columns, measure, shift_texts, shortened, stops_of
+from mcvrp.tasks.solve.stops import (
+    Stop,
+    count_text,
+    in_seconds,
+    measure,
+    printed_columns,
+    shift_texts,
+    shortened,
+    stops_of,
+)
 from mcvrp.tasks.support.pictures import in_unit
 from mcvrp.tasks.support.text import length_text, readable_unit
 
-_FURTHER, _TEXT = 8, 300  # columns of addresses and orders on a sheet of A4, and characters of a text
+_TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
 _A4 = 9  # number of the paper size in a workbook
 _HEADER = 3  # row of the header of a table, below two lines of text
@@ -33,25 +42,29 @@ class _Sheet:
     facts: str
     header: list[str]
     rows: list[list[Cell]]
+    numbers: int = 0  # of the last columns, which a page shows beside the address
 
 
 def _sheets(solved: Solved) -> list[_Sheet]:
     """Return the overview, and the sheet of each route."""
     planned, routes, unit = solved.planned, stops_of(solved), solved.planned.city.unit
-    further = dict(list(further_columns(solved).items())[:_FURTHER])
-    if planned.spec.shift is not None:  # pages show texts without the names of their columns
-        further["service"] = {node: f"service {text} s" for node, text in further["service"].items()}
+    further = printed_columns(solved)
     what, capacity = measure(planned.city), planned.day.instance.capacity
     factor, name = readable_unit(unit, max(stops[-1].cumulative_cost for stops in routes))
-    header = ["Stop", "Customer", *further, "Demand", "Load so far"]
-    header += [f"From stop before{in_unit(name)}", f"Since the depot{in_unit(name)}"]
+    clock = planned.spec.start_time is not None
+    if in_seconds(planned.city):
+        factor, name = 1 / 60, "min"
+    numbers = ["Demand", "Load so far", f"From stop before{in_unit(name)}"]
+    numbers += ["Arrival", "Departure"] if clock else [f"Since the depot{in_unit(name)}"]
+    header = ["Stop", "Customer", *further, *numbers]
     title = f"{planned.day.source}, city {planned.city_name}{f', {planned.date}' if planned.date else ''}"
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
         load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
         share = 100 * load / capacity
-        totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 3)])
+        totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 2)])
+        totals[-1] += [str(stops[-1].arrival)] if clock else []
         facts = f"{count_text(len(stops) - 2)}, load {load:,} of {capacity:,} ({share:.0f} %)"
         rows = [
             [
@@ -60,16 +73,26 @@ def _sheets(solved: Solved) -> list[_Sheet]:
                 *(shortened(texts.get(stop.node, ""), _TEXT) for texts in further.values()),
                 stop.demand,
                 stop.load_after,
-                *(round(value * factor, 3) for value in (stop.leg_cost, stop.cumulative_cost)),
+                round(stop.leg_cost * factor, 2),
+                *_since_depot(stop, factor),
             ]
             for stop in stops
         ]
         facts = f"{title}: {facts}, {what} {length_text(price, unit)}"
         facts += time and f", {time} with its stops"
-        sheets.append(_Sheet(number, facts, header, rows))
+        sheets.append(_Sheet(number, facts, header, rows, len(numbers)))
     facts = f"{title}: {len(routes):,} routes, {what} {length_text(solved.cost, unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
+    columns += ["Back at"] if clock else []
     return [_Sheet("Overview", facts, columns, totals), *sheets]
+
+
+def _since_depot(stop: Stop, factor: float) -> list[Cell]:
+    """Return arrival and departure, or the minutes or the cost since the depot."""
+    if stop.arrival or stop.departure:
+        return [stop.arrival or "", stop.departure or ""]
+    minutes = stop.arrival_minutes
+    return [round(stop.cumulative_cost * factor, 2) if minutes is None else minutes]
 
 
 def pages(solved: Solved) -> str:

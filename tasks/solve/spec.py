@@ -149,7 +149,13 @@ class SolveSpec(StrictSpec):
         None,
         exclude_if=unset,
         description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
-        "requires a shift",
+        "requires a shift or a start time",
+    )
+    start_time: Annotated[str, Field(pattern=r"^([01]?\d|2[0-3]):[0-5]\d$")] | None = Field(
+        None,
+        exclude_if=unset,
+        description="Time of day at which all vehicles leave the depot, such as 08:00, for arrival times; "
+        "requires a city whose costs are in seconds",
     )
     drop: bool = Field(
         False,
@@ -179,6 +185,11 @@ class SolveSpec(StrictSpec):
         """Limits of the routes, a length after `in_unit`; the service times of a shift are in the orders."""
         assert not isinstance(self.longest_route, str)
         return Limits(self.fleet, self.shift or self.longest_route, None if self.shift is None else {})
+
+    @property
+    def timed(self) -> bool:
+        """Whether service times count, in a shift or in arrival times."""
+        return self.shift is not None or self.start_time is not None
 
     @property
     def cores(self) -> int:

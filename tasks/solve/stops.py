@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,20 +11,27 @@ from mcvrp.model.problem import DEPOT, City
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solvers.solver import route_lengths
-from mcvrp.tasks.support.text import length_text
+from mcvrp.tasks.support.text import METRES, SECONDS, length_text, time_text
 
 _DECIMALS = 6  # of a cost
+_PRINTED = 8  # columns of addresses and orders on a sheet of A4
+TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
 # Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
 _OWN = (
     *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
     *("lat", "lon", "x", "y", "id", "customer_id", "kept"),
     *("kind", "customers", "load", "utilisation", "cost", "stroke", "stroke-width", "marker-color"),
+    *("minutes", "kilometres", "legs", *TIMES),
 )
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Row of routes.csv: position of a vehicle, its load, and the cost of getting there."""
+    """Row of routes.csv: position of a vehicle, its load, and the cost of getting there.
+
+    With costs in seconds also the minutes since the depot, service included; with a start time the times of
+    day, without an arrival at the depot before the route and a departure after it.
+    """
 
     route: int
     stop: int
@@ -34,6 +41,9 @@ class Stop:
     load_after: int
     leg_cost: float
     cumulative_cost: float
+    arrival_minutes: float | None = None
+    arrival: str | None = None
+    departure: str | None = None
 
 
 def count_text(stops: int) -> str:
@@ -53,14 +63,41 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
         loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
         legs, costs = ([round(leg, _DECIMALS) for leg in column] for column in (legs, costs))
         stops = zip(path, [ids[node] for node in path], demands, loads, legs, costs, strict=True)
-        routes.append([Stop(number, k, *stop) for k, stop in enumerate(stops)])
+        rows = [Stop(number, k, *stop) for k, stop in enumerate(stops)]
+        routes.append(_with_times(rows, solved) if in_seconds(city) else rows)
     return routes
 
 
+def _with_times(stops: Sequence[Stop], solved: Solved) -> list[Stop]:
+    start, service = solved.planned.spec.start_time, solved.planned.day.wishes.service
+    seconds, timed = 0.0, list[Stop]()
+    for k, stop in enumerate(stops):
+        arrival = seconds + stop.cumulative_cost
+        seconds += service.get(stop.node, 0.0)
+        stop = replace(stop, arrival_minutes=round(arrival / 60, 2))
+        if start is not None:
+            came = None if k == 0 else _clock(start, arrival)
+            left = None if k == len(stops) - 1 else _clock(start, seconds + stop.cumulative_cost)
+            stop = replace(stop, arrival=came, departure=left)
+        timed.append(stop)
+    return timed
+
+
+def _clock(start: str, seconds: float) -> str:
+    """Return the time of day ``seconds`` after ``start``, to the minute."""
+    hours, minutes = map(int, start.split(":"))
+    total = 60 * hours + minutes + round(seconds / 60)
+    return f"{total // 60 % 24:02d}:{total % 60:02d}"
+
+
+def in_seconds(city: City) -> bool:
+    return city.unit.casefold() in SECONDS
+
+
 def shift_texts(solved: Solved) -> list[str]:
-    """Return the duration of each route with its stops, empty without a shift."""
+    """Return the duration of each route with its stops, empty if service times do not count."""
     planned = solved.planned
-    if planned.spec.shift is None:
+    if not planned.spec.timed:
         return []
     lengths = route_lengths(planned.city, solved.solution, planned.day.wishes.service)
     return [length_text(length, planned.city.unit) for length in lengths]
@@ -68,13 +105,15 @@ def shift_texts(solved: Solved) -> list[str]:
 
 def measure(city: City) -> str:
     """Return what the costs of ``city`` are: straight-line distances, or those of a matrix."""
-    return "straight-line distance" if city.matrix is None else "cost"
+    if city.matrix is None:
+        return "straight-line distance"
+    return "travel time" if in_seconds(city) else "distance" if city.unit in METRES else "cost"
 
 
 def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
 
-    With a shift the first one is `service`: seconds of all orders of a customer.
+    If service times count, the first one is `service`: seconds of all orders of a customer.
 
     A column with a name of `_OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
@@ -88,7 +127,7 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     of_routes = [name for columns in names for field, name in columns.items() if field in _OWN]
     taken = {column_key(name): dict[int, str]() for name in (*_OWN, *of_routes)}
     columns: dict[str, dict[int, str]] = {}
-    if planned.spec.shift is not None:
+    if planned.spec.timed:
         service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
         columns["service"] = taken["service"] = service
     for file, table in (("address", of_addresses), ("order", planned.day.further)):
@@ -100,6 +139,16 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
                 name = f"{file}_{name}"
             columns[name] = taken[column_key(name)] = dict(texts)
     return columns
+
+
+def printed_columns(solved: Solved) -> dict[str, dict[int, str]]:
+    """Return the first of the further columns, as a sheet or a list has room for and as people read them."""
+    further = dict(list(further_columns(solved).items())[:_PRINTED])
+    if solved.planned.spec.timed:  # texts may stand without the names of their columns
+        further["service"] = {
+            node: f"{time_text(float(text))} of service" for node, text in further["service"].items()
+        }
+    return further
 
 
 def at_stop(columns: Mapping[str, Mapping[int, str]], stop: Stop) -> dict[str, str]:

@@ -14,7 +14,7 @@ from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
 from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
-from mcvrp.tasks.support.text import length_text, readable_unit, unit_text
+from mcvrp.tasks.support.text import SECONDS, length_text, readable_unit, time_text, unit_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
 
@@ -171,6 +171,7 @@ def _cause(rest: Rest, addresses: Addresses, kept: int) -> str:
 
 
 def _exact_length(value: float, unit: str) -> str:
-    """Return a length as it can be given as a limit: "45.25 km", or "1,234 s" if it is a time."""
+    """Return a length as it can be given as a limit: "45.25 km", or "20 min 34 s (1,234 s)"."""
     factor, name = readable_unit(unit, value)
-    return f"{value * factor:,.10g} {unit_text(name)}"
+    exact = f"{value * factor:,.10g} {unit_text(name)}"
+    return f"{time_text(value)} ({exact})" if unit.casefold() in SECONDS else exact

@@ -1,4 +1,4 @@
-"""Optional columns of orders: service times of a shift, priorities of customers who may be left out.
+"""Optional columns of orders: service times, priorities of customers who may be left out.
 
 Other columns are carried into the routes; notes say what of them no route respects.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular, column_key
 from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, column_unit, seconds_with_unit
-from mcvrp.tasks.support.text import listed, times_of_day
+from mcvrp.tasks.support.text import listed, time_text, times_of_day
 
 _SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
 
@@ -29,13 +29,13 @@ class Wishes:
 
 
 def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: Faults) -> Wishes:
-    """Return the columns that ``spec`` uses: service times of a shift, priorities of those to leave out.
+    """Return the columns that ``spec`` uses: service times if they count, priorities of those to leave out.
 
     ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
     columns are of service times.
     """
     service, priority, columns, text = dict[int, float](), None, [], ""
-    if spec.shift is not None:
+    if spec.timed:
         column = _service_column(table)
         columns += [column] if column else []
         seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
@@ -43,8 +43,8 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
             service[node] = service.get(node, 0.0) + number
             if number < 0 or number > MOST_SECONDS:  # NaN is neither: that cell is reported already
                 faults.at(row, f"{column} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
-        text = " to ".join(f"{number:.10g}" for number in dict.fromkeys([min(seconds), max(seconds)]))
-        text += " s per order"
+        valid = [number for number in seconds if 0 <= number <= MOST_SECONDS] or [0.0]  # NaN is not
+        text = " to ".join(dict.fromkeys([time_text(min(valid)), time_text(max(valid))])) + " per order"
         if column:
             title, unit = table.titles[column], column_unit(column)[2]
             text += f"; numbers in the column {title} are {unit}"
@@ -95,10 +95,16 @@ def notes_on(
     others = f"not used: {listed(further, most=10)} (if one of them has it, name it:"
     if spec.drop and wishes.priority is None:
         yield f"no column priority, so all customers are equally urgent; {others} --columns priority=NAME)"
-    if spec.shift is not None and spec.service is None and _service_column(table) is None:
+    if spec.timed and spec.service is None and _service_column(table) is None:
         yield f"no column service, so stops take no time; {others} --columns service=NAME)"
 
 
 def _option(column: str) -> str | None:
     """Return the option that an optional column of orders counts with, None for other columns."""
-    return "--drop" if column == _PRIORITY else "--shift" if column_unit(column)[0] in _SERVICE else None
+    return (
+        "--drop"
+        if column == _PRIORITY
+        else "--shift and --start-time"
+        if column_unit(column)[0] in _SERVICE
+        else None
+    )

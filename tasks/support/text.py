@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 _KILOMETRES = 2000.0  # metres from which kilometres are used
+SECONDS = ("s", "sec", "second", "seconds")  # units of costs that are times
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
 _HOUR = r"(?:[01]?\d|2[0-4])"
 _TIME_OF_DAY = re.compile(  # 8:00, 8h30, 10.30 Uhr, 5 pm
@@ -33,11 +34,21 @@ def unit_text(unit: str) -> str:
 
 
 def length_text(value: float, unit: str) -> str:
-    """Return a length with its unit: "12.35 km", or "5.123" in a synthetic city."""
+    """Return a length with its unit: "12.35 km", "1 h 20 min", or "5.123" in a synthetic city."""
+    if unit.casefold() in SECONDS:
+        return time_text(value)
     if unit == "unit":
         return f"{value:.3f}"
     factor, name = readable_unit(unit, value)
     return f"{value * factor:,.4g} {name}" if abs(value * factor) < 1000 else f"{value * factor:,.0f} {name}"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in whole seconds below an hour, else in minutes: "45 s", "12 min 5 s", "7 h 30 min"."""
+    units, (large, small) = ("min", "s"), divmod(round(seconds), 60)
+    if large >= 60:
+        units, (large, small) = ("h", "min"), divmod(round(seconds / 60), 60)
+    return " ".join(f"{k} {unit}" for k, unit in zip((large, small), units, strict=True) if k) or "0 s"
 
 
 def times_of_day(columns: Mapping[str, Iterable[str]]) -> list[str]:

@@ -131,13 +131,14 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
         ({"by": "model", "shift": 9.0}, "s", "--by model does not support --shift 9: use --by auto or hgs"),
         ({"shift": 9.0, "longest_route": 8.0}, "s", "--shift 9 and --longest-route 8 both limit the length"),
         ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9 and --longest-route 45km both limit"),
-        ({"service": 300.0}, "s", "--service 300 counts in a shift only: give --shift, too, or omit it"),
+        ({"service": 300.0}, "s", "--service 300 counts with --shift and --start-time only: give one"),
+        ({"start_time": "08:00"}, "m", "--start-time counts seconds, and .* in m: import .* or omit it"),
         ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
         ({"longest_route": "45km"}, "s", "is a length, but costs of the city are in s: give a number"),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(fields: dict[str, Any], unit: str, message: str) -> None:
-    """One limit of the length, service only with a shift, in the city's unit, and supported by the search."""
+    """One limit of the length, service only where times count, in the city's unit, and supported."""
     city = City(OPPOSITE.xy, origin=(-10, -10), scale=20.0, unit=unit)
     with pytest.raises(McvrpError, match=message):
         require_supported(SolveSpec.model_validate(fields).in_unit(unit), city, "lyon")

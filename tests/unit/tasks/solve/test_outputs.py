@@ -30,8 +30,17 @@ from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.map import map_page
-from mcvrp.tasks.solve.outputs import SUMMARY, Place, day_name, require_free, write_day
+from mcvrp.tasks.solve.outputs import (
+    SUMMARY,
+    Place,
+    day_name,
+    require_free,
+    route_table,
+    solve_figures,
+    write_day,
+)
 from mcvrp.tasks.solve.plan import Request, plan_day
+from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
 from tests.support.datasets import everything
@@ -404,3 +413,42 @@ def test_a_day_that_was_killed_at_any_write_is_written_again(
         ends.append(everything(there))
         assert f"solutions/monday/{SUMMARY}" not in left or left in (earlier, ends[0])
     assert all(end == ends[0] != earlier for end in ends)
+
+
+def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> None:
+    """At each stop, after a start time, past midnight too: in all files. Without it, in minutes."""
+    costs = np.array([[0.0, 600, 700], [600, 0, 30], [630, 30, 0]])
+    city = City.framed(np.array([[0.0, 0], [0, 6], [1, 6]]), costs, unit="s")
+    save_city(store, "line", city)
+    (tmp_path / "day.csv").write_text("customer,demand,service_min\n1,1,5\n2,1,\n2,1,90\n")
+    for start, arrivals, departures in (
+        ("8:00", ["", "08:10", "08:16", "09:56"], ["08:00", "08:15", "09:46", ""]),
+        ("23:50", ["", "00:00", "00:06", "01:46"], ["23:50", "00:05", "01:36", ""]),
+        (None, None, None),
+    ):
+        options: dict[str, Any] = {"start_time": start} if start else {}
+        demands = str(tmp_path / "day.csv")
+        day = solved_day(store, demands, 9, city="line", model=None, time_limit=0.3, **options)
+        place = Place(Store.open(tmp_path / f"{start}"))
+        write_day(place, day)
+        table = pd.read_csv(io.BytesIO(place.store.get("routes.csv")), keep_default_na=False)
+        minutes = [0, 10, 15.5, 116] if start else [0, 10, 10.5, 21]
+        assert table["arrival_minutes"].tolist() == minutes
+        points = [each["properties"] for each in place.store.get_json("routes.geojson")["features"]]
+        named = {each["customer"]: each for each in points if each["kind"] == "customer"}
+        assert named["2"]["arrival_minutes"] == minutes[2]
+        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(place.store.get("routes.xlsx")))
+        header, *rows = book.get_sheet_by_name("Route 1").to_python()[3:]
+        if start is None:
+            assert "arrival" not in table
+            assert header[-1] == "Since the depot (min)"
+            assert [row[-1] for row in rows] == minutes
+            assert "after 10 min" in map_page(day)
+            continue
+        assert table["arrival"].tolist() == arrivals
+        assert table["departure"].tolist() == departures
+        assert header[-2:] == ["Arrival", "Departure"]
+        assert [row[-2:] for row in rows] == [list(both) for both in zip(arrivals, departures, strict=True)]
+        for text in (map_page(day), route_table(day), solve_figures(day)["start"], pages(day)):
+            assert arrivals[-1] in text
+        assert f"demand 2, at {arrivals[2]}" in map_page(day)

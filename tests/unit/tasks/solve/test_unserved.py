@@ -187,16 +187,15 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
     save_city(store, "two", city, ids)
     (tmp_path / "day.csv").write_text("customer,demand,service\nWest,1,100\nEast,1,\nEast,1,40\n")
 
-    for shift, count, longest in ((2600.0, 1, 2600), (2599.0, 2, 1300)):
+    for shift, count, longest in ((2600.0, 1, "43 min 20 s"), (2599.0, 2, "21 min 40 s")):
         spec: dict[str, Any] = {"shift": shift, "service": 60, "time_limit": 1.0}
         result = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, **spec)
         assert len(result.solution.routes) == count
         assert (
-            f"the routes satisfy --shift {shift:g}; the longest is {longest:,} s with its stops"
-            in result.notes
+            f"the routes satisfy --shift {shift:g}; the longest is {longest} with its stops" in result.notes
         )
-        assert not any("--shift only" in note for note in result.notes)
-        text = "40 to 100 s per order; numbers in the column service are seconds"
+        assert not any("--start-time only" in note for note in result.notes)
+        text = "40 s to 1 min 40 s per order; numbers in the column service are seconds"
         assert solve_figures(result)["service time"] == text
         table = stop_table(result)
         assert dict(zip(table["customer"], table["service"], strict=True)) == {
@@ -205,12 +204,15 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
             "East": "100",
         }
         for text in (route_table(result), pages(result)):
-            assert f"{longest:,} s" in text
-        assert "service 100 s" in pages(result)
+            assert longest in text
+        assert "1 min 40 s of service" in pages(result)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
-    assert any(note.endswith("the routes: service; service counts with --shift only") for note in free.notes)
+    assert any(
+        note.endswith("the routes: service; service counts with --shift and --start-time only")
+        for note in free.notes
+    )
     assert "service time" not in solve_figures(free)
     with pytest.raises(
-        McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 1,300 s: allow"
+        McvrpError, match="no routes satisfy --shift 1250: the round trip to 'West' is 21 min 40 s "
     ):
         solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, shift=1250.0)

@@ -45,8 +45,9 @@ def test_a_number_is_in_the_unit_that_its_column_declares(
     """Otherwise in seconds, as `--service`; with a unit of its own it is what it says."""
     wishes = day(store, header, "3", "3min", "1h 2min", "", shift="8h", service="5min").wishes
     assert wishes.service == {1: seconds, 2: 180.0, 3: 3720.0, 4: 300.0}
-    assert wishes.service_text.endswith(f" s per order; numbers in the column {header} are {text}")
+    assert wishes.service_text.endswith(f" per order; numbers in the column {header} are {text}")
     assert day(store, "note", "x", shift=600, service=9).wishes.service_text == "9 s per order"
+    assert day(store, "service", 9, start_time="8:00").wishes.service == {1: 9.0}
 
 
 def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
@@ -83,7 +84,7 @@ def test_columns_that_are_not_used_are_named(store: Store) -> None:
 
 @pytest.mark.parametrize("column", ["service", "service_min", "Service (min)", "priority"])
 def test_a_column_that_counts_with_an_option_is_named(store: Store, column: str) -> None:
-    option = "--drop" if column == "priority" else "--shift"
+    option = "--drop" if column == "priority" else "--shift and --start-time"
     (note,) = day(store, column, 1).notes
     assert note.endswith(f"carried into the routes: {column}; {column} counts with {option} only")
 
