@@ -89,7 +89,7 @@ def city_facts(city: City, addresses: Addresses | None) -> dict[str, str]:
 def _costs(city: City) -> str:
     if city.matrix is None:
         return f"straight lines, in {unit_text(city.unit)}"
-    kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
+    kind = "symmetric" if city.symmetric else "asymmetric"
     return f"from a matrix, in {city.unit}, {kind}"
 
 

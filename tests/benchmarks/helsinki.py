@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
@@ -39,7 +40,8 @@ def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
     middle = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
     cut_off = set(road_costs(server, lonlat, "time", folder).cut_off(middle))
     chosen = [middle, *(k for k in range(len(lonlat)) if k not in {middle, *cut_off})][: CUSTOMERS + 1]
-    assert middle not in cut_off and len(chosen) == CUSTOMERS + 1, "draw more places"
+    assert middle not in cut_off, "most places do not reach the middle"
+    assert len(chosen) == CUSTOMERS + 1, "draw more places"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "street", "lat", "lon", "depot"])
@@ -61,9 +63,8 @@ def main() -> None:
     addresses, matrix = folder / "addresses.csv", folder / "matrix.npy"
     with osrm(str(folder / EXTRACT), "car", folder) as server:
         write_addresses(addresses, server, folder)
-        lonlat = np.genfromtxt(addresses, delimiter=",", names=True, usecols=("lon", "lat"))
-        degrees = np.column_stack([lonlat["lon"], lonlat["lat"]])
-        np.save(matrix, road_costs(server, degrees, "time", folder).costs)
+        lonlat = pd.read_csv(addresses)[["lon", "lat"]].to_numpy(np.float64)
+        np.save(matrix, road_costs(server, lonlat, "time", folder).costs)
     file = AddressFile(file=str(addresses), matrix=str(matrix), unit="s")
     make_city(Store.open(given.store), CitySpec(name="helsinki", source="imported", addresses=file))
 
