@@ -90,6 +90,14 @@ def test_directed_routes_take_the_cheaper_direction() -> None:
         assert cost(city, Solution((route,))) <= cost(city, Solution((route[::-1],)))
 
 
+def test_a_ring_that_is_driven_in_one_direction_is_one_route() -> None:
+    """In any other order it is driven more than once: of a mean of both directions all legs cost the same."""
+    ring = np.arange(11)
+    city = City(UNIFORM.xy[:11], (ring[None] - ring[:, None]) % 11 + 0.0)
+    (solution,) = savings(city, day(city, [1] * 10, 10), 1, 1)
+    assert solution.routes == (tuple(range(1, 11)),)
+
+
 def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
     """Return the default search as a day and the benchmark make it."""
     budget = tuned_budget(USUAL_SEARCH, n, seconds)
