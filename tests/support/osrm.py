@@ -27,7 +27,7 @@ _OPTIONS = (
 
 
 def unpack(folder: Path) -> None:
-    """Download the wheels into ``folder`` and unpack them."""
+    """Download the wheels to ``folder`` and unpack them there."""
     command = [sys.executable, "-m", "pip", "download", *_OPTIONS, f"--dest={folder}", *_WHEELS]
     subprocess.run(command, check=True, capture_output=True)
     for wheel in folder.glob("*.whl"):
