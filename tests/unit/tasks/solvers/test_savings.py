@@ -93,7 +93,7 @@ def test_directed_routes_take_the_cheaper_direction() -> None:
 def test_a_ring_that_is_driven_in_one_direction_is_one_route() -> None:
     """In any other order it is driven more than once: of a mean of both directions all legs cost the same."""
     ring = np.arange(11)
-    city = City(UNIFORM.xy[:11], (ring[None] - ring[:, None]) % 11 + 0.0)
+    city = City(UNIFORM.xy[:11], ((ring[None] - ring[:, None]) % 11).astype(np.float64))
     (solution,) = savings(city, day(city, [1] * 10, 10), 1, 1)
     assert solution.routes == (tuple(range(1, 11)),)
 
