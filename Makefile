@@ -88,6 +88,11 @@ bench-imperfect: $(STAMP)
 bench-nights: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_nights imperfect --rounds "savings, noise 0.3" --nights 10
 
+# Searches on the travel times of the roads of Helsinki's centre; also makes the city of the preset helsinki.
+bench-asymmetric: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.helsinki "$(STORE)" roads
+	$(BIN)/python -m tests.benchmarks.bench_asymmetric "$(STORE)"
+
 SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \

@@ -20,12 +20,10 @@ from mcvrp.storage.cities import stored_city
 from mcvrp.storage.driven import driven_days
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.importer import middle
-from mcvrp.tasks.solvers.registry import SOLVERS
 
 _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
 _LANDMARKS = 8  # 16 and 32 are not better: docs/experiments.md
-_ITERATIONS = 200  # of PyVRP per label, as in the benchmark of the demo
 
 
 def new_preset(common: Common, name: str, city: str | None, sizes: Range | None) -> Outcome:
@@ -83,12 +81,6 @@ def _adapt(data: dict[str, Any], spec: PipelineSpec, name: str, sizes: Range, ci
         benchmark["instances"] = counts[: len(benchmark["sizes"])]
     if city.matrix is not None and spec.train.network.pointer:
         train["network"].setdefault("landmarks", _LANDMARKS)
-    try:
-        SOLVERS["hgs"].require_costs(city)
-    except McvrpError:
-        label |= {"solver": "pyvrp", "iterations": _ITERATIONS}
-        for option in ("budget", "tuned"):
-            label.pop(option, None)
 
 
 def _lines(table: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -96,7 +96,7 @@ def city_facts(city: City, addresses: Addresses | None, roads: RoadFacts | None 
 def _costs(city: City, roads: RoadFacts | None) -> str:
     if city.matrix is None:
         return f"straight lines, in {unit_text(city.unit)}"
-    kind = "symmetric" if city.symmetric else "asymmetric: label and benchmark with solver pyvrp"
+    kind = "symmetric" if city.symmetric else "asymmetric"
     return f"{f'{roads.by} along roads' if roads else 'from a matrix'}, in {city.unit}, {kind}"
 
 

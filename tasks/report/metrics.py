@@ -60,7 +60,7 @@ def _matched(one: pd.DataFrame, other: pd.DataFrame) -> tuple[NDArray[np.float64
 
 
 def baseline_of(results: pd.DataFrame) -> MethodRun:
-    """Return the baseline: a single run of HGS, or of PyVRP if HGS has no answers (asymmetric costs)."""
+    """Return the baseline: a single run of HGS, or of PyVRP if HGS has no answers."""
     solved = set(results.loc[results["cost"].notna() & (results["samples"] == 1), "method"])
     return ("PyVRP" if "HGS" not in solved and "PyVRP" in solved else "HGS"), 1
 

@@ -11,13 +11,13 @@ from mcvrp.tasks.solve.member import Member, ModelMember, SearchMember
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, in_parts
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.spec import AUTO, MODEL
-from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
+from mcvrp.tasks.solvers.registry import SOLVERS, USUAL_SEARCH
 
 
 def members_of(store: Store, planned: Planned, rest: Rest, starts: tuple[Solution, ...] = ()) -> list[Member]:
     """Return the members: the model if there is one, and a solver on each other core, from ``starts``."""
     spec, city, instance, card = planned.spec, rest.city, rest.instance, planned.card
-    solver = usual_search(city) if spec.by in (AUTO, MODEL) else spec.by
+    solver = USUAL_SEARCH if spec.by in (AUTO, MODEL) else spec.by
     cores = 0 if spec.by == MODEL else max(1, spec.cores - bool(card))
     # made once, because its copies share the day's costs
     first = SearchMember.of(solver, city, instance, rest.limits, spec.seed) if cores else None

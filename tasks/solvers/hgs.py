@@ -1,4 +1,4 @@
-"""HGS-CVRP (Vidal 2022), the label solver of the paper, through hybgensea."""
+"""HGS-CVRP (Vidal 2022), the label solver of the paper, through hybgensea; for all kinds of costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcvrp.tasks.solvers.searches import (
     scaled_costs,
     scaled_xy,
 )
-from mcvrp.tasks.solvers.solver import Costs, SolverFailed
+from mcvrp.tasks.solvers.solver import SolverFailed
 
 _NO_LIMIT = 2**31 - 1  # iterations without improvement, with a time limit
 # For orders that are hard to pack: minimum of iterations without improvement; iterations between two updates
@@ -78,7 +78,6 @@ class HGS(LimitedSearch):
     savings: int | None = None
     label: ClassVar[str] = "HGS"
     solver: ClassVar[str] = "hgs"
-    costs: ClassVar[Costs] = "symmetric"
     version: ClassVar[str] = f"hybgensea {version('hybgensea')}"
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.budgets import Budget
-from mcvrp.tasks.solvers.solver import USE_PYVRP, Costs, Limits, Search, Solver, require_costs
+from mcvrp.tasks.solvers.solver import USE_ANOTHER, Costs, Limits, Search, Solver, require_costs
 from mcvrp.tasks.support.registry import Registry
 
 # overhead per answer: generating the instance, writing
@@ -35,7 +35,7 @@ class SolverEntry:
         Estimated seconds on one core for a budget and a number of customers; a module-level function, as
         the entry is pickled.
     costs
-        Supported cities: "any", "symmetric" or "straight" (no cost matrix).
+        Supported cities: "any", or "straight" (no cost matrix).
     starts
         Number of solutions that its method ``search`` can start from, 0 without such a method.
     limits
@@ -90,7 +90,7 @@ class SolverEntry:
         """Return whether its searches support all ``limits`` that are set."""
         return limits.given.keys() <= set(self.limits)
 
-    def require_costs(self, city: City, hint: str = USE_PYVRP) -> None:
+    def require_costs(self, city: City, hint: str = USE_ANOTHER) -> None:
         """Raise McvrpError if it does not support the costs of ``city``."""
         require_costs(self.label, self.costs, city, hint)
 
@@ -112,7 +112,6 @@ SOLVERS = Registry(
             "HGS",
             "mcvrp.tasks.solvers.hgs:HGS",
             takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget", "tuned"),
-            costs="symmetric",
             starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
             limits=("fleet", "longest_route", "service"),
             text="HGS-CVRP, the hybrid genetic search of the paper's labels",
@@ -135,6 +134,7 @@ SOLVERS = Registry(
         ),
     },
 )
+USUAL_SEARCH = "hgs"
 register = SOLVERS.register
 
 
@@ -146,8 +146,3 @@ def takers(option: str) -> tuple[str, ...]:
 def finishers() -> tuple[str, ...]:
     """Return the names of the solvers that can start from solutions."""
     return tuple(name for name, entry in SOLVERS.items() if entry.starts)
-
-
-def usual_search(city: City) -> str:
-    """Return the name of the default search: HGS if costs are symmetric, otherwise PyVRP."""
-    return "hgs" if city.symmetric else "pyvrp"

@@ -1,8 +1,8 @@
 """Savings solutions (Clarke and Wright 1964) with random noise, as starts of a search. NumPy only.
 
 Only the merges of near customers are considered, so that an instance of 1,000 customers takes some ten
-milliseconds per solution. With costs that depend on the direction, routes are built from the mean of both
-directions and oriented afterwards.
+milliseconds per solution. With costs that depend on the direction, the last customer of a route is joined to
+the first of another; otherwise any two ends.
 """
 
 from __future__ import annotations
@@ -29,29 +29,27 @@ def savings(city: City, instance: Instance, seed: int, count: int, noise: float 
     Raises McvrpError if the instance belongs to another city.
     """
     require_instances(city, [instance])
-    costs = _costs(city, instance)
-    first, second, saved = _merges(costs, np.arange(1, instance.n + 1))
+    costs, one_way, everyone = _costs(city, instance), not city.symmetric, np.arange(1, instance.n + 1)
+    first, second, saved = _merges(costs, everyone, everyone, one_way)
     key = philox_key("savings", str(seed), instance.city_id, instance.orders_hash)
     solutions = []
     for k in range(count):
         changed = noise * (2 * philox_uniforms(key, (k, 0), len(saved)) - 1) if k else 0.0
         order = np.argsort(changed * costs[first, second] - saved, kind="stable")
-        routes = _Routes(instance)
+        routes = _OneWayRoutes(instance) if one_way else _Routes(instance)
         routes.merge(first[order], second[order])
-        # routes that have no near neighbours left: the ends of those that are not full
-        left = routes.open_ends()
-        ends, others, gains = _merges(costs, left)
+        # routes that have no near neighbours left
+        ends, others, gains = _merges(costs, *routes.open_ends(), one_way)
         order = np.argsort(-gains, kind="stable")
         routes.merge(ends[order], others[order])
-        solutions.append(Solution.of(_oriented(city, instance.nodes[route]) for route in routes.all()))
+        solutions.append(Solution.of(instance.nodes[route].tolist() for route in routes.all()))
     return solutions
 
 
 def _costs(city: City, instance: Instance) -> NDArray[np.float64]:
-    """Return the costs between the nodes, the mean of both directions, ``(n + 1, n + 1)``."""
+    """Return the costs between the nodes, ``(n + 1, n + 1)``."""
     if city.matrix is not None:
-        costs = city.costs(instance.nodes)
-        return costs if city.symmetric else (costs + costs.T) / 2
+        return city.costs(instance.nodes)
     x, y = city.unit_xy[instance.nodes].T
     squares = np.subtract.outer(x, x) ** 2 + np.subtract.outer(y, y) ** 2
     return np.sqrt(
@@ -60,25 +58,28 @@ def _costs(city: City, instance: Instance) -> NDArray[np.float64]:
 
 
 def _merges(
-    costs: NDArray[np.float64], positions: NDArray[np.int64]
+    costs: NDArray[np.float64], lasts: NDArray[np.int64], firsts: NDArray[np.int64], one_way: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return near pairs of ``positions`` and the savings by which they are merged, three of ``(pairs,)``.
+    """Return near pairs of ends and the savings by which they are merged, three of ``(pairs,)``.
 
-    Pairs whose merge costs more than it saves are left out.
+    With ``one_way``, from one of ``lasts`` to one of ``firsts``; otherwise the two are equal, and so are both
+    directions. Pairs whose merge costs more than it saves are left out.
     """
-    count = len(positions)
-    if count < 2:
-        return positions[:0], positions[:0], costs[0, :0]
-    between = costs[1:, 1:] if count == len(costs) - 1 else costs[np.ix_(positions, positions)]
-    near = min(_NEIGHBOURS + 1, count)  # a customer is among its nearest
-    nearest = np.argpartition(between, near - 1, axis=1)[:, :near]
-    rows = np.repeat(np.arange(count), near)
-    low, high = np.minimum(rows, nearest.ravel()), np.maximum(rows, nearest.ravel())
-    pairs = np.unique((low * count + high)[low < high])
-    first, second = positions[pairs // count], positions[pairs % count]
-    legs = costs[0, first] + costs[0, second]
+    if len(lasts) < 2 or len(firsts) < 2:
+        return lasts[:0], firsts[:0], costs[0, :0]
+    whole = len(lasts) == len(firsts) == len(costs) - 1
+    between = costs[1:, 1:] if whole else costs[np.ix_(lasts, firsts)]
+    near = min(_NEIGHBOURS + 1, len(firsts))  # a customer is among its nearest
+    nearest = np.argpartition(between, near - 1, axis=1)[:, :near].ravel()
+    rows = np.repeat(np.arange(len(lasts)), near)
+    if not one_way:
+        low, high = np.minimum(rows, nearest), np.maximum(rows, nearest)
+        pairs = np.unique((low * len(firsts) + high)[low < high])
+        rows, nearest = pairs // len(firsts), pairs % len(firsts)
+    first, second = lasts[rows], firsts[nearest]
+    legs = costs[first, 0] + costs[0, second]
     saved = legs - costs[first, second]
-    worthwhile = saved >= -_ROUNDING * legs
+    worthwhile = (saved >= -_ROUNDING * legs) & (first != second)
     ranked = saved - (_SHAPE - 1) * costs[first, second]
     return first[worthwhile], second[worthwhile], ranked[worthwhile]
 
@@ -110,11 +111,11 @@ class _Routes:
             other[start], other[end] = end, start
             load[start] = load[end] = total
 
-    def open_ends(self) -> NDArray[np.int64]:
-        """Return the ends of the routes that have room for another order."""
+    def open_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the ends of the routes that have room for another order, twice."""
         most = self._capacity - self._least
-        ends = [a for a, other in enumerate(self._other) if other and self._load[a] <= most]
-        return np.array(ends, dtype=np.int64)
+        ends = np.array([a for a, end in enumerate(self._other) if end and self._load[a] <= most], np.int64)
+        return ends, ends
 
     def all(self) -> Iterator[list[int]]:
         """Yield each route."""
@@ -128,8 +129,45 @@ class _Routes:
                 yield route
 
 
-def _oriented(city: City, route: NDArray[np.int64]) -> list[int]:
-    path = np.concatenate([[0], route, [0]])
-    if not city.symmetric and city.legs(path[::-1]).sum() < city.legs(path).sum():
-        route = route[::-1]
-    return route.tolist()
+class _OneWayRoutes:
+    """`_Routes` with a direction: the last customer of one can be joined to the first of another."""
+
+    def __init__(self, instance: Instance) -> None:
+        n = instance.n
+        self._capacity = instance.capacity
+        self._least = int(instance.demands.min())
+        self._load = [0, *instance.demands.tolist()]  # of a route, at both of its ends
+        self._first = list(range(n + 1))  # of a route, at its last customer; 0 at all others
+        self._last = list(range(n + 1))  # of a route, at its first customer; 0 at all others
+        self._next = [0] * (n + 1)
+
+    def merge(self, lasts: NDArray[np.int64], firsts: NDArray[np.int64]) -> None:
+        """Join the routes of each pair, in order, if they are two and fit into a vehicle."""
+        load, first, last = self._load, self._first, self._last
+        for a, b in zip(lasts.tolist(), firsts.tolist(), strict=True):
+            start, end = first[a], last[b]
+            total = load[a] + load[b]
+            if not start or not end or start == b or total > self._capacity:
+                continue
+            self._next[a] = b
+            first[a] = last[b] = 0
+            first[end], last[start] = start, end
+            load[start] = load[end] = total
+
+    def open_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the last and the first customers of the routes that have room for another order."""
+        most = self._capacity - self._least
+        lasts, firsts = (
+            np.array([a for a, end in enumerate(ends) if end and self._load[a] <= most], np.int64)
+            for ends in (self._first, self._last)
+        )
+        return lasts, firsts
+
+    def all(self) -> Iterator[list[int]]:
+        """Yield each route."""
+        for start, end in enumerate(self._last):
+            if end:
+                route = [start]
+                while following := self._next[route[-1]]:
+                    route.append(following)
+                yield route

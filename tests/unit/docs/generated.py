@@ -12,7 +12,7 @@ from mcvrp.tasks.solvers.registry import SOLVERS
 from tests.unit.docs.pages import DOCS
 
 BUDGETS = ("budget", "time_limit", "iterations")  # settings of labels
-COSTS = {"any": "any, also asymmetric", "symmetric": "symmetric", "straight": "straight lines"}
+COSTS = {"any": "any, also asymmetric", "straight": "straight lines"}
 
 
 def pages() -> dict[Path, str]:

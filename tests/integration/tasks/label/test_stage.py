@@ -210,13 +210,13 @@ def test_a_label_that_is_corrupt_ends_a_merge_in_a_sentence(store: Store) -> Non
     assert verify_dataset(store, "d").good
 
 
-def test_one_way_costs_are_labelled_by_pyvrp(store: Store) -> None:
+def test_a_solver_of_straight_lines_does_not_label_one_way_costs(store: Store) -> None:
     matrix = CITY.costs(np.arange(61))
     city = City(CITY.xy, matrix + np.triu(np.ones_like(matrix), 1))
     wanted = spec(largest=20, count=3)
-    with pytest.raises(McvrpError, match="use solver pyvrp"):
-        label_missing(store, city, wanted)
-    assert label_missing(store, city, wanted.model_copy(update={"solver": "pyvrp"})).new == 3
+    with pytest.raises(McvrpError, match="use solver hgs"):
+        label_missing(store, city, wanted.model_copy(update={"solver": "lkh3"}))
+    assert label_missing(store, city, wanted).new == 3
     assert load_labels(store, "d", 20).costs.min() > 0
 
 

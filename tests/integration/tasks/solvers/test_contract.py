@@ -21,12 +21,9 @@ from tests.support.answers import require_answer
 
 CITY = City.uniform(60, seed=3)
 ROADS = np.random.default_rng(2).integers(1, 1000, (61, 61)).astype(float)
-CITIES = {
-    "straight": CITY,
-    "symmetric": City(CITY.xy, (ROADS + ROADS.T) / 2),
-    "any": City(CITY.xy, ROADS),
-}
-SUPPORTED = {"straight": 1, "symmetric": 2, "any": 3}  # number of these cities, in order
+ONE_WAY = City(CITY.xy, ROADS)
+CITIES = [CITY, City(CITY.xy, (ROADS + ROADS.T) / 2), ONE_WAY]
+SUPPORTED = {"straight": 1, "any": 3}  # number of these cities, in order
 ORDERS = Rules(capacity=(20, 40))
 
 each_solver = pytest.mark.parametrize(
@@ -119,14 +116,14 @@ def test_the_unit_of_the_city_does_not_matter(name: str) -> None:
 def test_it_solves_the_costs_that_it_claims_and_refuses_others(name: str) -> None:
     """Refused both by its entry, before a run, and by itself, with the way to another solver."""
     supported = SUPPORTED[SOLVERS[name].costs]
-    for k, city in enumerate(CITIES.values()):
+    for k, city in enumerate(CITIES):
         (day,) = days(20, city=city)
         if k < supported:
             SOLVERS[name].require_costs(city)
             costs(made(name), day, city=city)
             continue
         for refuse in (SOLVERS[name].require_costs, lambda city, day=day: costs(made(name), day, city=city)):
-            with pytest.raises(McvrpError, match="use solver pyvrp"):
+            with pytest.raises(McvrpError, match="use solver hgs or pyvrp"):
                 refuse(city)
 
 

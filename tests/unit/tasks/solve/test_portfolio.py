@@ -164,8 +164,6 @@ def test_ctrl_c_leaves_the_best_so_far() -> None:
 @pytest.mark.parametrize("solver", ["hgs", "pyvrp"])
 def test_a_search_in_slices_improves(city: City, solver: str) -> None:
     """Each answer is cheaper than the one before and than the starts, in the numbers of the whole city."""
-    if solver == "hgs" and not city.symmetric:
-        return
     ids = np.arange(3, 33)
     day = Instance(city.city_id, ids, np.full(30, 3), 20)  # type: ignore[arg-type]
     start = random_solution(day, 3)

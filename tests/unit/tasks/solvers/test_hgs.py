@@ -62,16 +62,30 @@ def test_whatever_fits_is_solved(rules: Rules, n: int, i: int) -> None:
 def test_costs_of_a_matrix_may_have_any_scale(
     solver: HGS | PyVRP, side: float, whole: bool, closed: float | None
 ) -> None:
-    """Metres of a region, seconds or microseconds, with or without a pair that no road connects."""
+    """Metres of a region, seconds or microseconds, with or without pairs that no road connects.
+
+    Of one of them there is a road in one direction.
+    """
     day, nodes = draw(Rules((1, 9), (30, 30)), 20, 0), np.arange(len(CITY.xy))
     matrix = CITY.costs(nodes) * side
     matrix = np.rint(matrix) if whole else matrix
     if closed:
-        matrix[day.ids[0], day.ids[1]] = matrix[day.ids[1], day.ids[0]] = closed
+        matrix[day.ids[0], day.ids[1]] = matrix[day.ids[1], day.ids[0]] = matrix[day.ids[2], day.ids[3]] = (
+            closed
+        )
     city = replace(CITY, matrix=matrix)
     answer = solver.search(city, replace(day, city_id=city.city_id), 1)
     assert infeasibility(day, answer) is None
     assert cost(city, answer) <= 1.1 * cost(CITY, thrifty(20).search(CITY, day, 1)) * side
+
+
+@pytest.mark.parametrize("i", range(3))
+def test_routes_are_as_cheap_as_those_of_pyvrp_where_directions_differ(i: int) -> None:
+    """Legs of one direction would cost far more: the costs there and back have nothing in common."""
+    city = City(CITY.xy, np.random.default_rng(i).integers(1, 1000, (61, 61)).astype(float))
+    instance = InstanceStream(city, 1, "train")(40, i)
+    ours, theirs = (cost(city, search(iterations=500).search(city, instance, 1)) for search in (HGS, PyVRP))
+    assert ours <= 1.03 * theirs
 
 
 def test_a_second_run_is_as_good_as_any() -> None:

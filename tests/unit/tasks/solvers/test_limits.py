@@ -28,6 +28,7 @@ Keeper = type[HGS] | type[PyVRP]
 KEPT: list[tuple[Keeper, City]] = [
     (HGS, City(XY)),
     (HGS, City(XY, (ROADS + ROADS.T) / 2)),
+    (HGS, City(XY, ROADS)),
     (PyVRP, City(XY)),
     (PyVRP, City(XY, ROADS)),
 ]

@@ -17,7 +17,7 @@ from mcvrp.tasks.solvers.budgets import Budget, tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.pyvrp import PyVRP
-from mcvrp.tasks.solvers.registry import SOLVERS, usual_search
+from mcvrp.tasks.solvers.registry import SOLVERS, USUAL_SEARCH
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, Search
 
@@ -90,10 +90,18 @@ def test_directed_routes_take_the_cheaper_direction() -> None:
         assert cost(city, Solution((route,))) <= cost(city, Solution((route[::-1],)))
 
 
+def test_a_ring_that_is_driven_in_one_direction_is_one_route() -> None:
+    """In any other order it is driven more than once: of a mean of both directions all legs cost the same."""
+    ring = np.arange(11)
+    city = City(UNIFORM.xy[:11], ((ring[None] - ring[:, None]) % 11).astype(np.float64))
+    (solution,) = savings(city, day(city, [1] * 10, 10), 1, 1)
+    assert solution.routes == (tuple(range(1, 11)),)
+
+
 def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS) -> Search:
     """Return the default search as a day and the benchmark make it."""
-    solver = usual_search(city)
-    return SOLVERS[solver].search(**tuned_budget(solver, n, seconds).options(), **limits.given)
+    budget = tuned_budget(USUAL_SEARCH, n, seconds)
+    return SOLVERS[USUAL_SEARCH].search(**budget.options(), **limits.given)
 
 
 @pytest.mark.parametrize("city", [CITIES[name] for name in CITIES if name not in FREE])

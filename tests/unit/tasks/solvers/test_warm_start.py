@@ -100,7 +100,9 @@ def test_answers_are_no_worse_than_the_best_sample(n: int, seed: int, finisher: 
     assert answer.costs[0] <= least(samples) + 1e-9
 
 
-@pytest.mark.parametrize(("finisher", "city"), [("hgs", CITY), ("pyvrp", CITY), ("pyvrp", ONE_WAY)])
+@pytest.mark.parametrize(
+    ("finisher", "city"), [("hgs", CITY), ("pyvrp", CITY), ("hgs", ONE_WAY), ("pyvrp", ONE_WAY)]
+)
 def test_a_search_from_samples_ends_at_the_optimum(finisher: str, city: City) -> None:
     """On seven customers, from an untrained network's samples, in a total that leaves it time."""
     instances = [InstanceStream(city, 1, "test", SMALL)(7, i) for i in range(2)]
@@ -120,11 +122,10 @@ def test_a_start_with_too_many_routes_is_left_out() -> None:
 
 
 def test_bad_starts_are_refused_in_one_sentence() -> None:
-    instance, other, one_way = STREAM(9, 0), STREAM(9, 1), InstanceStream(ONE_WAY, 1, "test")(20, 0)
-    for total, first, instances, city, message in (
-        (1.0, other, [instance], CITY, "no sample of its instance"),
-        (0.0, other, [other], CITY, "positive number of seconds"),
-        (1.0, one_way, [one_way], ONE_WAY, "symmetric costs only"),
+    instance, other = STREAM(9, 0), STREAM(9, 1)
+    for total, asked, message in (
+        (1.0, instance, "no sample of its instance"),
+        (0.0, other, "positive number of seconds"),
     ):
         with pytest.raises(McvrpError, match=message):
-            finished("hgs", total, [start(first)], instances, city)
+            finished("hgs", total, [start(other)], [asked], CITY)

