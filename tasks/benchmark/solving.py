@@ -6,24 +6,16 @@ A refused or lost part stops no other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ray.exceptions import RayError
 
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.tasks.benchmark.blocks import Block
-from mcvrp.tasks.benchmark.part import Part, Task, WorkerContext, solve_part
-from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.solvers.warm_start import WarmStarted
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import windowed
-
-if TYPE_CHECKING:
-    from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
-
-_WAVE = 2  # parts per worker that are decoded before they are searched
 
 
 def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> list[str]:
@@ -85,47 +77,6 @@ def require_none(lost: Sequence[str]) -> None:
 
 def _progress(block: Block, done: int) -> Progress:
     return Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done, saves=True)
-
-
-def finish_missing(context: WorkerContext, block: Block, samples: FmMcvrpSolver, total: float) -> list[str]:
-    """Solve what is missing of ``block`` with a warm-started search, ``total`` seconds per instance.
-
-    Samples are decoded locally, one instance at a time, and searched on Ray. The two alternate, so that
-    neither competes for cores while its time is measured. Returns and raises as `solve_on_ray`.
-    """
-    parts, lost = list(block.missing()), list[str]()
-    if not parts:
-        return lost
-    done = block.instances - sum(part.rows for part in parts)
-    with _progress(block, done) as progress:
-        for start in range(0, len(parts), _WAVE * context.workers):
-            tasks: list[tuple[Block, Task]] = []
-            for part in parts[start : start + _WAVE * context.workers]:
-                if part.n in block.failures:
-                    continue
-                try:
-                    tasks.append((block, _finishing(context, block, part, samples, total)))
-                except McvrpError as error:
-                    block.failures[part.n] = str(error)
-            lost += solve_on_ray(context, tasks, progress)
-    return lost
-
-
-def _finishing(
-    context: WorkerContext, block: Block, part: Part, samples: FmMcvrpSolver, total: float
-) -> Task:
-    """Decode the samples of ``part`` and return the search that starts from them."""
-    instances = part.instances(context.city)
-    starts = samples.starts(context.city, instances, samples=part.samples[-1], seed=part.seed)
-    on_gpu = samples.device.startswith("GPU")
-    solver = WarmStarted(
-        finisher=SOLVERS[block.method.program or ""],
-        total=total,
-        starts=tuple(starts),
-        version=samples.version,
-        device=f"{samples.device} + 1 CPU core" if on_gpu else "1 CPU core",
-    )
-    return Task(part, solver)
 
 
 def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None:
