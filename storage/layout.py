@@ -87,7 +87,6 @@ model_dir = Path[str, int]("models/{model}/{version:04d}")
 model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # written last
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
-folder_card = "model.json"  # of an exported model
 champion_dir = Path[str]("models/{model}/champion")
 champion_move = Path[str, int]("models/{model}/champion/{number:06d}.json")  # the highest counts
 

@@ -143,7 +143,7 @@ class Day:
     drop: Annotated[bool, flag("--drop", "leave out customers for whom there is no room")] = False
     keep: Annotated[Text, opt("ROUTES", "decided routes, beside which the rest is planned")] = None
     unrounded: Unrounded = False
-    model: Annotated[Text, opt("NAME|FOLDER", "name (default: preset's, or the only one), or folder")] = None
+    model: Annotated[Text, opt("NAME", "name of the model (default: the preset's, or the only one)")] = None
     version: Annotated[Text, opt("N|champion|latest", "default: the champion, otherwise the latest")] = None
     by: Annotated[Text, opt("auto|model|SOLVER", "search by all (auto) or by one of them alone")] = None
     samples: Annotated[Number, opt("S", "number of the model's samples; 0: no model")] = None
