@@ -71,7 +71,6 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
         ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
-        ("solve store:day.csv --model ./m", ["there is no", "m"]),
         ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
         ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
