@@ -102,7 +102,6 @@ attention_lease = Path[str]("attention/{model}/.lease")
 benchmark_dir = Path[str]("benchmarks/{benchmark}")
 benchmark_card = Path[str]("benchmarks/{benchmark}/README.md")
 benchmark_results = Path[str]("benchmarks/{benchmark}/results.parquet")
-benchmark_cvrplib = Path[str]("benchmarks/{benchmark}/cvrplib.csv")  # results on CVRPLIB instances
 benchmark_part = Path[str, str, int, int, int](  # block: method and settings; stop excluded
     "benchmarks/{benchmark}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
 )

@@ -54,21 +54,7 @@ def train(
 
 
 _stage_command("attention")
-
-
-@command(app, STAGES["benchmark"].text, pipeline=True)
-def benchmark(
-    common: Common,
-    instances: Annotated[Text, arg("[FOLDER]", "CVRPLIB instances (.vrp) with their .sol")] = None,
-    no_prefect: _NoPrefect = False,
-) -> Outcome:
-    if instances is None:
-        return _stage("benchmark", common, no_prefect)
-    from mcvrp.flows.cli.stage import benchmark_files
-
-    return benchmark_files(common, instances)
-
-
+_stage_command("benchmark")
 _stage_command("nightly")
 _stage_command("improve")
 

@@ -5,7 +5,7 @@ A refused or lost part stops no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ray.exceptions import RayError
 
@@ -19,54 +19,40 @@ from mcvrp.tasks.support.ray_session import windowed
 
 
 def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> list[str]:
-    """Solve the missing parts of ``blocks`` with their programs; see `solve_on_ray`."""
-    total = sum(block.instances for block in blocks)
-    missing = sum(part.rows for block in blocks for part in block.missing())
-    if missing:
-        done = total - missing
-        with Progress("benchmark, heuristics", total, "instances", done=done, saves=True) as progress:
-            tasks = (
-                (block, Task(part, block.program))
-                for block in blocks
-                if block.program
-                for part in block.missing()
-            )
-            return solve_on_ray(context, tasks, progress)
-    return []
-
-
-def solve_on_ray(
-    context: WorkerContext, tasks: Iterable[tuple[Block, Task]], progress: Progress
-) -> list[str]:
-    """Solve parts of blocks and read the answers back; a solver that refuses fails one size of its method.
+    """Solve the missing parts of ``blocks`` with their programs; a solver that refuses fails one size.
 
     Returns the parts whose workers were lost repeatedly, in words. StoreError if the store refuses.
     """
+    total = sum(block.instances for block in blocks)
+    done = total - sum(part.rows for block in blocks for part in block.missing())
     owners: dict[str, Block] = {}  # by path of the part
 
     def submitted() -> Iterator[Task]:
-        for block, task in tasks:
-            owners[task.part.path] = block
-            yield task
+        for block in blocks:
+            if block.program:
+                for part in block.missing():
+                    owners[part.path] = block
+                    yield Task(part, block.program)
 
     lost: list[str] = []
-    for task, answer in windowed(
-        solve_part, submitted(), context.workers, context, context.store, refusals=True
-    ):
-        part, block = task.part, owners.pop(task.part.path)
-        if isinstance(answer, McvrpError):
-            block.failures[part.n] = str(answer)
-        elif isinstance(answer, RayError):
-            reason = type(answer).__name__
-            lost.append(f"{part.label}, n={part.n}, instances {part.start} to {part.stop - 1} ({reason})")
-        else:
-            block.take(part)
-            progress.advance(answer, note=part.label)
+    with Progress("benchmark, heuristics", total, "instances", done=done, saves=True) as progress:
+        for task, answer in windowed(
+            solve_part, submitted(), context.workers, context, context.store, refusals=True
+        ):
+            part, block = task.part, owners.pop(task.part.path)
+            if isinstance(answer, McvrpError):
+                block.failures[part.n] = str(answer)
+            elif isinstance(answer, RayError):
+                reason = type(answer).__name__
+                lost.append(f"{part.label}, n={part.n}, instances {part.start} to {part.stop - 1} ({reason})")
+            else:
+                block.take(part)
+                progress.advance(answer, note=part.label)
     return lost
 
 
 def require_none(lost: Sequence[str]) -> None:
-    """Raise IncompleteError if there are ``lost`` parts, as `solve_on_ray` returns them."""
+    """Raise IncompleteError if there are ``lost`` parts, as `solve_heuristics` returns them."""
     if lost:
         more = f" and {len(lost) - 1:,} more parts" if lost[1:] else ""
         raise IncompleteError(

@@ -75,7 +75,6 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
         ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
-        ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("models show laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
         ("models", ["Missing command"]),
@@ -122,7 +121,7 @@ def test_a_bucket_that_does_not_answer_is_not_waited_for(
 
 @pytest.mark.parametrize(
     "arguments",
-    ["label", "run --set city.source=imported", "city import {folder}/a.vrp", "benchmark {folder}"],
+    ["label", "run --set city.source=imported", "city import {folder}/a.vrp"],
 )
 def test_a_refused_command_creates_no_store(
     arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
