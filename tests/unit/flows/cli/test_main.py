@@ -101,7 +101,6 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
         "city create",
         "label",
         "gc --delete",
-        "benchmark .",
         "inspect",
         "solve day.csv",
     ],
