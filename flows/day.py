@@ -18,9 +18,6 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.validation import checked
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
-from mcvrp.storage.exported import folder_city
-from mcvrp.storage.models.models import open_folder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import IN_STORE
 from mcvrp.tasks.solve.day import Solved, solve_day
@@ -105,13 +102,6 @@ def _date(value: object) -> datetime.date | None:
         raise ValueError(f"{shown(value)} is not a date like 2026-01-31") from None
 
 
-def exported(model: str | None) -> Store | None:
-    """Return the folder of `mcvrp models export` that ``model`` is; None for the name of a model."""
-    if model is None or ("/" not in model and not Path(model, layout.folder_card).is_file()):
-        return None
-    return open_folder(model)
-
-
 class _Day(StrictSpec):
     capacity: int | None
     date: Annotated[datetime.date | None, PlainValidator(_date)]
@@ -144,8 +134,7 @@ def solve(
     city
         Name in the store, or a city with its own ids (without: "1", "2", …); None for a CVRPLIB instance.
     model
-        Name in the store, or the folder of an exported model, whose city is then the default; None: search
-        without a model.
+        Name in the store; None: search without a model.
     store
         Default: $MCVRP_STORE, otherwise ./store. Not needed with a city of its own, without a model and
         files of the store ("store:PATH").
@@ -172,15 +161,6 @@ def solve(
         raise McvrpError("overwrite: there is no folder to write to, give out")
     given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
     in_store = [file for file in given if file.startswith(IN_STORE)]
-    folder = exported(model)
-    if folder and spec.version is not None:
-        raise McvrpError(f"version: the folder {model} contains a single one")
-    if folder and city is None:
-        if in_store:
-            raise McvrpError(
-                f"{in_store[0]} is not read with the model {model}, which needs no store: name a city"
-            )
-        store, city = folder, folder_city(folder).name
     if not isinstance(store, Store):
         alone = (
             store is None
@@ -199,7 +179,7 @@ def solve(
     request = Request(
         orders,
         city,
-        folder or model,
+        model,
         dated.capacity,
         start=None if start is None else str(start),
         keep=None if keep is None else str(keep),

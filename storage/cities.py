@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -117,16 +115,6 @@ class StoredCity:
     source: Source
     provenance: Provenance | None = None
     roads: RoadFacts | None = None
-
-    def ids_sha256(self, city_id: str) -> str:
-        """Return the checksum of the ids of the nodes of ``city_id``, this city or one that it extends.
-
-        Cities of equal coordinates have the same `City.city_id`, even if their customers have other ids.
-        """
-        customers = {self.city.city_id: self.city.customers}
-        customers |= dict(zip(self.city.ancestors, self.city.extends, strict=True))
-        ids = self.addresses.ids[: customers[city_id] + 1]
-        return hashlib.sha256(json.dumps(ids).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

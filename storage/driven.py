@@ -104,18 +104,15 @@ def _corrupt(error: CorruptFile) -> CorruptFile:
 
 
 @dataclass(frozen=True)
-class TakenFile:
+class _TakenFile(StoredFile):
     """A file of routes as it was when it was taken, and the dates of its days."""
 
-    path: str
-    size: int
-    modified: float
     dates: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _TakenFiles:
-    files: tuple[TakenFile, ...]
+    files: tuple[_TakenFile, ...]
 
 
 def taken_files(store: Store, city: str) -> dict[StoredFile, tuple[str, ...]]:

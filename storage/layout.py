@@ -87,7 +87,6 @@ model_dir = Path[str, int]("models/{model}/{version:04d}")
 model_card = Path[str, int]("models/{model}/{version:04d}/model.json")  # written last
 model_config = Path[str, int]("models/{model}/{version:04d}/config.json")  # first: reserves the version
 model_losses = Path[str, int]("models/{model}/{version:04d}/losses.png")  # outlives the run
-folder_card = "model.json"  # of an exported model
 champion_dir = Path[str]("models/{model}/champion")
 champion_move = Path[str, int]("models/{model}/champion/{number:06d}.json")  # the highest counts
 
@@ -103,7 +102,6 @@ attention_lease = Path[str]("attention/{model}/.lease")
 benchmark_dir = Path[str]("benchmarks/{benchmark}")
 benchmark_card = Path[str]("benchmarks/{benchmark}/README.md")
 benchmark_results = Path[str]("benchmarks/{benchmark}/results.parquet")
-benchmark_cvrplib = Path[str]("benchmarks/{benchmark}/cvrplib.csv")  # results on CVRPLIB instances
 benchmark_part = Path[str, str, int, int, int](  # block: method and settings; stop excluded
     "benchmarks/{benchmark}/parts/{block}/n={n:03d}/rows-{start:05d}-{stop:05d}.parquet"
 )

@@ -54,21 +54,7 @@ def train(
 
 
 _stage_command("attention")
-
-
-@command(app, STAGES["benchmark"].text, pipeline=True)
-def benchmark(
-    common: Common,
-    instances: Annotated[Text, arg("[FOLDER]", "CVRPLIB instances (.vrp) with their .sol")] = None,
-    no_prefect: _NoPrefect = False,
-) -> Outcome:
-    if instances is None:
-        return _stage("benchmark", common, no_prefect)
-    from mcvrp.flows.cli.stage import benchmark_files
-
-    return benchmark_files(common, instances)
-
-
+_stage_command("benchmark")
 _stage_command("nightly")
 _stage_command("improve")
 
@@ -145,7 +131,7 @@ class Day:
     keep: Annotated[Text, opt("ROUTES", "decided routes, beside which the rest is planned")] = None
     unrounded: Unrounded = False
     roads: Annotated[Text, opt("URL|FILE", "OSRM server or extract of the city's costs, for the map")] = None
-    model: Annotated[Text, opt("NAME|FOLDER", "name (default: preset's, or the only one), or folder")] = None
+    model: Annotated[Text, opt("NAME", "name of the model (default: the preset's, or the only one)")] = None
     version: Annotated[Text, opt("N|champion|latest", "default: the champion, otherwise the latest")] = None
     by: Annotated[Text, opt("auto|model|SOLVER", "search by all (auto) or by one of them alone")] = None
     samples: Annotated[Number, opt("S", "number of the model's samples; 0: no model")] = None

@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 
 _METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of the champion to show
-_CHAMPION = "champion"
 _Model = Annotated[str, arg("MODEL", "name of the model")]
-_Folder = Annotated[str, arg("FOLDER", "folder of the exported model")]
 _Why = Annotated[Text, opt("TEXT", "reason, kept in the model's history")]
-_models = group("models", "list, show, export or import models")
+_models = group("models", "list or show models")
 
 
 @command(_models, "list all models with their versions", "list")
@@ -69,45 +67,6 @@ def model_versions(store: Store, name: str) -> Outcome | None:
     history = [f"champion {move}{' (rolled back)' if move.back else ''}" for move in moves[-_MOVES:]]
     document = {"versions": plain(cards), "aliases": aliases, "history": plain(moves)}
     return Outcome(document, "\n".join([table(titles, rows, (0, 4, 5)), *history]))
-
-
-@command(_models, "write a version and its city to a self-contained folder")
-def export(
-    common: Common,
-    model: Annotated[str, arg("MODEL[@VERSION]", "version to export (default: the champion)")],
-    folder: _Folder,
-    city: Annotated[Text, opt("NAME", "its city, if several have the same places")] = None,
-) -> Outcome:
-    from mcvrp.flows.cli.output import reading
-    from mcvrp.storage.exported import export_folder
-    from mcvrp.storage.models.models import named_version
-    from mcvrp.storage.store.store import Store
-
-    name, _, version = model.partition("@")
-    store = reading(common)
-    card, output = named_version(store, name, version or _CHAMPION), Store.open(folder)
-    export_folder(store, card, output, city)
-    files = output.list("")
-    text = f"{name} version {card.version} in {output.url()}: {', '.join(files)}"
-    return Outcome({"model": name, "version": card.version, "folder": output.url(), "files": files}, text)
-
-
-@command(_models, "publish an exported model as the next version", "import")
-def import_model(
-    common: Common,
-    folder: _Folder,
-    name: Annotated[Text, opt(None, "name of the imported model (default: its original name)")] = None,
-) -> Outcome:
-    from mcvrp.flows.cli.output import writing
-    from mcvrp.storage.exported import import_folder
-    from mcvrp.storage.models.models import open_folder
-    from mcvrp.storage.models.registry import ALIASES, pointer
-
-    store = writing(common)
-    card = import_folder(open_folder(folder), store, name)
-    alias = next((a for a in ALIASES if pointer(store, card.name, a).version == card.version), None)
-    text = f"{card.name} version {card.version} in {store.url()}" + (f", its {alias}" if alias else "")
-    return Outcome({"model": card.name, "version": card.version, "alias": alias}, text)
 
 
 @command(app, "make a version the champion of its model")

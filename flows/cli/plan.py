@@ -13,7 +13,6 @@ from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
-from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.city.make import plan_city
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.support.machine import local_cores
@@ -126,4 +125,4 @@ def _per_token(network: NetworkConfig) -> tuple[int, int]:
 
 def _paths(spec: PipelineSpec, name: str) -> float:
     """Return the number of decoded solutions per instance."""
-    return sum(spec.benchmark.samples_of(name)) if all_methods()[name].decoded else 0
+    return sum(spec.benchmark.samples_of(name)) if name in spec.benchmark.neural else 0

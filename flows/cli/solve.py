@@ -7,7 +7,7 @@ from mcvrp.flows.cli.commands import Day
 from mcvrp.flows.cli.output import aligned, named_columns, only_city, plain, reading
 from mcvrp.flows.cli.stage import spec_of
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.flows.day import exported, solve
+from mcvrp.flows.day import solve
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.solve.outputs import solve_figures
@@ -16,12 +16,12 @@ from mcvrp.tasks.solve.spec import SolveSpec
 
 def solve_and_write(common: Common, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
-    vrp, folder, columns = is_vrp(day.orders), exported(day.model), named_columns(day.columns)
+    vrp, columns = is_vrp(day.orders), named_columns(day.columns)
     named = any(text.partition("=")[0].strip() == "city.name" for text in common.overrides)
     if named and not common.preset:
         raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     city = day.city
-    if not (folder or city or vrp or common.preset):  # a .vrp and an exported model have their city
+    if not (city or vrp or common.preset):  # a .vrp has its city
         city = only_city(reading(common), "--city")
     preset = spec_of(common)
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
@@ -32,7 +32,7 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     options = preset.solve.model_dump() | options
     routed = solve(
         day.orders,
-        city or (None if vrp or folder else preset.city.name),
+        city or (None if vrp else preset.city.name),
         model=day.model,
         store=common.store,
         capacity=day.capacity,

@@ -9,7 +9,6 @@ from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError
-from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
 
 
@@ -49,15 +48,3 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     lacks = stage.summary("lacks", result)
     code = IncompleteError.exit_code if lacks else 0
     return Outcome(plain(result), "\n\n".join(filter(None, parts)), code, lacks)
-
-
-def benchmark_files(common: Common, folder: str) -> Outcome:
-    """Run the benchmark on the CVRPLIB instances of ``folder``."""
-    from mcvrp.tasks.benchmark.cvrplib import run_cvrplib
-
-    spec, store = spec_of(common).benchmark, writing(common)
-    result = run_cvrplib(store, folder, spec)
-    rows = result.table.astype(object).where(result.table.notna(), None).to_dict("records")
-    document = {"run": result.run, "answers": rows, "notes": result.notes}
-    written = store.url(layout.benchmark_dir(result.run))
-    return Outcome(document, f"{markdown_text(result.markdown())}\n{written}")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
-from secrets import token_hex
 
 from mcvrp.model.errors import McvrpError
 
@@ -61,33 +59,17 @@ def prepare(*, verbose: bool) -> None:
     Variables that the user has set are kept. McvrpError if the user has no home folder.
     """
     try:
-        home = Path.home()
+        Path.home()
     except RuntimeError:
         raise McvrpError(
             "this user has no home folder: set HOME to a folder that the user may write"
         ) from None
-    folders = {} if os.access(home, os.W_OK) else _temporary_folders()
-    for name, value in (folders | _ALWAYS if verbose else folders | _ALWAYS | _QUIET).items():
+    for name, value in (_ALWAYS if verbose else _ALWAYS | _QUIET).items():
         os.environ.setdefault(name, value)
     os.environ[_LOGGERS] = _extended(os.environ.get(_LOGGERS, ""), "mcvrp")
     lower, upper = os.environ.get("no_proxy", ""), os.environ.get("NO_PROXY", "")
     os.environ["no_proxy"] = _extended(lower or upper, *_LOCAL)  # libraries that find both read one of them
     os.environ["NO_PROXY"] = _extended(upper or lower, *_LOCAL)
-
-
-def _temporary_folders() -> dict[str, str]:
-    """Return variables for a user whose home folder is not writable: libraries write to a temporary one."""
-    own = Path(tempfile.gettempdir()) / f"mcvrp-home-{os.getuid()}"
-    own.mkdir(mode=0o700, exist_ok=True)
-    if own.is_symlink() or own.stat().st_uid != os.getuid():  # of another user, who could read it
-        own = Path(tempfile.mkdtemp(prefix="mcvrp-home-"))
-    folders = {
-        "PREFECT_HOME": f"{own}/prefect",
-        "MCVRP_CACHE": f"{own}/cache",
-        "MPLCONFIGDIR": f"{own}/matplotlib",
-    }
-    # Ray on this machine writes its token to ~/.ray unless it is given one.
-    return folders if ray_address() else folders | {"RAY_AUTH_TOKEN": token_hex(32)}
 
 
 def _extended(value: str, *more: str) -> str:

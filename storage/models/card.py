@@ -16,7 +16,7 @@ from mcvrp.storage.markdown import TASK, card as card_of, code, code_block, esca
 from mcvrp.storage.provenance import Parent, Provenance, provenance_line
 from mcvrp.storage.versions import MODEL
 
-# Strict types and patterns: a card may come from anybody (`mcvrp models import`).
+# Strict types and patterns: a card may come from anybody.
 _Name = Annotated[str, Field(pattern=layout.NAME_PATTERN)]
 _Hash = Annotated[str, Field(pattern="^[0-9a-f]{1,64}$")]
 _Count = Annotated[int, Strict(), Field(ge=1)]
@@ -38,8 +38,8 @@ import numpy as np
 import mcvrp
 from mcvrp.storage.cities import find_city
 
-store = mcvrp.Store.open("{place}")
-network, card = mcvrp.load_model({model})
+store = mcvrp.Store.open("STORE")
+network, card = mcvrp.load_model(store, "{name}", {version})
 city = find_city(store, card.city_id)
 orders = mcvrp.Instance(card.city_id, ids=np.arange(1, {after}), demands=np.full({n}, 5), capacity=35)
 decoded = mcvrp.decode(network, city, [orders], strategy=mcvrp.Nucleus(), samples=100)[0]
@@ -71,9 +71,7 @@ class ModelCard:
     smallest: _Count | None = None
     largest: _Count | None = None
     steps: _Count | None = None
-    # Name of the city and checksum of its customers' ids, which `city_id` leaves out; None if unknown.
-    city: _Name | None = None
-    ids_sha256: _Hash | None = None
+    city: _Name | None = None  # name of the city; None if unknown
     provenance: Provenance | None = None
     format: int = MODEL.version
 
@@ -143,14 +141,12 @@ def network_text(network: Mapping[str, Any]) -> str:
     )
 
 
-def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> str:
-    """Return the card as Markdown; ``plotted``, ``city``: plot and city (of an exported model) beside it."""
+def model_readme(card: ModelCard, *, plotted: bool = False) -> str:
+    """Return the card as Markdown; ``plotted``: with the plot of the losses beside it."""
     network, metrics, count = card.network, card.metrics, min(20, card.largest or 20)
     labels = f"dataset {code(card.dataset)}, fingerprint `{card.fingerprint[:16]}`"
     steps = "" if card.steps is None else f", {card.steps:,} steps in its last phase"
     kept = "" if metrics.get("kept_step") is None else f", weights of its step {metrics['kept_step']:,}"
-    place = "FOLDER" if city else "STORE"
-    model = f'"{place}"' if city else f'store, "{card.name}", {card.version}'
     sizes = {"sizes": f"{card.smallest} to {card.largest} customers per instance"} if card.smallest else {}
     measured = {
         text: form.format(metrics[name])
@@ -173,11 +169,7 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
         image("Losses and held-out gap of the training", "losses.png") if plotted else "",
         section(
             "Use",
-            code_block("python", _USE.format(place=place, model=model, n=count, after=count + 1)),
-            "FOLDER is the folder of this file. `mcvrp solve monday.csv --model FOLDER` routes a day's "
-            "orders with the model, and `mcvrp models import FOLDER` imports it into a store."
-            if city
-            else "",
+            code_block("python", _USE.format(name=card.name, version=card.version, n=count, after=count + 1)),
             "`config.json` is for programs that load `model.safetensors`; `model.json` has the origin of the "
             "model.",
         ),
@@ -185,6 +177,6 @@ def model_readme(card: ModelCard, *, plotted: bool = False, city: str = "") -> s
         lead="A transformer that solves the capacitated vehicle routing problem for one city: given "
         "customers with demands and the vehicle capacity, it decodes routes customer by customer. It was "
         "trained on solutions of a heuristic.",
-        made=provenance_line(card.provenance, "" if city else card.folder),
+        made=provenance_line(card.provenance, card.folder),
         metadata={"library_name": "mcvrp", "pipeline_tag": TASK},
     )

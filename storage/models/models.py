@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict, replace
-from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
-from mcvrp.storage.documents import as_document, read_document
+from mcvrp.storage.documents import as_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
 from mcvrp.storage.models.registry import ALIASES, Alias, enrol, numbers_of, pointer, versions as versions
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
 from mcvrp.storage.versions import MODEL
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
 
 
-def export_model(
+def publish_model(
     store: Store,
     name: str,
     checkpoint: CheckpointState,
@@ -36,12 +35,12 @@ def export_model(
     dataset: str,
     rotation_trained: bool,
     city: str | None = None,
-    ids_sha256: str | None = None,
     city_parent: Parent | None = None,
 ) -> ModelCard:
-    """Publish the weights of ``checkpoint`` as a version of ``name``, see `publish`.
+    """Publish the weights of ``checkpoint`` as the next version of ``name``, enrol it, and return its card.
 
-    The other parameters are fields of its card, and its city as one of its parents.
+    The other parameters are fields of its card, and its city as one of its parents. Idempotent: if a version
+    has these weights already, its card is returned, and a publication that was interrupted is completed.
     """
     origin = checkpoint.origin
     if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
@@ -70,21 +69,9 @@ def export_model(
         largest=origin.recipe.get("last"),
         steps=checkpoint.steps,
         city=city,
-        ids_sha256=ids_sha256,
         provenance=made(parents, checkpoint.provenance),
     )
     return _publish_new(store, card, data, store.find(losses) or b"")
-
-
-def publish(store: Store, card: ModelCard, weights: bytes, losses: bytes = b"") -> ModelCard:
-    """Publish a model as the next version of the name on its ``card``, enrol it, and return its card.
-
-    Idempotent: if a version has these weights already, its card is returned, and a publication that was
-    interrupted is completed.
-    """
-    if published := _published(store, card.name, card.weights_sha256, card.city_id):
-        return published
-    return _publish_new(store, card, weights, losses)
 
 
 def _publish_new(store: Store, card: ModelCard, weights: bytes, losses: bytes) -> ModelCard:
@@ -180,48 +167,15 @@ def named_version(store: Store, name: str, version: str) -> ModelCard:
     raise McvrpError(f"{shown(version)} is no version: give a number, {', '.join(ALIASES)} or latest")
 
 
-def open_folder(location: str | PathLike[str]) -> Store:
-    """Return the folder at ``location`` as a store; McvrpError if no model was exported into it."""
-    hint = "name a folder that mcvrp models export has written"
-    try:
-        folder = Store.open(location, writable=False)
-    except StoreError as error:
-        raise McvrpError(f"there is no folder {location}: {hint}") from error
-    if not folder.exists(layout.folder_card):
-        raise McvrpError(f"{folder.url()} has no {layout.folder_card}: {hint}")
-    return folder
-
-
-def folder_card(folder: Store) -> ModelCard:
-    """Return the card of the exported model in ``folder``; McvrpError if it is corrupt."""
-    return read_document(
-        folder, layout.folder_card, ModelCard, MODEL, named="model's card", hint=_export_again(folder)
-    )
-
-
-@overload
-def load_model(location: str | PathLike[str]) -> tuple[FmMcvrp, ModelCard]: ...
-@overload
-def load_model(
-    location: Store, name: str, version: int | Alias | None = None
-) -> tuple[FmMcvrp, ModelCard]: ...
-def load_model(
-    location: Store | str | PathLike[str], name: str = "", version: int | Alias | None = None
-) -> tuple[FmMcvrp, ModelCard]:
+def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:
     """Return a model on the CPU, ready to decode, and its card.
 
-    ``location`` is the folder of an exported model, or the store; ``name`` and ``version`` are as in
-    `model_card`. McvrpError if there is no such model, its weights are corrupt, or do not fit its network.
+    ``name`` and ``version`` are as in `model_card`. McvrpError if there is no such model, its weights are
+    corrupt, or do not fit its network.
     """
-    if isinstance(location, Store):
-        store, card = location, model_card(location, name, version)
-        hint = _train_again(store, card)
-        path, weights = layout.model_card(name, card.version), model_weights(location, card)
-    else:
-        store, path = open_folder(location), layout.folder_card
-        card, hint = folder_card(store), _export_again(store)
-        weights = read_weights(store, "", card.weights_sha256, hint)
-    network = network_of_weights(card.network, weights, store.url(path), hint)
+    card = model_card(store, name, version)
+    where = store.url(layout.model_card(name, card.version))
+    network = network_of_weights(card.network, model_weights(store, card), where, _train_again(store, card))
     network.city_id, network.city = card.city_id, card.city
     return network, card
 
@@ -235,11 +189,7 @@ def _train_again(store: Store, card: ModelCard) -> str:
     return f"run {_removal(store, card.folder)} and mcvrp train, which publishes it again"
 
 
-def _export_again(folder: Store) -> str:
-    return f"run {_removal(folder)} and mcvrp models export again"
-
-
-def _removal(store: Store, path: str = "") -> str:
+def _removal(store: Store, path: str) -> str:
     """Return the shell command that removes the folder at ``path``."""
     command = "aws s3 rm --recursive" if "://" in store.uri else "rm -r"
     return f"{command} {shlex.quote(store.url(path))}"

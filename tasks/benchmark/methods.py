@@ -1,8 +1,8 @@
 """Registry of methods: how each row of a benchmark is computed, and what determines its answers.
 
-Every solver is a method, and every decoding strategy (`fm-` and its name). A solver that accepts initial
-solutions is two more, in equal time: from scratch and from a network's samples. These have settings for the
-size and the time; HGS with its own is another. The other methods are registered here.
+Every solver is a method, and every decoding strategy (`fm-` and its name). A search with a time limit is
+another in equal time, with settings for the size and the time; HGS with its own is one more. The other
+methods are registered here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Method:
     """Method of a benchmark: one row of the tables per size and number of samples.
 
     The identity, given the settings and the number of rotations, is everything but the model that determines
-    the samples. An ``equal_time`` method gets the spec's time limit of that name, decoding included.
+    the samples. An ``equal_time`` method gets the spec's time limit of that name.
     """
 
     label: str  # in tables
     samples: Callable[[BenchmarkSpec], tuple[int, ...]]  # of its rows, ascending
     network: Literal["fm", "am"] | None = None  # decodes: the model, or the attention models
-    program: str | None = None  # registered name of the solver that runs, from scratch or from samples
+    program: str | None = None  # registered name of the solver that runs
     equal_time: bool = False
     tuned: bool = False  # settings of the program for the size and the time limit, if it has one
     alone: Callable[[], Solver] | None = None  # solver that needs neither network nor program
@@ -43,16 +43,6 @@ class Method:
     settings: Callable[[], str] | None = None  # name and version of another program that it uses
     specs: Callable[[BenchmarkSpec], Iterable[BenchmarkSpec]] = lambda spec: (spec,)  # of its blocks
     text: str = ""  # description in docs/benchmark.md
-
-    @property
-    def decoded(self) -> bool:
-        """True if only the model is needed."""
-        return self.network == "fm" and self.program is None
-
-    @property
-    def warm_started(self) -> bool:
-        """True if a program starts from the model's samples."""
-        return self.network == "fm" and self.program is not None
 
     @property
     def from_scratch(self) -> bool:
@@ -107,22 +97,6 @@ def _equal_time(name: str, *, tuned: bool = True) -> Method:
     return Method(label, lambda spec: (1,), program=name, equal_time=True, tuned=tuned, text=text)
 
 
-def _warm_started(name: str) -> Method:
-    starts = SOLVERS[name].starts
-    marks = ("warm start", starts) if starts > 1 else ("warm start",)
-    return Method(
-        f"FM-MCVRP (NS) + {SOLVERS[name].label} (equal time)",
-        lambda spec: spec.samples[-1:],
-        "fm",
-        name,
-        equal_time=True,
-        tuned=True,
-        identity=lambda spec, rotations: (*_nucleus(spec.decoding, rotations), *marks),
-        text=f"{SOLVERS[name].label} from the samples, for the part of `equal_time` that decoding leaves; "
-        "the best sample if it leaves nothing",
-    )
-
-
 def _polished(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:
     from mcvrp.tasks.solvers.local_search import Polished
 
@@ -170,5 +144,4 @@ def all_methods() -> dict[str, Method]:
         **OTHERS,
         **{f"{name}-equal": _equal_time(name) for name in timed},
         "hgs-own-equal": _equal_time("hgs", tuned=False),
-        **{f"fm-{name}": _warm_started(name) for name in timed},
     }

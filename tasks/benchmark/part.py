@@ -64,11 +64,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Part and its solver; ``given``, an instance from a file with its city, replaces those of the stream."""
+    """Part and its solver."""
 
     part: Part
     solver: Solver
-    given: tuple[City, Instance] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,13 +86,10 @@ def solve_part(task: Task, context: WorkerContext) -> int:
     support such instances.
     """
     part, solver = task.part, task.solver
-    if task.given:
-        city, instances = task.given[0], [task.given[1]]
-    else:
-        city, instances = context.city, part.instances(context.city)
+    instances = part.instances(context.city)
     timed = _together if part.together else _one_by_one
     began = _BusyClock.read()
-    answers = list(timed(city, instances, part, solver))
+    answers = list(timed(context.city, instances, part, solver))
     others = _BusyClock.read().others_since(began, context.workers)
     rows = [
         _row(task, part.start + k, instance, answer, context.workers, others)

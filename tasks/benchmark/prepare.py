@@ -81,8 +81,7 @@ def _identity(
     city: City, spec: BenchmarkSpec, name: str, models: Models, program: Solver | None, n: int
 ) -> Identity:
     method, rules = all_methods()[name], spec.rules_in(city)
-    finisher = heuristic(spec, name) if method.warm_started else program
-    settings = finisher.configuration + finisher.version if finisher else ""
+    settings = program.configuration + program.version if program else ""
     network = {"fm": models.card, "am": models.attention.get(n), None: None}[method.network]
     return Identity(
         city=city.city_id,
@@ -126,5 +125,4 @@ def _part_rows(limit: float | None, method: Method, samples: int) -> int:
     runs = _PART_STARTS if method.alone else runs
     if method.from_scratch:
         return max(1, runs // samples)
-    most = runs if method.warm_started else _PART_INSTANCES
-    return max(1, min(most, _PART_PATHS // samples))
+    return max(1, min(_PART_INSTANCES, _PART_PATHS // samples))

@@ -26,7 +26,7 @@ from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, require_sizes, rotations
-from mcvrp.tasks.benchmark.solving import decode_missing, finish_missing, require_none, solve_heuristics
+from mcvrp.tasks.benchmark.solving import decode_missing, require_none, solve_heuristics
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.support.machine import local_cores
@@ -83,7 +83,7 @@ def run_benchmark(
     for block in blocks:
         block.find(stored)
     sampler = _sampler(store, spec, models.card) if models.card else None
-    lost = _solve_on_ray(store, city, spec, blocks, sampler)
+    lost = _solve_on_ray(store, city, spec, [block for block in blocks if block.method.from_scratch])
     # after the programs, because both need all cores while their time is measured
     with Pool(min(spec.workers or local_cores(), local_cores())) as pool:
         sampler = replace(sampler, pool=pool) if sampler else None
@@ -104,24 +104,12 @@ def _sampler(store: Store, spec: BenchmarkSpec, card: ModelCard) -> FmMcvrpSolve
     return FmMcvrpSolver(placed(model), strategy, rotations(spec, card), name)
 
 
-def _solve_on_ray(
-    store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block], sampler: FmMcvrpSolver | None
-) -> list[str]:
-    """Solve what is missing of the methods that run a program, from scratch or from the model's samples.
-
-    Returns the parts whose workers were lost.
-    """
-    programs = [block for block in blocks if block.method.from_scratch]
-    finished = [block for block in blocks if block.method.warm_started]
-    if not any(True for block in (*programs, *finished) for _ in block.missing()):
+def _solve_on_ray(store: Store, city: City, spec: BenchmarkSpec, blocks: Sequence[Block]) -> list[str]:
+    """Solve what is missing of the methods that need no network; return the parts whose workers were lost."""
+    if not any(True for block in blocks for _ in block.missing()):
         return []
     with ray_session(spec.workers) as workers:
-        context = WorkerContext(store, city, workers)
-        lost = solve_heuristics(context, programs)
-        for block in finished:
-            assert sampler is not None  # checked: a benchmark with such a method has a model
-            lost += finish_missing(context, block, sampler, spec.equal_time)
-    return lost
+        return solve_heuristics(WorkerContext(store, city, workers), blocks)
 
 
 def _decode(
@@ -137,7 +125,7 @@ def _decode(
         if method.network == "am":
             if sizes := {part.n for part in block.missing()}:
                 decode_missing(context, block, _attention(context.store, spec, sizes, pool))
-        elif sampler and method.decoded:
+        elif sampler and method.network == "fm":
             decoder = method.decoder(block.spec, sampler) if method.decoder else sampler
             decode_missing(context, block, decoder)
 

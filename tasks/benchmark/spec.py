@@ -83,7 +83,7 @@ class BenchmarkSpec(OrdersSpec):
         5.0,
         gt=0,
         le=MOST_SECONDS,
-        description="Time limit of the equal-time rows in seconds, decoding included",
+        description="Time limit of the equal-time rows in seconds",
     )
     attention: str | None = Field(
         None,
@@ -193,7 +193,7 @@ class BenchmarkSpec(OrdersSpec):
         if entry.program is None:
             return 0.0
         if entry.equal_time:
-            return self.equal_time  # includes decoding
+            return self.equal_time
         budget = Budget(options.get("time_limit"), options.get("iterations"))
         runs = self.samples_of(method)[-1] * options.get("runs", 1)
         return runs * SOLVERS[entry.program].estimate(budget, n)

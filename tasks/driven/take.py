@@ -28,7 +28,6 @@ from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.driven.route_files import ENDINGS, read_routes
 from mcvrp.tasks.driven.rules import CheckedDay, NotYet, checked_days
-from mcvrp.tasks.files.cvrplib import INSTANCE
 from mcvrp.tasks.support.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -126,22 +125,19 @@ def take_routes(
 
 
 def _quiet_files(store: Store, folder: str, seconds: float) -> tuple[list[StoredFile], list[LeftOut]]:
-    """Return the files of routes below ``folder``, and others; instances (.vrp) belong to their solutions.
+    """Return the files of routes below ``folder``, and others.
 
     If one in a local folder has changed within ``seconds``, this waits for that long and looks again: what
     has changed meanwhile is being written. An object of an object store appears when it is complete.
     """
 
-    def files() -> list[StoredFile]:
-        return [file for file in store.files(folder) if not file.path.lower().endswith(INSTANCE)]
-
-    found, known, now = files(), None, time.time()
+    found, known, now = store.files(folder), None, time.time()
     young = [file.path for file in found if abs(now - file.modified) < seconds]
     if young and "://" not in store.uri:
         more = f" and {len(young) - 1} more" if young[1:] else ""
         logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
         time.sleep(seconds)
-        known, found = set(found), files()
+        known, found = set(found), store.files(folder)
     quiet, left_out = list[StoredFile](), list[LeftOut]()
     for file in found:
         if not file.path.lower().endswith(ENDINGS):

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mcvrp.model.city import dearest_leg
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.storage.store.store import Store
@@ -92,19 +91,11 @@ def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
     """Return the instance in ``data``, the content of the file ``name``, without its solution."""
     text = vrp_text(name, data)
     matrix, notes = text.matrix, list[str]()
-    if text.places is None:
-        assert matrix is not None  # checked by `vrp_text`
-        xy = _laid_out(matrix)
-        notes.append(
-            "it has no coordinates: nodes are placed on the map by multidimensional scaling of the costs"
-        )
-    else:
-        xy = text.places
     if matrix is None and not (unrounded and text.weights == "EUC_2D"):
-        matrix = _rounded(name, xy, text.weights)
+        matrix = _rounded(name, text.places, text.weights)
         notes.append(f"distances are rounded to integers, as defined by {text.weights}")
     city = City.framed(
-        xy,
+        text.places,
         matrix,
         unit=UNIT,
         demand=(int(text.demands.min()), int(text.demands.max())),
@@ -172,19 +163,3 @@ def _rounded(name: str, xy: NDArray[np.float64], weights: str) -> NDArray[np.flo
     # not np.hypot: the sum of squares is exact for integer coordinates, and so is the rounding
     square = np.square(xy[:, None, 0] - xy[None, :, 0]) + np.square(xy[:, None, 1] - xy[None, :, 1])
     return _ROUNDINGS[weights](np.sqrt(square))
-
-
-def _laid_out(costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return coordinates ``(N, 2)`` with distances close to ``costs``: classical multidimensional scaling.
-
-    A pair without a road counts as the dearest other leg.
-    """
-    costs = np.minimum(costs, dearest_leg(costs))
-    square = ((costs + costs.T) / 2) ** 2
-    means = square.mean(axis=0)
-    values, vectors = np.linalg.eigh((means[:, None] + means - square - square.mean()) / 2)
-    axes = vectors[:, :-3:-1]
-    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-    places = axes * np.sqrt(np.maximum(values[:-3:-1], 0))
-    step = 10.0 ** np.ceil(np.log10(max(float(costs.max()), 1e-300)) - 6)
-    return np.round(places / step) * step  # the last digits depend on the machine

@@ -49,7 +49,7 @@ class VrpText:
     """Content of a .vrp file, node 1 (the depot) in row 0."""
 
     weights: str  # EDGE_WEIGHT_TYPE
-    places: NDArray[np.float64] | None  # coordinates, (m + 1, 2); None only with a matrix
+    places: NDArray[np.float64]  # coordinates, (m + 1, 2)
     matrix: NDArray[np.float64] | None  # explicit costs, (m + 1, m + 1)
     demands: NDArray[np.int64]  # of the customers, (m,), from 1 to the capacity
     capacity: int
@@ -68,14 +68,13 @@ def vrp_text(name: str, data: bytes) -> VrpText:
     weights = file.choice("EDGE_WEIGHT_TYPE", _WEIGHTS)
     if weights == "EXPLICIT":
         matrix = file.matrix(count)
-        title = next((title for title in (_PLACES, _DISPLAY) if title in file.rows), None)
+        title = _PLACES if _PLACES in file.rows else _DISPLAY
     elif _MATRIX in file.values:
         raise file.wrong(_MATRIX, f"none with EDGE_WEIGHT_TYPE {weights}")
     else:
         file.choice("EDGE_WEIGHT_FORMAT", ("FUNCTION",), "FUNCTION")
         matrix, title = None, _PLACES
-    places = file.numbered(title, count, 2) if title else None
-    return VrpText(weights, places, matrix, file.demands(count, capacity), capacity)
+    return VrpText(weights, file.numbered(title, count, 2), matrix, file.demands(count, capacity), capacity)
 
 
 def text_lines(data: bytes) -> Iterator[Line]:

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from mcvrp.model.problem import gap
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, mean_and_error, paired
-from mcvrp.tasks.report.paper import EQUAL_TIME
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
 from mcvrp.tasks.support.text import format_seconds
 
@@ -99,7 +98,6 @@ def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[s
             yield f"They {text}, the best of the methods that take no longer ({seconds})."
     else:
         yield "No other method of this benchmark answered in that time."
-    yield from _warm_starts(results, every)
     rows = results.loc[results["method"] == base[0], ["n", "configuration"]].drop_duplicates()
     same = {(int(n), text) for n, text in rows.itertuples(index=False)} == set(labelled_by.items())
     if labelled_by and same:
@@ -112,18 +110,6 @@ def _effort(score: Score) -> tuple[bool, int]:
     """Return the order of a model's ways of decoding: the widest beam is the last, else the most samples."""
     label, samples = score.method
     return "(BS)" in label, samples
-
-
-def _warm_starts(results: pd.DataFrame, every: list[Score]) -> Iterator[str]:
-    for score in every:
-        match = re.fullmatch(rf"{_MODEL} \(\w+\) \+ (.*)", score.method[0])
-        if not match or not match[1].endswith(EQUAL_TIME):
-            continue
-        cost, alone = paired(results, None, score.method, (match[1], 1))
-        if len(cost):
-            text = _compared(*mean_and_error(gap(cost, alone)), "the same search from scratch")
-            program = match[1].removesuffix(EQUAL_TIME).strip()
-            yield f"In equal time, answers of {program} started from the model's {text}."
 
 
 def _compared(mean: float, error: float, other: str) -> str:

@@ -144,7 +144,7 @@ class ModelMember:
 
     label: str
     store: Store
-    name: str | None  # None: the store is the folder of an exported model
+    name: str
     version: int
     city: City
     instance: Instance
@@ -165,10 +165,7 @@ class ModelMember:
     def _network(self) -> FmMcvrp:
         from mcvrp.storage.models.models import load_model
 
-        if self.name is None:
-            network, _ = load_model(self.store.uri)
-        else:
-            network, _ = load_model(self.store, self.name, self.version)
+        network, _ = load_model(self.store, self.name, self.version)
         from mcvrp.tasks.solvers.devices import placed  # imports torch: damaged weights are reported at once
 
         return placed(network)

@@ -30,8 +30,6 @@ def members_of(store: Store, planned: Planned, rest: Rest, starts: tuple[Solutio
     label = f"model {card.name} version {card.version}"
     from_samples = f"{SOLVERS[solver].label} from samples"
     then = replace(first, seed=spec.seed + cores, label=from_samples) if first else None
-    folder = planned.request.model
-    at, name = (folder, None) if isinstance(folder, Store) else (store, card.name)
     rotations = spec.rotations if card.rotation_trained else 1
-    model = ModelMember(label, at, name, card.version, city, instance, spec, rotations, then)
+    model = ModelMember(label, store, card.name, card.version, city, instance, spec, rotations, then)
     return [model, *searches]

@@ -16,7 +16,7 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import Addresses, RoadFacts, stored_city
-from mcvrp.storage.models.models import ModelCard, folder_card, model_card, versions
+from mcvrp.storage.models.models import ModelCard, model_card, versions
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import sha256_of
@@ -39,8 +39,7 @@ class Request:
     orders
         CVRPLIB instance (``unrounded``: see `read_vrp`), or orders, see `read_orders`.
     city, model
-        Names in the store, a city, or the folder of an exported model. The city may be None for a CVRPLIB
-        instance.
+        Names in the store, or a city. The city may be None for a CVRPLIB instance.
     capacity
         Of a vehicle, None if the orders or the city define it.
     start, keep
@@ -58,7 +57,7 @@ class Request:
 
     orders: str | pd.DataFrame | Sequence[Order]
     city: str | City | None = None
-    model: str | Store | None = None
+    model: str | None = None
     capacity: int | None = None
     start: str | None = None
     keep: str | None = None
@@ -157,7 +156,7 @@ def _card(
                 "by model needs a model and its samples: name a model, and set samples to 1 or more"
             )
         return None, without
-    card = folder_card(model) if isinstance(model, Store) else chosen_model(store, model, spec.version)
+    card = chosen_model(store, model, spec.version)
     try:
         card.require_city(city, name)
     except McvrpError as error:

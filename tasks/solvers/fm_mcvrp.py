@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from mcvrp.model.decoding import Decoded, decode
-from mcvrp.model.features import CityTable, problem_features
+from mcvrp.model.features import problem_features
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.strategies import Strategy
-from mcvrp.tasks.solvers.devices import decoding_map, device_text, torch_threads
+from mcvrp.tasks.solvers.devices import decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
-from mcvrp.tasks.solvers.warm_start import Start
 from mcvrp.tasks.support.pool import Pool
 
 _SCORES = 1 << 25  # maximum number of scores at once
@@ -62,36 +60,8 @@ class FmMcvrpSolver:
         """Yield one answer per instance; its seconds are its share of the total time."""
         return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
 
-    def starts(
-        self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
-    ) -> Iterator[Start]:
-        """Yield the samples of each instance as starts of a search, with the seconds of decoding.
-
-        Decodes one instance at a time. Seconds are processor time of one core on a CPU, like those of the
-        search, and wall-clock time on a GPU, without the city's table and PyTorch's initialization.
-        """
-        on_cpu = self.model.output.weight.device.type == "cpu"
-        clock = time.thread_time if on_cpu else time.perf_counter
-        table = self.model.table(city)
-        alone = replace(self, pool=None)
-        for k, instance in enumerate(instances):
-            with torch_threads(1):
-                if k == 0:
-                    alone.decoded(city, [instance], 1, seed, table)
-                began = clock()
-                (decoded,) = alone.decoded(city, [instance], samples, seed, table)
-                seconds = clock() - began
-            yield Start(tuple(decoded.solution(sample).routes for sample in range(samples)), seconds)
-
-    def decoded(
-        self,
-        city: City,
-        instances: Sequence[Instance],
-        samples: int,
-        seed: int,
-        table: CityTable | None = None,
-    ) -> list[Decoded]:
-        """Return all samples of each instance; ``table`` is the city's on the model's device."""
+    def decoded(self, city: City, instances: Sequence[Instance], samples: int, seed: int) -> list[Decoded]:
+        """Return all samples of each instance."""
         with decoding_map(self.model, self.pool) as mapped:
             return decode(
                 self.model,
@@ -102,7 +72,6 @@ class FmMcvrpSolver:
                 rotations=self.rotations,
                 seed=seed,
                 max_batch=self.max_batch,
-                table=table,
                 mapped=mapped,
             )
 

@@ -13,7 +13,7 @@ from mcvrp.model.errors import IncompleteError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_parent
-from mcvrp.storage.models.models import ModelCard, export_model
+from mcvrp.storage.models.models import ModelCard, publish_model
 from mcvrp.storage.provenance import Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, intact_checkpoint, latest_checkpoint
@@ -69,19 +69,17 @@ def train(
 def publish(store: Store, spec: TrainSpec, city: StoredCity | None = None) -> ModelCard:
     """Publish the weights of the run's last phase as a model version, unless one has them already.
 
-    Name and customers' ids of ``city`` are written to the model's card. McvrpError if the last phase is not
-    finished.
+    The name of ``city`` is written to the model's card. McvrpError if the last phase is not finished.
     """
     last = spec.phases[-1]
     final = finished(store, spec, last.name, f"model {spec.model!r}")
-    return export_model(
+    return publish_model(
         store,
         spec.model,
         final,
         dataset=spec.dataset,
         rotation_trained=last.rotation,
         city=city.name if city else None,
-        ids_sha256=city.ids_sha256(final.origin.city_id) if city else None,
         city_parent=city_parent(store, final.origin.city_id),
     )
 

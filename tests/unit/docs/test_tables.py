@@ -173,7 +173,7 @@ def test_a_new_solver_has_rows_without_another_change(monkeypatch: pytest.Monkey
     text = {page.name: new for page, new in generated.pages().items()}
     assert "| `mine` | my own | `label.time_limit` | straight lines |" in text["labels.md"]
     assert "| `mine` | Mine | my own |" in text["benchmark.md"]
-    assert "| `fm-mine` | FM-MCVRP (NS) + Mine (equal time) | Mine from the samples" in text["benchmark.md"]
+    assert "| `mine-equal` | Mine (equal time) | one run of Mine" in text["benchmark.md"]
     assert sum("mine" in field.takes.split(", ") for field in described()) == 3  # of labels and days, methods
 
 

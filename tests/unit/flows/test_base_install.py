@@ -31,10 +31,8 @@ _BASE = """\
 inspect
 inspect small@champion
 models list
-models export small folder
 solve monday.csv --capacity 9 --samples 2 --city small --model small --time-limit 120
-solve monday.csv --capacity 9 --samples 2 --model ./folder --by pyvrp --time-limit 120 --overwrite
-models import folder --name other
+solve monday.csv --capacity 9 --samples 2 --by pyvrp --time-limit 120 --overwrite
 city create --set city.customers=30 --set city.name=drawn
 city import addresses.csv --name own
 inspect cities/own

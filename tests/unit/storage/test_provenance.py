@@ -12,7 +12,7 @@ from mcvrp.storage import layout, provenance
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.manifest import read_manifest, rebuild_manifest
-from mcvrp.storage.models.models import export_model, model_card
+from mcvrp.storage.models.models import model_card, publish_model
 from mcvrp.storage.provenance import (
     Maker,
     Parent,
@@ -77,7 +77,7 @@ def publish(store: Store, phase: str = "I") -> None:
     told = made([Parent("labels/d", fingerprint)])
     state = CheckpointState("r", phase, 1, 1, 1, origin, {}, provenance=told)
     state = save_checkpoint(store, state, {}, Moments({}, {}))
-    export_model(store, "m", state, dataset="d", rotation_trained=True)
+    publish_model(store, "m", state, dataset="d", rotation_trained=True)
 
 
 def test_provenance_is_no_part_of_a_dataset(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,8 +143,8 @@ def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tm
 
 
 def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Store, tmp_path: Path) -> None:
-    """Local search and warm starts are never worse than the samples; equal time is used."""
-    beyond = ("fm-bs", "fm-ls", "random-ls", "hgs-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp")
+    """Local search is never worse than the samples; equal time is used."""
+    beyond = ("fm-bs", "fm-ls", "random-ls", "hgs-equal", "pyvrp-equal")
     few = {"equal_time": 0.1, "beam_width": 3, "sizes": (20,), "instances": 2}
     spec = SPEC.model_copy(update={**few, "methods": ("fm-ns", *beyond)})
     store = copied(finished, tmp_path)
@@ -155,14 +155,11 @@ def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Sto
     assert frame["feasible"].all()
     for index in range(2):
         sampled = {samples: cost_of["FM-MCVRP (NS)", samples, index] for samples in (1, 4)}
-        for name, samples in (("local search", 1), ("local search", 4)):
-            assert cost_of[f"FM-MCVRP (NS) + {name}", samples, index] <= sampled[samples] + 1e-9
-        for name in ("HGS", "PyVRP"):
-            assert cost_of[f"FM-MCVRP (NS) + {name} (equal time)", 4, index] <= sampled[4] + 1e-9
+        for samples in (1, 4):
+            assert cost_of["FM-MCVRP (NS) + local search", samples, index] <= sampled[samples] + 1e-9
         starts = [cost_of["Random solutions + local search", samples, index] for samples in (1, 4)]
         assert starts[0] >= starts[1] > 0
-    for method in ("HGS (equal time)", "FM-MCVRP (NS) + HGS (equal time)"):
-        assert (frame.loc[frame["method"] == method, "seconds"] > 0.09).all()
+    assert (frame.loc[frame["method"] == "HGS (equal time)", "seconds"] > 0.09).all()
     done = files(store)
     assert before.items() <= done.items()
     run_benchmark(store, CITY, spec, "m")

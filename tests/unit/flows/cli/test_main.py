@@ -76,12 +76,10 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
         ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
-        ("solve store:day.csv --model ./m", ["there is no", "m"]),
         ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
         ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
         ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
-        ("benchmark nowhere", ["there is no local folder nowhere"]),
         ("models show laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
         ("models", ["Missing command"]),
@@ -108,7 +106,6 @@ def test_invalid_input_is_one_sentence_and_exit_code_2(
         "city create",
         "label",
         "gc --delete",
-        "benchmark .",
         "inspect",
         "solve day.csv",
     ],
@@ -128,7 +125,7 @@ def test_a_bucket_that_does_not_answer_is_not_waited_for(
 
 @pytest.mark.parametrize(
     "arguments",
-    ["label", "run --set city.source=imported", "city import {folder}/a.vrp", "benchmark {folder}"],
+    ["label", "run --set city.source=imported", "city import {folder}/a.vrp"],
 )
 def test_a_refused_command_creates_no_store(
     arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

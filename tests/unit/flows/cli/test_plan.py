@@ -58,7 +58,7 @@ def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
     def decoding(method: str) -> float:
         return costs("paper", f"benchmark.methods=['{method}']")["benchmark: networks"].core_hours
 
-    for method in ("hgs-equal", "fm-hgs", "pyvrp-equal", "fm-pyvrp"):
+    for method in ("hgs-equal", "pyvrp-equal"):
         assert searching(method) == pytest.approx(5200 * 5 / 3600)
     assert searching("hgs") == pytest.approx(5200 * 5 * 1000 / 3600, rel=1e-3)
     assert searching("fm-gs") == 0

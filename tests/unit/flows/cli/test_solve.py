@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,15 @@ def test_a_store_with_one_city_needs_no_name(place: Store, capsys: pytest.Captur
     assert (day["city"], day["model"], day["failures"]) == ("small", "small", [])
     assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--samples", "0"]) == 0
     assert capsys.readouterr().out.startswith("city      small\n")
+
+
+def test_a_copy_of_a_model_and_its_city_is_a_store(
+    place: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("models/small", "cities/small"):
+        shutil.copytree(tmp_path / "store" / folder, tmp_path / "taken" / folder)
+    day, _ = solved(capsys, "--store", "taken", "--by", "model")
+    assert (day["city"], day["model"]) == ("small", "small")
 
 
 def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,27 +40,3 @@ def test_a_user_without_home_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
     with pytest.raises(McvrpError, match="no home folder: set HOME"):
         prepare(verbose=False)
-
-
-def test_libraries_write_elsewhere_if_the_home_folder_is_not_writable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a folder that is the user's alone, the same for the next command; a variable that is set is kept."""
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda place, mode: place != Path.home() and access(place, mode))
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    for name in ("PREFECT_HOME", "MPLCONFIGDIR", "RAY_AUTH_TOKEN", "RAY_ADDRESS"):
-        os.environ.pop(name, None)
-    os.environ["MCVRP_CACHE"] = "/given"
-    for _ in range(2):
-        prepare(verbose=False)
-        own = Path(os.environ.pop("PREFECT_HOME")).parent
-        assert own.parent == tmp_path
-        assert own.stat().st_mode & 0o777 == 0o700
-        assert os.environ["MCVRP_CACHE"] == "/given"
-        assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
-    assert len(list(tmp_path.iterdir())) == 1
-    own.rmdir()
-    own.symlink_to("/")
-    prepare(verbose=False)
-    assert Path(os.environ["PREFECT_HOME"]).parent not in (own, Path("/"))

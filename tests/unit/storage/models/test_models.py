@@ -12,13 +12,14 @@ import pytest
 from huggingface_hub import ModelCard as HubCard
 
 from mcvrp.flows.cli.inspect import inspect
+from mcvrp.model.decoding import Greedy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import FEATURES
 from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.model.problem import City
+from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.models.models import ModelCard, export_model, load_model, model_card, versions
+from mcvrp.storage.models.models import ModelCard, load_model, model_card, publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, Moments, Origin, save_checkpoint
@@ -39,7 +40,7 @@ def checkpoint(store: Store, value: float, step: int = 10) -> CheckpointState:
 
 
 def publish(store: Store, state: CheckpointState, name: str = "m") -> ModelCard:
-    return export_model(store, name, state, dataset="d", rotation_trained=True)
+    return publish_model(store, name, state, dataset="d", rotation_trained=True)
 
 
 def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
@@ -74,6 +75,22 @@ def test_the_number_of_a_deleted_version_names_no_other_weights(store: Store) ->
     store.delete(layout.model_dir("m", 3))
     assert publish(store, checkpoint(store, 4.0)).version == 4
     assert pointer(store, "m", "challenger").version == 4
+
+
+def test_a_loaded_model_refuses_another_city(store: Store) -> None:
+    """Its node numbers are other places there; one that extends its city has the same."""
+    card = publish(store, checkpoint(store, 1.0))
+    network, _ = load_model(store, "m")
+    other = City.uniform(3, seed=1)
+    orders = [Instance(other.city_id, np.arange(1, 4, dtype=np.uint32), np.ones(3, np.uint16), 5)]
+    with pytest.raises(McvrpError, match=f"trained on city {card.city_id}, not on {other.city_id}"):
+        decode(network, other, orders, strategy=Greedy())
+    network.city = "lyon"
+    with pytest.raises(McvrpError, match=rf"on city 'lyon' \({card.city_id}\), not on {other.city_id}"):
+        decode(network, other, orders, strategy=Greedy())
+    grown = City(np.concatenate([CITY.xy, CITY.xy[1:2]]), extends=(CITY.customers,))
+    with pytest.raises(McvrpError, match="the model knows 61 nodes"):
+        decode(network, grown, [], strategy=Greedy())
 
 
 def test_a_version_has_config_and_cards(store: Store) -> None:

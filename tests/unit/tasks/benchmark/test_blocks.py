@@ -133,7 +133,7 @@ def test_runs_are_timed_at_each_number(store: Store) -> None:
     assert {row.seconds for row in block.rows()} == {(1, 3, 10)}
 
 
-NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls", "fm-hgs", "fm-pyvrp"}
+NETWORKS = {"fm-gs", "fm-ns", "fm-bs", "fm-ls"}
 SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
 
 
@@ -150,7 +150,7 @@ SAMPLED = NETWORKS - {"fm-gs", "fm-bs"}
         ({"polish_temperature": 1.5}, {"fm-ls"}),
         ({"rotations": 7}, SAMPLED),
         ({"beam_width": 3}, {"fm-bs"}),
-        ({"equal_time": 1.0}, {"hgs-equal", "hgs-own-equal", "pyvrp-equal", "fm-hgs", "fm-pyvrp"}),
+        ({"equal_time": 1.0}, {"hgs-equal", "hgs-own-equal", "pyvrp-equal"}),
         ({"hgs_iterations": 9}, {"hgs"}),
         ({"hgs_fleet": 99}, {"hgs"}),
         ({"pyvrp_iterations": 9}, {"pyvrp"}),

@@ -11,7 +11,6 @@ from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.prepare import heuristic
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
-from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 
 TIMED = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
 
@@ -26,7 +25,7 @@ def test_defaults_of_counts_and_budgets() -> None:
 
 
 def test_numbers_of_samples_depend_on_the_method() -> None:
-    """Sampling has `samples`, heuristics their runs, warm starts all samples, greedy and equal time one."""
+    """Sampling has `samples`, heuristics their runs, greedy and equal time one."""
     fields: dict[str, Any] = {"samples": (1, 16), "heuristic_samples": (1, 3), "beam_width": 5}
     spec = BenchmarkSpec(sizes=(20,), hgs_samples=(1, 8), **fields)
     samples = {name: spec.samples_of(name) for name in all_methods()}
@@ -35,7 +34,6 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
         **dict.fromkeys(SOLVERS.keys() - {"hgs"}, (1, 3)),
         **dict.fromkeys(("am", "fm-ns", "fm-ls", "random-ls"), (1, 16)),
         **dict.fromkeys(("fm-gs", "hgs-own-equal", *(f"{name}-equal" for name in TIMED)), (1,)),
-        **{f"fm-{name}": (16,) for name in TIMED},
         "fm-bs": (5,),
     }
     assert BenchmarkSpec(sizes=(20,), **fields).samples_of("hgs") == (1, 3)
@@ -46,19 +44,17 @@ def test_numbers_of_samples_depend_on_the_method() -> None:
 def test_equal_time_is_the_same_for_all_methods() -> None:
     spec = BenchmarkSpec(sizes=(20,), equal_time=0.5, hgs_iterations=30, pyvrp_time_limit=1)
     timed = [name for name, method in all_methods().items() if method.equal_time]
-    assert len(timed) == 2 * len(TIMED) + 1 >= 5
+    assert len(timed) == len(TIMED) + 1 >= 3
     assert {spec.time_limit(method) for method in timed} == {0.5}
 
 
 def test_rows_at_equal_time_are_tuned_beside_hgs_of_its_own() -> None:
-    """PyVRP of a time limit is tuned, too; the warm start's settings are those of the remaining time."""
+    """PyVRP of a time limit is tuned, too."""
     spec = BenchmarkSpec(sizes=(20,), hgs_time_limit=1, pyvrp_time_limit=1)
     tuned = {name: "tuned" in heuristic(spec, name).configuration for name in TIMED}
     assert tuned == {name: name != "hgs" for name in TIMED}
     own = {name: "tuned" in heuristic(spec, name).configuration for name in ("hgs-equal", "hgs-own-equal")}
     assert own == {"hgs-equal": True, "hgs-own-equal": False}
-    start = WarmStarted(SOLVERS["hgs"], 0.5, (Start((((1,),),), 0.1),))
-    assert "tuned settings 3" in start.configuration
 
 
 def test_labels_are_unique_and_networks_need_a_model() -> None:

@@ -17,7 +17,7 @@ from pyproj import Geod, Proj
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT, City, Solution
-from mcvrp.storage.cities import StoredCity, stored_city
+from mcvrp.storage.cities import stored_city
 from mcvrp.storage.layout import city_dir, city_path, city_readme
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import centred, to_metres
@@ -376,10 +376,7 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
         "Customer": ("", 'Shop "A"', "=1+1", ""),
     }
     assert back.addresses.columns == columns
-    plain = imported(tmp_path, sound(), "plain.csv")
-    assert back.ids_sha256(GOLDEN) == StoredCity("x", plain.city, plain.addresses, "imported").ids_sha256(
-        GOLDEN
-    )
+    imported(tmp_path, sound(), "plain.csv")
     before = everything(store)
     assert make_city(store, spec_of(tmp_path / "plain.csv")).exists  # has none
     assert make_city(store, spec_of(file, columns=columns)).exists

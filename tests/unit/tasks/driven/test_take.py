@@ -20,9 +20,8 @@ from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
 from mcvrp.storage.driven import checksum
-from mcvrp.storage.store.store import Store, StoreUnavailable
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
 from tests.support.datasets import everything
 from tests.support.killed import Request, killed_at_each_write, serve_all
@@ -202,9 +201,8 @@ def test_what_changed_a_moment_ago_is_looked_at_again(store: Store, monkeypatch:
 
 
 def test_a_file_that_is_no_table_is_named(store: Store) -> None:
-    """A day that was saved as text would be missed without a word; an instance belongs to its solution."""
-    for name in ("day.txt", "city.vrp"):
-        store.put(f"incoming/{name}", b"1")
+    """A day that was saved as text would be missed without a word."""
+    store.put("incoming/day.txt", b"1")
     (refused,) = take(store).refused
     assert refused.startswith("incoming/day.txt is refused: its name ends with none of .csv, .parquet")
 
@@ -377,87 +375,3 @@ def test_days_of_another_city_are_refused(store: Store, tmp_path: Path) -> None:
     os.rename(tmp_path / "away", Path(store.uri, layout.driven_dir("lyon")))
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
     assert len(take_routes(store, replace(LYON, city=extended), today=TODAY).stored) == 2
-
-
-DATA = Path(__file__).parents[3] / "support" / "data"
-VRP, SOL = (DATA / "E-n22-k4.vrp").read_bytes(), (DATA / "E-n22-k4.sol").read_bytes()
-UNPRICED = SOL[: SOL.index(b"Cost")]
-FILE = parse_vrp("E-n22-k4.vrp", VRP)
-CITY_OF_FILE = StoredCity("e", FILE.city, Addresses.numbered(FILE.city.customers), "imported")
-
-
-def take_solutions(store: Store) -> Taken:
-    return take_routes(store, CITY_OF_FILE, today=TODAY)
-
-
-def test_a_solution_is_a_day_to_learn_from(store: Store) -> None:
-    store.put("incoming/E-2026-01-31.vrp", VRP)
-    store.put("incoming/E-2026-01-31.sol", SOL)
-    assert take_solutions(store).days == ("2026-01-31",)
-    label = driven_label(store, "e", "2026-01-31")
-    assert label.cost == 375
-    assert label.solution == canonical(FILE.city, parse_sol("E.sol", SOL, FILE)[0])
-    assert (label.instance.demands == FILE.demands).all()
-    assert take_solutions(store).known == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "vrp", "sol", "part"),
-    [
-        ("E-n22-k4", VRP, SOL, "E-n22-k4.sol has no date in its name"),
-        ("2026-01-31", VRP.replace(b"2 151", b"2 152"), b"Route #1: 1\n", "2026-01-31.sol does not solve"),
-        ("2026-01-31", VRP.replace(b"151 264", b"151 265"), UNPRICED, f"not of 'e' ({FILE.city.city_id})"),
-        ("2026-01-31", VRP.replace(b"CAPACITY", b"DISTANCE : 9\nCAPACITY"), SOL, "DISTANCE in line"),
-    ],
-)
-def test_what_is_no_day_is_refused_with_its_reason(
-    store: Store, name: str, vrp: bytes, sol: bytes, part: str
-) -> None:
-    save_city(store, "e", FILE.city)
-    store.put(f"incoming/{name}.vrp", vrp)
-    store.put(f"incoming/{name}.sol", sol)
-    taken = take_solutions(store)
-    assert taken.days == ()
-    assert part in taken.refused[0]
-
-
-def test_a_refused_solution_is_read_again_once_it_is_corrected(store: Store) -> None:
-    """Its name and its instance belong to it: each may be what was wrong."""
-    half = VRP[: VRP.index(b"DEMAND_SECTION")]
-    store.put("incoming/2026-01-30.vrp", half)
-    store.put("incoming/2026-01-30.sol", SOL)
-    store.put("incoming/E.vrp", VRP)
-    store.put("incoming/E.sol", SOL)
-    assert len(take_solutions(store).refused) == 2
-    store.put("incoming/2026-01-30.vrp", VRP)
-    for ending in (".vrp", ".sol"):
-        store.put(f"incoming/E-2026-01-31{ending}", store.get(f"incoming/E{ending}"))
-        store.delete(f"incoming/E{ending}")
-    assert take_solutions(store).days == ("2026-01-30", "2026-01-31")
-    assert (take_solutions(store).files, take_solutions(store).known) == ((), 2)
-
-
-def test_a_solution_needs_its_instance(store: Store) -> None:
-    store.put("incoming/2026-01-31.sol", SOL)
-    (refused,) = take_solutions(store).refused
-    assert refused.endswith("a solution without its instance: put 2026-01-31.vrp into the same folder")
-    store.put("incoming/2026-01-31.vrp", VRP)
-    assert take_solutions(store).days == ("2026-01-31",)
-
-
-def test_an_unresponsive_store_is_no_fault_of_the_file(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the instance cannot be read from the store, nothing is refused: the solution is tried again."""
-    store.put("incoming/E-2026-01-31.vrp", VRP)
-    store.put("incoming/E-2026-01-31.sol", SOL)
-    get = Store.get
-
-    def silent(self: Store, path: str) -> bytes:
-        if path.endswith(".vrp"):
-            raise StoreUnavailable("no response")
-        return get(self, path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "get", silent)
-        with pytest.raises(StoreUnavailable):
-            take_solutions(store)
-    assert take_solutions(store).days == ("2026-01-31",)

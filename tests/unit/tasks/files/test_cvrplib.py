@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mcvrp.model.city import MOST_COST, City
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp, read_vrp, sol_text
-from tests.support.vrp import COORDINATES, EXPLICIT, MATRIX, SMALL
+from tests.support.vrp import COORDINATES, EXPLICIT, SMALL
 
 DATA = Path(__file__).parents[3] / "support" / "data"
 
@@ -90,30 +88,6 @@ def test_explicit_costs_are_read_as_they_stand() -> None:
     assert full.city.matrix[3].tolist() == [9, 5, 6, 0]
     assert not full.city.symmetric
     assert full.city.xy.tolist() == [[0, 0], [3, 4], [6, 0], [1, 1]]
-
-
-def test_costs_without_places_are_laid_out() -> None:
-    places = np.array([[0, 0], [30, 40], [60, 0], [10, 10]])
-    lengths = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-    rows = "\n".join(" ".join(f"{value:.9f}" for value in row) for row in lengths)
-    text = EXPLICIT.replace(COORDINATES, "").replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n")
-    vrp = small(text)
-    assert vrp.city.matrix is not None
-    straight = np.hypot(*(vrp.city.xy[:, None] - vrp.city.xy[None]).transpose(2, 0, 1))
-    np.testing.assert_allclose(straight, lengths, atol=1e-3)
-    assert "multidimensional scaling" in vrp.notes[0]
-
-
-@pytest.mark.parametrize("far", [1e9, MOST_COST])
-def test_a_pair_without_a_road_does_not_move_the_others_together(far: float) -> None:
-    lengths = City.uniform(30, seed=1).costs(np.arange(31))
-    lengths[3, 14] = lengths[14, 3] = far
-    rows = "\n".join(" ".join(f"{value:.9f}" for value in row) for row in lengths)
-    demands = "".join(f"{node} 1\n" for node in range(2, 32))
-    text = EXPLICIT.replace(COORDINATES, "").replace(MATRIX, f"EDGE_WEIGHT_SECTION\n{rows}\n")
-    text = text.replace("DIMENSION : 4", "DIMENSION : 31")
-    text = re.sub(r"(?<=DEMAND_SECTION\n1 0\n)[\d\s]+", demands, text)
-    assert len(np.unique(small(text).city.xy, axis=0)) == 31
 
 
 def test_a_solution_is_read_back_as_it_was_written() -> None:

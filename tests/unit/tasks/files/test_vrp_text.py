@@ -136,11 +136,7 @@ def instances(draw: st.DrawFn) -> tuple[bytes, tuple[object, ...]]:
         width = draw(st.integers(1, n * n))
         lines = [words[k : k + width] for k in range(0, len(words), width)]
         parts += [("EDGE_WEIGHT_FORMAT", layout.keyword(form)), ("EDGE_WEIGHT_SECTION", lines)]
-        title = draw(st.sampled_from(["NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", None]))
-        if title is None:
-            read = None
-        else:
-            parts.append((title, rows))
+        parts.append((draw(st.sampled_from(["NODE_COORD_SECTION", "DISPLAY_DATA_SECTION"])), rows))
     return layout.file(draw(st.permutations(parts))), (weights, capacity, read, matrix, demands)
 
 
@@ -198,6 +194,7 @@ REFUSED = {
     "other section": (SMALL.replace("DEPOT_S", "PRIZE_SECTION\n2 9\nDEPOT_S"), "PRIZE_SECTION in line 17 of"),
     "no demands": (SMALL.replace(DEMANDS, ""), "has 0 rows in DEMAND_SECTION"),
     "no coordinates": (SMALL.replace(COORDINATES, ""), "has 0 rows in NODE_COORD_SECTION"),
+    "a matrix without": (EXPLICIT.replace(COORDINATES, ""), "has 0 rows in DISPLAY_DATA_SECTION"),
     "order of rows": (
         SMALL.replace("2 3 4\n3 6 0", "3 6 0\n2 3 4"),
         "has '3 6 0' in line 9, row 2 of NODE_COORD_SECTION: expected 2 and 2 numbers",

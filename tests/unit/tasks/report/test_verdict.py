@@ -45,13 +45,6 @@ def test_the_rival_takes_no_longer_than_the_model() -> None:
     assert "No other method" in " ".join(verdict(results(model, slow), {}))
 
 
-def test_warm_starts_are_compared_with_the_same_search() -> None:
-    alone = rows_of("HGS (equal time)", 20, [cost * 1.25 for cost in BASE], seconds=1.0)
-    warm = rows_of("FM-MCVRP (NS) + HGS (equal time)", 20, BASE, 16, seconds=1.0)
-    text = " ".join(verdict(results([cost * 1.5 for cost in BASE], alone, warm), {}))
-    assert "started from the model's cost 20.00 ± 0.00 % less than the same search from scratch" in text
-
-
 def test_the_solver_of_the_labels_is_the_baseline_or_named() -> None:
     frame = results(list(BASE))
     same, other = ({20: text} for text in ("HGS as it comes", "HGS otherwise"))

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from mcvrp.model.city import MOST_COST
 from mcvrp.model.instances import InstanceStream, Rules
-from mcvrp.model.problem import City, Instance, cost, infeasibility
+from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers import hgs
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
@@ -128,3 +128,12 @@ def test_orders_at_the_place_of_the_depot_have_an_answer(matrix: bool) -> None:
         solution = solver.search(city, instance, 1)
         assert (cost(city, solution), infeasibility(instance, solution)) == (0, None)
         assert len(solution.routes) == 2
+
+
+def test_a_start_with_too_many_routes_is_left_out() -> None:
+    """A start may use more vehicles than the fleet has; HGS-CVRP would refuse it."""
+    instance = draw(Rules(capacity=(12, 25)), 20, 0)
+    alone = Solution(tuple((customer,) for customer in instance.ids.tolist()))
+    solution = HGS(iterations=5).search(CITY, instance, 1, [alone])
+    assert infeasibility(instance, solution) is None
+    assert solution == HGS(iterations=5).search(CITY, instance, 1)

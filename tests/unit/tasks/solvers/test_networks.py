@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
-from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy, decode
+from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp
-from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
+from mcvrp.model.problem import City, Instance
 from mcvrp.tasks.solvers import attention, fm_mcvrp
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.devices import decoding_map
 from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
 from mcvrp.tasks.solvers.local_search import Polished
-from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import Solver
-from mcvrp.tasks.solvers.warm_start import Start, WarmStarted
 from mcvrp.tasks.support.pool import Pool
 from tests.support.answers import require_answer
 from tests.support.attention import small_model
@@ -99,34 +96,15 @@ def test_another_city_and_a_size_without_an_attention_model_are_refused() -> Non
             next(ATTENTION.solve(city, instances, samples=1, seed=1))
 
 
-@pytest.mark.usefixtures("_two_threads")
-def test_starts_are_the_samples_of_each_instance_and_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    used = Mock()
-    monkeypatch.setattr(fm_mcvrp, "decode", lambda *a, **k: used(torch.get_num_threads()) and decode(*a, **k))
-    ticks = iter(range(100))
-    monkeypatch.setattr("time.thread_time", lambda: float(2 ** next(ticks)))
-    starts = list(FM.starts(CITY, FEW[:4], samples=4, seed=1))
-    assert torch.get_num_threads() == DEFAULT_THREADS
-    assert {call.args for call in used.call_args_list} == {(1,)}
-    assert [start.seconds for start in starts] == [1.0, 4.0, 16.0, 64.0]
-    answers = FM.solve(CITY, FEW[:4], samples=4, seed=1)
-    for start, instance, answer in zip(starts, FEW, answers, strict=False):
-        solutions = [Solution(routes) for routes in start.routes]
-        assert all(infeasibility(instance, solution) is None for solution in solutions)
-        assert [cost(CITY, solution) for solution in solutions] == pytest.approx(answer.costs.tolist())
-
-
 def test_names_in_tables() -> None:
     """Labels are those of the paper; configurations have the model and the settings of samples."""
     solver = small_solver(CITY)
-    warm = WarmStarted(SOLVERS["hgs"], 2.0, (Start((((1,),),), 0.0),), version="m 1")
     for named, label, words in (
         (FmMcvrpSolver(solver.model, Greedy()), "FM-MCVRP (GS)", ()),
         (FmMcvrpSolver(solver.model, Nucleus(0.8)), "FM-MCVRP (NS)", ("p = 0.8", "not rotated")),
         (solver, "FM-MCVRP (NS)", ("model m 1", "3 rotations")),
         (ATTENTION, "AM (VS)", ("models demo, one a size, sampled as it is",)),
         (Polished(solver), "FM-MCVRP (NS) + local search", ("local search of pyvrp",)),
-        (warm, "FM-MCVRP (NS) + HGS (equal time)", ("model m 1, 1 samples", "best 8", "of 2 s", "hybgensea")),
     ):
         assert named.label == label
         assert all(word in named.configuration for word in words)
@@ -192,7 +170,7 @@ def test_attention_models_do_not_depend_on_the_number_of_processes(pools: dict[i
 def test_a_pool_decodes_on_one_thread_and_a_large_network_on_those_there_are(
     network: FmMcvrp, pools: dict[int, Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a network that is too large to copy nor the start of a search is decoded by children."""
+    """A network that is too large to copy is not decoded by children."""
     devices = [FmMcvrpSolver(network, Greedy(), pool=pool).device for pool in pools.values()]
     assert devices == ["1 CPU core", "2 CPU cores", "3 CPU cores"]
     with decoding_map(network, pools[2]) as mapped:
@@ -200,8 +178,6 @@ def test_a_pool_decodes_on_one_thread_and_a_large_network_on_those_there_are(
         assert mapped == pools[2].map
     assert torch.get_num_threads() == DEFAULT_THREADS
     monkeypatch.setattr(Pool, "map", None)
-    sampler = FmMcvrpSolver(network, Nucleus(), pool=pools[2])
-    assert len(list(sampler.starts(CITY, INSTANCES[:5], samples=300, seed=1))) == 5
     monkeypatch.setattr("mcvrp.tasks.solvers.devices._MOST_PARAMETERS", 10)
     solver = FmMcvrpSolver(network, Greedy(), pool=pools[2])
     solver.decoded(CITY, INSTANCES[:150], 1, 0)
