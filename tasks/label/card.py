@@ -136,7 +136,8 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
     seconds = duration(sum(size.rows * size.runtime.mean for size in statistics))
     rows.append([name, f"{labels:,}", f"{absent:,}", f"{seconds} in all", f"{size_bytes / 1e6:,.1f}"])
     counted = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
-    return f"{counted}\n\n{table(['Customers', 'Distance', 'Routes'], solutions, right=True)}"
+    distances = table(["Customers", "Distance ± standard deviation", "Routes"], solutions, right=True)
+    return f"{counted}\n\n{distances}"
 
 
 def selection(statistics: Sequence[SizeStatistics], most: int) -> list[SizeStatistics]:
