@@ -23,6 +23,7 @@ from mcvrp.tasks.report.paper import GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import OVERVIEW, Table, benchmark_table
 from mcvrp.tasks.report.verdict import verdict, warnings
+from mcvrp.tasks.support.text import counted
 
 _FILES = {  # of the card
     "report.html": "everything on one page, with settings and links to the files of the model",
@@ -157,7 +158,7 @@ class BenchmarkSummary:
             if mean is not None:
                 figures[f"mean gap to {self.baseline}, {how}"] = f"{mean:.2f} %{limit}"
         for method, (count, reason) in self.failures.items():
-            figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
+            figures[f"{method} without answer"] = f"{counted(count, 'instance')}: {reason}"
         return figures
 
 
