@@ -11,6 +11,7 @@ from mcvrp.tasks.city.card import city_facts
 from mcvrp.tasks.city.make import PlannedCity
 from mcvrp.tasks.retrain.card import comparison, gained, learned, round_table
 from mcvrp.tasks.support.progress import duration
+from mcvrp.tasks.support.text import counted
 
 if TYPE_CHECKING:
     from mcvrp.tasks.attention.train import AttentionSummary
@@ -74,9 +75,9 @@ def label_figures(label: LabelSummary) -> Figures:
         figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, solver time"
         figures["workers"] = str(label.workers)
     if label.absent:
-        figures["unsolved"] = f"{label.absent:,} instances"
+        figures["unsolved"] = counted(label.absent, "instance")
     if label.held_out:
-        figures["held out"] = f"{label.held_out.rows:,} labels, dataset {label.held_out.dataset}"
+        figures["held out"] = f"{counted(label.held_out.rows, 'label')}, dataset {label.held_out.dataset}"
     return figures
 
 
@@ -221,7 +222,7 @@ def pipeline_figures(pipeline: PipelineSummary) -> Figures:
     """Return the key figures of all stages: customers, labels, model, gaps."""
     benchmark = benchmark_figures(pipeline.benchmark)
     return {
-        "city": f"{pipeline.city.name}, {pipeline.city.customers:,} customers",
+        "city": f"{pipeline.city.name}, {counted(pipeline.city.customers, 'customer')}",
         "labels": f"{pipeline.label.rows:,}",
         "model": f"{pipeline.train.model.name}, version {pipeline.train.model.version}",
         **{name: value for name, value in benchmark.items() if name not in ("model", "time")},

@@ -29,7 +29,7 @@ from mcvrp.storage import layout
 if TYPE_CHECKING:
     from mcvrp.tasks.city.spec import CitySpec
 
-_city = group("city", "create, import or extend a city")
+_city = group("city", "create, import, extend, change or remove a city")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.models import named_version
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.text import counted
 
 _LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
 
@@ -58,13 +59,13 @@ def draw(store: Store, path: str, n: int, i: int, out: str | Path | None) -> Out
         raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels")
     label = Dataset.open(store, dataset).label(n, i)
     city = find_city(store, label.instance.city_id)
-    title = f"{dataset}: {n} customers, instance {i}, by {label.solver}"
+    title = f"{dataset}: {counted(n, 'customer')}, instance {i}, by {label.solver}"
     target = Path(out or f"{dataset}-n{n:03d}-i{i}.png")
     try:
         target.write_bytes(png(solutions(city, label.instance, [(title, label.solution)])))
     except OSError as error:
         raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
-    text = f"{target}: {title}, {len(label.solution.routes)} routes, cost {label.cost:.6g}"
+    text = f"{target}: {title}, {counted(len(label.solution.routes), 'route')}, cost {label.cost:.6g}"
     return Outcome({"file": str(target), **plain(label)}, text)
 
 
@@ -88,7 +89,7 @@ def _folder(store: Store, path: str, files: dict[str, int]) -> Outcome:
     else:
         lines = [f"{size:>13,}  {file}" for file, size in list(files.items())[:_LISTED]]
         lines += [f"\n{name}\n{_pretty(document)}" for name, document in documents.items()]
-    text = "\n".join([*lines, f"{store.url(path)}: {len(files):,} files"])
+    text = "\n".join([*lines, f"{store.url(path)}: {counted(len(files), 'file')}"])
     return Outcome({"folder": store.url(path), "files": files, "documents": documents}, text)
 
 
@@ -116,7 +117,7 @@ def _parquet(store: Store, path: str) -> Outcome:
         batch = next(parquet.iter_batches(batch_size=_HEAD), None)
     footer = {key.decode(): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
     columns = {field.name: str(field.type) for field in schema}
-    lines = [f"{rows:,} rows", *(f"  {name}: {kind}" for name, kind in columns.items())]
+    lines = [counted(rows, "row"), *(f"  {name}: {kind}" for name, kind in columns.items())]
     lines += [f"{key} = {brief(value)}" for key, value in footer.items() if key != "pandas"]
     document = {
         "rows": rows,

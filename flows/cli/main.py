@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import typer
 
-from mcvrp.flows.cli import app, city, commands, models, upkeep  # noqa: F401, they declare the commands
+from mcvrp.flows.cli import app, city, city_edit, commands, models, upkeep  # noqa: F401, they declare the commands
 from mcvrp.flows.cli.interrupt import CONTINUE, INTERRUPTED, stopping
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import lines, one_line, redact, terminal

@@ -38,17 +38,20 @@ def verify(
 
 def _text(report: VerificationReport, seconds: float) -> str:
     from mcvrp.tasks.support.progress import duration
+    from mcvrp.tasks.support.text import counted
 
     lines = [str(fault) for fault in report.faults]
     lines += [f"n={n}: no labels in rows {start} to {stop - 1}" for n, start, stop in report.missing]
     rate = report.rows / seconds if seconds > 0 else 0.0
     lines += [
-        f"{report.rows:,} labels in {report.files:,} files verified in {duration(seconds)} ({rate:,.0f}/s)"
+        f"{counted(report.rows, 'label')} in {counted(report.files, 'file')} verified in "
+        f"{duration(seconds)} ({rate:,.0f}/s)"
     ]
     if not report.good:
         removed = "removed" if report.deleted else "mcvrp verify --delete removes them"
-        bad = f"{len(report.faults):,} bad files ({removed}), " if report.faults else ""
-        lines[-1] += f"; {bad}{report.missing_rows:,} labels missing, {report.absent:,} without an answer"
+        bad = f"{counted(len(report.faults), 'bad file')} ({removed}), " if report.faults else ""
+        missing = counted(report.missing_rows, "label")
+        lines[-1] += f"; {bad}{missing} missing, {report.absent:,} without an answer"
         lines[-1] += ": mcvrp label makes what is missing" if report.missing or report.faults else ""
     return "\n".join(lines)
 
@@ -61,6 +64,7 @@ def gc(
     from mcvrp.flows.cli.output import plain, reading, size_text, table, writing
     from mcvrp.flows.cli.stage import spec_of
     from mcvrp.tasks.gc.cleaning import clean
+    from mcvrp.tasks.support.text import counted
 
     policy, store = spec_of(common).gc, writing(common) if delete else reading(common)
     candidates = clean(store, policy, delete=delete)
@@ -70,8 +74,8 @@ def gc(
         return Outcome(document, "nothing was removed" if delete else "nothing to remove")
     rows = [(size_text(each.bytes), each.path, each.why) for each in candidates]
     listed = table(("size", "path", "reason"), rows, (0,))
-    left = "removed" if delete else "are unused: nothing has been removed, run mcvrp gc --delete"
-    return Outcome(document, f"{listed}\n\n{files:,} files, {size_text(size)} {left}")
+    left = "removed" if delete else "unused: nothing has been removed, run mcvrp gc --delete"
+    return Outcome(document, f"{listed}\n\n{counted(files, 'file')}, {size_text(size)} {left}")
 
 
 @command(

@@ -81,7 +81,7 @@ def checked(model: type[Model], data: Mapping[str, Any], where: str = "") -> Mod
         return model.model_validate(data)
     except ValidationError as error:
         by_field, details = dict[str, list[ErrorDetails]](), error.errors(include_url=False)
-        above = {detail["loc"][:-1] for detail in details}
+        above = {detail["loc"][:k] for detail in details for k in range(len(detail["loc"]))}
         for detail in details:
             if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
                 by_field.setdefault(_dotted(detail, data), []).append(detail)

@@ -186,7 +186,10 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
         rows = listed(int(table.rows[k]) for k in marked)
         faults.add(f"rows {rows} are depots: a city has one depot, import one city for each")
     elif not marked and needed:
-        faults.add("no row is the depot: mark it with 1 in a column depot, or pass its id (--depot ID)")
+        faults.add(
+            "no row is the depot: mark it with 1 in a column depot, name its column (--columns depot=…), or "
+            "pass its id (--depot ID)"
+        )
     return marked[0] if len(marked) == 1 else None
 
 

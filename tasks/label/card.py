@@ -17,7 +17,7 @@ from mcvrp.storage.markdown import TASK, card, code_block, section, table
 from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import unit_text
+from mcvrp.tasks.support.text import counted, unit_text
 
 _MOST_ROWS = 40  # of the table by size; of more sizes `_SELECTED` are shown
 _SELECTED = 20
@@ -78,8 +78,8 @@ def card_text(
     return card(
         f"Labels `{dataset}`",
         {name: text for name, text in figures.items() if text},
-        f"**{absent:,} instances have no label**: no attempt has solved them. `mcvrp inspect` of their file "
-        "shows the reasons."
+        f"**Without a label: {counted(absent, 'instance')}** that no attempt has solved. `mcvrp inspect` of "
+        "their file shows the reasons."
         if absent
         else "",
         section("By size", size_tables(statistics) if statistics else ""),
@@ -136,7 +136,8 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
     seconds = duration(sum(size.rows * size.runtime.mean for size in statistics))
     rows.append([name, f"{labels:,}", f"{absent:,}", f"{seconds} in all", f"{size_bytes / 1e6:,.1f}"])
     counted = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
-    return f"{counted}\n\n{table(['Customers', 'Distance', 'Routes'], solutions, right=True)}"
+    distances = table(["Customers", "Distance ± standard deviation", "Routes"], solutions, right=True)
+    return f"{counted}\n\n{distances}"
 
 
 def selection(statistics: Sequence[SizeStatistics], most: int) -> list[SizeStatistics]:

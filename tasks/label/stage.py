@@ -33,6 +33,7 @@ from mcvrp.tasks.label.work import Unit
 from mcvrp.tasks.label.worker import Counter, WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster, windowed
+from mcvrp.tasks.support.text import counted
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ class _Watch:
     def _show(self) -> None:
         progress, (rows, seconds) = self._progress, self._flying
         progress.left = self._left - seconds
-        note = f"{len(self._run.lost):,} files failed" if self._run.lost else ""
+        note = f"{counted(len(self._run.lost), 'file')} failed" if self._run.lost else ""
         # A repeated unit begins from nothing, and one that has just ended may be counted twice.
         progress.update(min(progress.total, max(progress.done, self.stored + rows)), note)
 
@@ -294,7 +295,7 @@ def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
         reasons.append(f"no attempt has solved {len(absent):,} (first: {first})")
     if run.lost:
         what, why = next(iter(run.lost.items()))
-        reasons.append(f"{len(run.lost):,} files could not be made (first: {what}: {why})")
+        reasons.append(f"{counted(len(run.lost), 'file')} could not be made (first: {what}: {why})")
     if not reasons:
         return 0, ""
     lacks = f"dataset {spec.dataset!r} lacks {missing:,} of {spec.rows:,} labels: {'; '.join(reasons)}"

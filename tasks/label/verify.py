@@ -24,6 +24,7 @@ from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
 from mcvrp.tasks.label.verify_file import verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session, windowed
+from mcvrp.tasks.support.text import counted
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _verified(
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0
             bad += isinstance(result, str)
-            progress.advance(note=f"{rows:,} labels verified" + (f", {bad:,} bad files" if bad else ""))
+            faulty = f", {counted(bad, 'bad file')}" if bad else ""
+            progress.advance(note=f"{counted(rows, 'label')} verified{faulty}")
             yield path, result
 
 

@@ -65,6 +65,12 @@ def baseline_of(results: pd.DataFrame) -> MethodRun:
     return ("PyVRP" if "HGS" not in solved and "PyVRP" in solved else "HGS"), 1
 
 
+def in_training(results: pd.DataFrame, trained_up_to: int | None) -> pd.DataFrame:
+    """Return the results of sizes up to ``trained_up_to`` customers; all if there are none, or no limit."""
+    known = results if trained_up_to is None else results[results["n"] <= trained_up_to]
+    return results if known.empty else known
+
+
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
     """Return the mean of ``values`` ``(k,)`` and its standard error, infinite for a single value."""
     error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.inf

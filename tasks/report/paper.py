@@ -1,7 +1,7 @@
 """The paper's four tables of results and its t-tests, with our figures: same rows, columns and baselines.
 
-Methods that the paper does not have follow at the end of each size. A method of the paper without results
-keeps its row, and a note says why it is empty.
+Methods that the paper does not have follow at the end of each size. A method of the paper without answers has
+no row, but a note with the reason; a table without a gap or a win is left out.
 """
 
 from __future__ import annotations
@@ -78,15 +78,21 @@ COMPARISONS = (  # Tables 3 to 6
 def paper_tables(
     results: pd.DataFrame, trained_up_to: int | None = None, unit: str = "unit"
 ) -> tuple[Table, ...]:
-    """Return the paper's four tables and that of its tests from ``results``.
+    """Return those of the paper's four tables that have figures, and that of its tests, from ``results``.
 
     ``trained_up_to`` is the largest size in the model's training (default: the paper's 400) and ``unit`` the
     city's unit of cost. The tests are left out without samples of a model.
     """
     limit, blocks = trained_up_to or PAPER_TRAINED_UP_TO, blocks_of(results)
-    tables = tuple(_table(results, blocks, each, limit, unit) for each in COMPARISONS)
+    tables = [_table(results, blocks, each, limit, unit) for each in COMPARISONS]
     tests = significance(results, limit)
-    return (*tables, tests) if tests else tables
+    return (*filter(_compares, tables), *([tests] if tests else []))
+
+
+def _compares(table: Table) -> bool:
+    names = [run_name(run) for run in zip(table.numbers["method"], table.numbers["samples"], strict=True)]
+    others = table.numbers[table.numbers["baseline"] != names]
+    return bool(others[["gap_mean", "wins"]].notna().any(axis=None))
 
 
 def _table(results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit: int, unit: str) -> Table:
@@ -105,21 +111,12 @@ def _table(results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit:
         comparison.caption,
         numbers,
         cells if comparison.has_wins else cells.drop(columns=WINS),
-        list(_notes(comparison, numbers, others, limit, unit)),
+        list(_notes(comparison, numbers, others, unit)),
         list(conditions(rows)),
     )
 
 
-def _notes(
-    comparison: Comparison, numbers: pd.DataFrame, others: Sequence[str], limit: int, unit: str
-) -> Iterator[str]:
-    if numbers.empty:
-        which, change = ("more", "larger") if comparison.larger else ("no more", "smaller")
-        yield (
-            f"No rows: this benchmark has no size of {which} than {limit} customers, the largest in "
-            f"training; add {change} sizes to benchmark.sizes."
-        )
-        return
+def _notes(comparison: Comparison, numbers: pd.DataFrame, others: Sequence[str], unit: str) -> Iterator[str]:
     yield from data_notes(numbers, unit)
     if others:
         yield f"Not in the paper: {', '.join(others)}."

@@ -14,7 +14,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, gap
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.report.formats import ReportFigure
-from mcvrp.tasks.report.metrics import MethodRun, baseline_of, paired
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, paired
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED, compared_size
 from mcvrp.tasks.report.verdict import PICTURE, gaps_and_times, readable_name
 from mcvrp.tasks.support.pictures import (
@@ -37,8 +37,8 @@ _LOOKS = ((BLUE, "-"), (ORANGE, "--"))  # baseline and other method
 def pictures(city: City, results: BenchmarkResults, trained_up_to: int) -> Iterator[ReportFigure]:
     """Yield the figures that the results have data for."""
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
-    if overview := gaps_and_times(results.frame):
-        caption = "Mean gap against mean time per instance, over all sizes; bars are standard errors."
+    if overview := gaps_and_times(in_training(results.frame, trained_up_to)):
+        caption = "Mean gap against mean time per instance, sizes of training; bars are standard errors."
         yield _picture(PICTURE, overview, caption)
     if best:
         yield from _distances(city, results.frame, best, n)

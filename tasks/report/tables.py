@@ -62,8 +62,9 @@ def numbers_of(blocks: Blocks, lines: Sequence[tuple[int, MethodRun, MethodRun]]
 
 
 def cells_of(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return ``numbers`` as text, in the columns of the paper's tables."""
-    return pd.DataFrame(map(_cells, numbers.to_dict("records")), columns=list(_HEADINGS))
+    """Return ``numbers`` as text, in the columns of the paper's tables, without rows that have no answer."""
+    solved = numbers[numbers["cost_mean"].notna()]
+    return pd.DataFrame(map(_cells, solved.to_dict("records")), columns=list(_HEADINGS))
 
 
 def _cells(line: Mapping[Hashable, Any]) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.report.metrics import MethodRun, baseline_of, mean_and_error, paired
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
-from mcvrp.tasks.support.text import format_seconds
+from mcvrp.tasks.support.text import format_seconds, listed
 
 _MODEL = "FM-MCVRP"
 _DECODING = {
@@ -72,20 +73,25 @@ def scores(results: pd.DataFrame) -> list[Score]:
     return sorted(found, key=lambda score: score.seconds)
 
 
-def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[str]:
-    """Yield sentences on the model: against the baseline, in equal time, and against its labels.
+def verdict(
+    results: pd.DataFrame, labelled_by: Mapping[int, str], trained_up_to: int | None = None
+) -> Iterator[str]:
+    """Yield sentences on the model: against the baseline, in equal time, on larger sizes, against its labels.
 
-    ``labelled_by`` is the configuration of the solver of its labels by size (`history.labelled_by`).
+    ``labelled_by`` is the configuration of the solver of its labels by size (`history.labelled_by`),
+    ``trained_up_to`` the largest size in its training (default: that of the results).
     """
+    all_sizes, results = results, in_training(results, trained_up_to)
     every, base = scores(results), baseline_of(results)
     # By its name, not by its gap: the lowest of several gaps would be lower than a new measurement's.
     model = max((score for score in every if score.is_model), key=_effort, default=None)
     if model is None:
         return
-    name, reference = readable_name(model.method), readable_name(base)
+    name, reference = readable_name(model.method).removeprefix("model, "), readable_name(base)
+    needed = next(score.seconds for score in every if score.method == base)
     yield (
-        f"Answers of the model alone ({name}) {_compared(model.gap, model.error, reference)}; "
-        f"they take {format_seconds(model.seconds)} per instance."
+        f"Routes of the model ({name}) {_compared(model.gap, model.error, reference)} and take "
+        f"{format_seconds(model.seconds)} per instance; {reference} takes {format_seconds(needed)}."
     )
     # Times are means over all sizes, as the gaps are.
     others = [s for s in every if not s.method[0].startswith(_MODEL) and s.seconds <= model.seconds]
@@ -95,15 +101,34 @@ def verdict(results: pd.DataFrame, labelled_by: Mapping[int, str]) -> Iterator[s
         if len(cost):
             text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(rival.method))
             seconds = format_seconds(rival.seconds)
-            yield f"They {text}, the best of the methods that take no longer ({seconds})."
+            yield f"In equal time, they {text}, the best of the methods that take no longer ({seconds})."
     else:
         yield "No other method of this benchmark answered in that time."
-    rows = results.loc[results["method"] == base[0], ["n", "configuration"]].drop_duplicates()
-    same = {(int(n), text) for n, text in rows.itertuples(index=False)} == set(labelled_by.items())
-    if labelled_by and same:
-        yield f"The labels that it learned from are by {reference} with these settings, on other instances."
-    elif labelled_by:
-        yield f"The labels that it learned from are by {'; '.join(dict.fromkeys(labelled_by.values()))}."
+    larger = all_sizes[all_sizes["n"] > results["n"].max()]
+    cost, theirs = paired(larger, None, model.method, base)
+    if len(cost):
+        text = _compared(*mean_and_error(gap(cost, theirs)), reference)
+        sizes = listed(sorted(larger["n"].unique().tolist()))
+        yield f"With {sizes} customers, more than in training, they {text}."
+    if not labelled_by:
+        return
+    solver = next((score for score in every if _configured(all_sizes, score.method, labelled_by)), None)
+    if solver is None:
+        by = "; ".join(dict.fromkeys(labelled_by.values()))
+        yield f"Its labels are by {by}; this benchmark has no method with these settings."
+    elif solver.method == base:
+        yield f"Its labels are by {reference} with the same settings, on other instances."
+    else:
+        cost, theirs = paired(results, None, model.method, solver.method)
+        text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(solver.method))
+        yield f"They {text}, which made its labels with the same settings, on other instances."
+
+
+def _configured(results: pd.DataFrame, method: MethodRun, configurations: Mapping[int, str]) -> bool:
+    """Return True if ``method`` is a single run with these ``configurations`` by size."""
+    rows = results.loc[results["method"] == method[0], ["n", "configuration"]].drop_duplicates()
+    own = {(int(n), text) for n, text in rows.itertuples(index=False)}
+    return method[1] == 1 and own == set(configurations.items())
 
 
 def _effort(score: Score) -> tuple[bool, int]:
@@ -156,7 +181,13 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
             label=readable_name(score.method),
         )
     axis.set_xscale("log")
-    axis.set_xlabel("Time per instance (s)")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axis.xaxis.set_major_formatter(FuncFormatter(_tick))
+    axis.set_xlabel("Time per instance")
     axis.set_ylabel(f"Gap to {readable_name(base)} (%)")
     figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
     return figure
+
+
+def _tick(seconds: float, _: object) -> str:
+    return f"{seconds:g} s" if seconds >= 1 else f"{1000 * seconds:g} ms"

@@ -18,16 +18,17 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
 from mcvrp.tasks.report.formats import FORMATS, Page, render_page, to_narrow_markdown
 from mcvrp.tasks.report.history import configuration, files_of, labelled_by
-from mcvrp.tasks.report.metrics import baseline_of, mean_gap
+from mcvrp.tasks.report.metrics import baseline_of, in_training, mean_gap
 from mcvrp.tasks.report.paper import GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper_tables
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import OVERVIEW, Table, benchmark_table
 from mcvrp.tasks.report.verdict import verdict, warnings
+from mcvrp.tasks.support.text import counted
 
 _FILES = {  # of the card
     "report.html": "everything on one page, with settings and links to the files of the model",
     "table.md, .csv, .tex": "the table of all methods; CSV has full precision",
-    "tables/": "the paper's four tables and its tests of significance, in the same formats",
+    "tables/": "the paper's tables and tests of significance that have figures, in the same formats",
     "figures/": "the figures above as PNG and SVG",
     "summary.json": "key figures in machine-readable form",
     "configuration.json": "settings of labels, training and benchmark",
@@ -41,14 +42,16 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     spec, card, frame = results.spec, results.card, results.frame
     trained_up_to = (card.largest if card else None) or PAPER_TRAINED_UP_TO
     overview = benchmark_table(frame, results.accuracy, city.unit)
-    summary = replace(summarise(results, city, overview), provenance=_provenance(store, city, results))
+    summary = replace(
+        summarise(results, city, overview, trained_up_to), provenance=_provenance(store, city, results)
+    )
     folder = layout.benchmark_dir(spec.run)
     page = Page(
         title=f"MCVRP: {spec.run}",
         lead=_lead(summary),
-        verdict=list(verdict(frame, labelled_by(store, card, spec.sizes))),
+        verdict=list(verdict(frame, labelled_by(store, card, spec.sizes), trained_up_to)),
         warnings=list(warnings(frame)),
-        key_figures=summary.key_figures,
+        key_figures={**summary.key_figures, "software": f"{summary.provenance}"},
         tables=[overview, *paper_tables(frame, trained_up_to, city.unit)],
         figures=list(pictures(city, results, trained_up_to)),
         configuration=configuration(store, card, spec),
@@ -59,6 +62,9 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     store.put_json(f"{folder}/summary.json", asdict(summary))
     for name, data in files.items():
         store.put(f"{folder}/{name}", data)
+    for path in store.list(f"{folder}/tables"):  # those of an earlier run with more methods
+        if path.removeprefix(f"{folder}/") not in files:
+            store.delete(path)
     store.put(layout.benchmark_card(spec.run), _card(summary, page).encode())
     # last, so that all files that the page links to exist
     linked = replace(page, links=[*links, *files_of(store, card)])
@@ -92,7 +98,7 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
 
 def _lead(summary: BenchmarkSummary) -> str:
     now = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
-    return f"All methods on the same held-out instances. {summary.hardware}; {now}; {summary.provenance}."
+    return f"All methods on the same held-out instances. {summary.hardware}; {now}."
 
 
 def _card(summary: BenchmarkSummary, page: Page) -> str:
@@ -115,8 +121,8 @@ def _card(summary: BenchmarkSummary, page: Page) -> str:
 class BenchmarkSummary:
     """Key figures of a benchmark; None if not measured.
 
-    Gaps are means over all instances of all sizes to a single run of ``baseline``, in percent: of greedy
-    decoding, and of the best of ``ns_samples`` samples with nucleus ``p``.
+    Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline``, in
+    percent: of greedy decoding, and of the best of ``ns_samples`` samples with nucleus ``p``.
     """
 
     run: str
@@ -125,6 +131,7 @@ class BenchmarkSummary:
     model_version: int | None
     instances: Mapping[int, int]  # number of held-out instances by size
     encoder_accuracy: float | None  # on the problem tokens
+    gaps_up_to: int  # largest size that the model was trained on
     gs_mean_gap: float | None
     ns_mean_gap: float | None
     ns_samples: int
@@ -145,21 +152,22 @@ class BenchmarkSummary:
             figures["model"] = f"{self.model}, version {self.model_version}"
         if self.encoder_accuracy is not None:
             figures["encoder accuracy"] = f"{100 * self.encoder_accuracy:.2f} % of the problem tokens"
-        if self.gs_mean_gap is not None:
-            figures[f"mean gap to {self.baseline}, greedy"] = f"{self.gs_mean_gap:.2f} %"
-        if self.ns_mean_gap is not None:
-            best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
-            figures[f"mean gap to {self.baseline}, {best}"] = f"{self.ns_mean_gap:.2f} %"
+        best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
+        limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
+        for how, mean in {"greedy": self.gs_mean_gap, best: self.ns_mean_gap}.items():
+            if mean is not None:
+                figures[f"mean gap to {self.baseline}, {how}"] = f"{mean:.2f} %{limit}"
         for method, (count, reason) in self.failures.items():
-            figures[f"{method} without answer"] = f"{count:,} instances: {reason}"
+            figures[f"{method} without answer"] = f"{counted(count, 'instance')}: {reason}"
         return figures
 
 
-def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkSummary:
+def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to: int) -> BenchmarkSummary:
     """Return the key figures of ``results``; ``table`` is the one of all methods (`benchmark_table`)."""
     spec, card, frame = results.spec, results.card, results.frame
     numbers, samples = table.numbers, spec.samples[-1]
     sizes: list[int] = numbers["n"].unique().tolist()
+    known = in_training(frame, trained_up_to)
     return BenchmarkSummary(
         run=spec.run,
         city_id=city.city_id,
@@ -167,8 +175,9 @@ def summarise(results: BenchmarkResults, city: City, table: Table) -> BenchmarkS
         model_version=card.version if card else None,
         instances={n: int(numbers.loc[numbers["n"] == n, "instances"].max()) for n in sizes},
         encoder_accuracy=results.accuracy,
-        gs_mean_gap=mean_gap(frame, (GREEDY, 1)),
-        ns_mean_gap=mean_gap(frame, (SAMPLED, samples)),
+        gaps_up_to=int(known["n"].max()),
+        gs_mean_gap=mean_gap(known, (GREEDY, 1)),
+        ns_mean_gap=mean_gap(known, (SAMPLED, samples)),
         ns_samples=samples,
         p=spec.p,
         failures=_failures(frame),

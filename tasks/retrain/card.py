@@ -17,6 +17,7 @@ from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.decide import DRAWN, LEAST_PAIRS, Bucket
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.support.progress import duration
+from mcvrp.tasks.support.text import counted
 
 # Tables are shown on a page of Prefect, too, which cuts off what is wider than its middle column.
 _GAINS = ["Labels", "Improved", "%", "Cost before", "after", "Change (%)"]
@@ -109,7 +110,7 @@ def learned(metrics: TrialMetrics) -> str:
     mix = metrics.mix
     rows = sum(mix.rows.values())
     if not mix.times:
-        return f"{rows:,} labels"
+        return counted(rows, "label")
     share = 100 * mix.fresh / rows
     return f"{rows:,} labels, {share:.0f} % from fresh days, each day repeated {mix.times} times"
 

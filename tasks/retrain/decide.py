@@ -13,6 +13,7 @@ import pandas as pd
 
 from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import skewed_t_test
+from mcvrp.tasks.support.text import counted
 
 DRAWN, FRESH = "drawn", "fresh"  # trial instances, held-out days
 LEAST_PAIRS = 30  # with fewer pairs, the test exceeds its level if changes are skewed
@@ -69,7 +70,7 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     p_values = _holm({part: skewed_t_test(rows) for part, rows in parts.items() if len(rows) >= LEAST_PAIRS})
     against = []
     if len(lost):
-        unsolved = f"{len(lost)} instances that the champion solves ({lost['name'].iloc[0]}, …)"
+        unsolved = f"{counted(len(lost), 'instance')} that the champion solves ({lost['name'].iloc[0]}, …)"
         against.append(f"the challenger does not solve {unsolved}")
     if sum(part == FRESH for part, *_ in groups) > 1:
         groups.append((FRESH, "", both[both["part"] == FRESH]))

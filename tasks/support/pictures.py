@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, gap
-from mcvrp.tasks.support.text import length_text, readable_unit
+from mcvrp.tasks.support.text import counted, length_text, readable_unit
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
@@ -91,7 +91,7 @@ def solutions(
         beyond = "" if k == reference or not base else f", gap {gap(total, base):+.2f} %"
         routes = len(solution.routes)
         style(axis)
-        axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{beyond}, {routes} routes")
+        axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{beyond}, {counted(routes, 'route')}")
         _draw_routes(axis, city, instance, solution)
     depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")
     rest = Line2D([], [], linestyle="none", marker="o", markersize=6, color=_PALE, label=_REST)

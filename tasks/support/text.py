@@ -62,6 +62,11 @@ def times_of_day(columns: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"{listed(timed)}: looks like times of day, which no routes here respect"] if timed else []
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 customer", "1,200 customers"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def listed(words: Iterable[object], most: int = 5) -> str:
     """Return at most ``most`` of ``words`` and the number of the others: "a, b and 3 more"."""
     all_words = [str(word) for word in words]

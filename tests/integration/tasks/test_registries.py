@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "extend.md"
 METHODS = '["nearest", "fm-two", "fm-still"]'
 SETTINGS = [
     *("city.name=small", f"city.customers={CITY.customers}", "city.seed=5", "train.model=small"),
-    *("label.solver=nearest", "label.iterations=", "label.count=6", "label.held_out=0", "train.held_out="),
+    *("label.solver=nearest", "label.count=6", "label.held_out=0", "train.held_out="),
     *(f"benchmark.methods={METHODS}", "benchmark.instances=3", "solve.strategy=two"),
 ]
 

@@ -40,9 +40,9 @@ def test_further_tables_unfold_and_all_are_printed(browser: Browser, report: str
         expect(page.locator("#am")).to_be_hidden()
         page.locator("summary", has_text="attention model").press("Enter")
         expect(page.locator("#am")).to_be_visible()
-        expect(page.locator("#lkh3")).to_be_hidden()
+        expect(page.locator("#training")).to_be_hidden()
         page.emulate_media(media="print")
-        expect(page.locator("#lkh3")).to_be_visible()
+        expect(page.locator("#training")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

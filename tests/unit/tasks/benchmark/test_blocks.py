@@ -183,7 +183,7 @@ def put_attention_model(store: Store, n: int, diverged: str | None = None) -> No
 
 
 def test_sizes_without_an_attention_model_have_a_reason_in_the_table(store: Store) -> None:
-    """One is missing, one diverged, one exists: dashes, and one note each with the remedy."""
+    """One is missing, one diverged, one exists: a row for it, and a note for each of the others."""
     put_attention_model(store, 20)
     put_attention_model(store, 21, diverged="step 7: the loss is no number")
     spec = changed(methods=("am",), sizes=(20, 21, 22), instances=2, samples=(1, 4), attention="smoke")
@@ -193,4 +193,4 @@ def test_sizes_without_an_attention_model_have_a_reason_in_the_table(store: Stor
     text = to_markdown(benchmark_table(results_frame(write_results(store, "b", list(block.rows())))))
     assert "there is no attention model for n=22: run mcvrp am" in text
     assert "diverged in training at step 7" in text
-    assert len(re.findall(r"^\| 2[12] \| AM \(VS, s = [14]\) \| – \| – ", text, re.MULTILINE)) == 4
+    assert re.findall(r"^\| (2[012]) \| AM \(VS, s = [14]\)", text, re.MULTILINE) == ["20", "20"]

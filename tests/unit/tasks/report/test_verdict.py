@@ -29,8 +29,7 @@ def results(model: Sequence[float | None], *others: pd.DataFrame, n: int = 20) -
 def test_the_first_sentence_has_gap_error_and_time(factors: tuple[float, float], said: str) -> None:
     first = next(verdict(results([cost * factors[k % 2] for k, cost in enumerate(BASE)]), {}))
     assert said in first
-    assert "model, beam of 16" in first
-    assert "9.00 ms" in first
+    assert all(part in first for part in ("(beam of 16)", "9.00 ms", "HGS takes 5.00 s"))
 
 
 def test_the_rival_takes_no_longer_than_the_model() -> None:
@@ -45,12 +44,25 @@ def test_the_rival_takes_no_longer_than_the_model() -> None:
     assert "No other method" in " ".join(verdict(results(model, slow), {}))
 
 
-def test_the_solver_of_the_labels_is_the_baseline_or_named() -> None:
-    frame = results(list(BASE))
-    same, other = ({20: text} for text in ("HGS as it comes", "HGS otherwise"))
-    assert "HGS with these settings" in list(verdict(frame, same))[-1]
-    assert list(verdict(frame, other))[-1].endswith("are by HGS otherwise.")
+def test_the_solver_of_the_labels_is_compared_if_it_is_among_the_methods() -> None:
+    """In the same settings at all sizes; otherwise it is named."""
+    frame = results(list(BASE), rows_of("Savings", 20, [cost * 1.25 for cost in BASE], seconds=9.0))
+    base, worse, other = ({20: f"{text}"} for text in ("HGS as it comes", "Savings as it comes", "otherwise"))
+    assert "labels are by HGS with the same settings" in list(verdict(frame, base))[-1]
+    assert "cost 20.00 ± 0.00 % less than Savings, which made its labels" in list(verdict(frame, worse))[-1]
+    assert "labels are by otherwise;" in list(verdict(frame, other))[-1]
+    assert (
+        "labels are by Savings as it comes;" in list(verdict(frame, worse | {50: "Savings as it comes"}))[-1]
+    )
     assert "labels" not in " ".join(verdict(frame, {}))
+
+
+def test_sizes_larger_than_in_training_have_a_sentence_of_their_own() -> None:
+    frame = pd.concat([results(list(BASE)), results([cost * 1.5 for cost in BASE], n=50)])
+    first, *others = verdict(frame, {}, trained_up_to=24)
+    assert "do not differ from HGS" in first
+    assert "With 50 customers, more than in training, they cost 50.00 ± 0.00 % more than HGS." in others
+    assert "than in training" not in " ".join(verdict(frame, {}, trained_up_to=50))
 
 
 def test_without_a_model_there_is_no_verdict() -> None:
@@ -85,4 +97,4 @@ def test_the_widest_beam_speaks_for_the_model_whatever_its_gap() -> None:
     lucky = rows_of("FM-MCVRP (NS)", 20, [cost * 0.9 for cost in BASE], 100, seconds=1.0)
     narrow = rows_of("FM-MCVRP (BS)", 20, [cost * 0.8 for cost in BASE], 4, seconds=0.001)
     first = next(verdict(results([cost * 1.25 for cost in BASE], lucky, narrow), {}))
-    assert "(model, beam of 16) cost 25.00 ± 0.00 % more than HGS" in first
+    assert "(beam of 16) cost 25.00 ± 0.00 % more than HGS" in first

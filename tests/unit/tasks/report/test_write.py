@@ -60,7 +60,7 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
         "results.parquet",
         "configuration.json",
         "table.tex",
-        "tables/am.csv",
+        "tables/training.csv",
         "figures/gap-time.svg",
     ):
         assert f"{folder}/{name}" in paths
@@ -87,11 +87,11 @@ def test_the_page_names_settings_and_the_solver_of_the_labels(store: Store) -> N
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
     store.put_json(path, spec.identity(CITY) | {"smallest": 20, "largest": 20, "count": 9})
-    assert f"The labels that it learned from are by {made}." in report(store)
+    assert f"labels are by {made};" in report(store)
     settings = store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")
     assert settings["label"] == store.get_json(path)
     assert settings["train"] == {"batch": 256}
     assert settings["benchmark"]["run"] == "b"
     store.put(path, b"{")
-    assert "learned from" not in report(store)
+    assert "Its labels" not in report(store)
     assert "label" not in store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")

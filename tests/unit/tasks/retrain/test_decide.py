@@ -52,7 +52,7 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
     table.loc[3, "challenger"] = np.inf
     decision = decide(table, alpha=0.05, worst=0.5)
     assert decision.reasons == (
-        "the challenger does not solve 1 instances that the champion solves (drawn 3, …)",
+        "the challenger does not solve 1 instance that the champion solves (drawn 3, …)",
     )
     table.loc[3, "champion"] = np.inf
     assert decide(table, alpha=0.05, worst=0.5).promote

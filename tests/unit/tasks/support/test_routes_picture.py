@@ -35,4 +35,4 @@ def test_a_reference_that_costs_nothing_has_no_gap() -> None:
     city = City(np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))
     instance = Instance.of(city, {1: 2}, 5)
     figure = solutions(city, instance, [("one", Solution(((1,),))), ("two", Solution(((1,),)))])
-    assert [axis.get_title().splitlines()[1] for axis in figure.axes] == ["distance 0.000, 1 routes"] * 2
+    assert [axis.get_title().splitlines()[1] for axis in figure.axes] == ["distance 0.000, 1 route"] * 2
