@@ -14,6 +14,7 @@ import pandas as pd
 
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
+from mcvrp.tasks.city.on_roads import cut_off
 from mcvrp.tasks.city.osrm import Osrm, osrm
 from mcvrp.tasks.city.roads import road_costs
 from tests.benchmarks.common import arguments
@@ -38,9 +39,10 @@ def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
             places.setdefault(tuple(nearest["location"]), nearest["name"])
     lonlat, streets = np.array(list(places)), list(places.values())
     middle = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
-    cut_off = set(road_costs(server, lonlat, "time", folder).cut_off(middle))
-    chosen = [middle, *(k for k in range(len(lonlat)) if k not in {middle, *cut_off})][: CUSTOMERS + 1]
-    assert middle not in cut_off, "most places do not reach the middle"
+    order = np.r_[middle, np.delete(np.arange(len(lonlat)), middle)]
+    costs = road_costs(server, lonlat[order], "time", folder).costs
+    chosen = order[~cut_off(costs, 1, np.zeros(len(order), dtype=bool))].tolist()[: CUSTOMERS + 1]
+    assert chosen[0] == middle, "most places do not reach the middle"
     assert len(chosen) == CUSTOMERS + 1, "draw more places"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -19,6 +19,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, RoadFacts, save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import centred, to_metres
+from mcvrp.tasks.city.on_roads import cut_off
 from mcvrp.tasks.city.osrm import osrm, sha256_of
 from mcvrp.tasks.city.roads import UNITS, By, road_costs
 from mcvrp.tasks.solve.day import Solved
@@ -41,14 +42,16 @@ def put_town(store: Store, extract: Path, cache: Path, by: By, server: str = "",
     with osrm(str(extract), "car", cache) as started:
         roads = road_costs(started, places, by, cache)
     missing = np.isnan(roads.costs) | np.isnan(roads.costs.T)
-    cut = roads.cut_off(depot := int(missing.sum(axis=0).argmin()))
-    nodes = [depot, *(node for node in range(60) if node != depot and node not in cut)][:20]
+    depot = int(missing.sum(axis=0).argmin())
+    order = np.r_[depot, np.delete(np.arange(60), depot)]
+    cut = cut_off(roads.costs[np.ix_(order, order)], 1, np.zeros(60, dtype=bool))
+    nodes = order[~cut][:20].tolist()
     lonlat = places[nodes]
     projection = centred(lonlat)
     costs = factor * roads.costs[np.ix_(nodes, nodes)]
     city = City.framed(to_metres(projection, lonlat), costs, unit=UNITS[by])
     ids = tuple(f"K{k}" for k in range(len(nodes)))
-    facts = RoadFacts(source=server or extract.name, by=by, date="2026-11-28", one_way=roads.one_way)
+    facts = RoadFacts(source=server or extract.name, by=by, snap=300.0, date="2026-11-28")
     if not server:
         facts = replace(facts, profile="car", extract=sha256_of(extract))
     save_city(store, "town", city, Addresses(ids, lonlat, projection), roads=facts)
