@@ -35,7 +35,7 @@ class OnRoads:
     def notes(self) -> tuple[str, ...]:
         if not (out := self.facts.left_out):
             return ()
-        return (f"{len(out):,} addresses are left out, as no road connects them: {listed(out)}",)
+        return (f"{len(out):,} addresses without a road are left out: {listed(out)}",)
 
 
 def on_roads(

