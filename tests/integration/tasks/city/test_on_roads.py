@@ -281,6 +281,8 @@ def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:
     ):
         with pytest.raises(McvrpError, match=part):
             plan_city(desk.store, spec, desk.cache)
+    with pytest.raises(McvrpError, match=r"cache of roads in .*own\.csv cannot be written"):
+        plan_city(desk.store, desk.spec(file, "new"), Path(file))
     straight = CitySpec(name="own", source="imported", addresses=AddressFile(file=file, depot="c0"))
     with pytest.raises(McvrpError, match="another city named 'own'"):
         desk.make(straight)

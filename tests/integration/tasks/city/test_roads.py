@@ -159,6 +159,7 @@ def answering(status: int, body: bytes, seconds: float = 0.0) -> Iterator[str]:
     [
         (200, b"<html>", 0.0, "is no OSRM server"),
         (200, b'["code"]', 0.0, "is no OSRM server"),
+        (200, b"[" * 100_000, 0.0, "is no OSRM server"),
         (404, b"not here", 0.0, "is no OSRM server"),
         (200, b'{"code": "Ok"}', 0.0, "gives no table"),
         (400, b'{"code": "NotImplemented", "message": "no tables\\n"}', 0.0, "gives no table ('no tables"),
