@@ -51,9 +51,10 @@ class AddressTable:
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns, by title
 
     def taking(self, order: NDArray[np.integer[Any]]) -> AddressTable:
-        """Return the addresses at ``order``, which says nothing of the depot."""
+        """Return the addresses at ``order``, of which none is marked as the depot."""
         return replace(
             self,
+            depot=None,
             ids=tuple(self.ids[k] for k in order),
             places=self.places[order],
             rows=self.rows[order],

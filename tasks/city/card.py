@@ -12,8 +12,9 @@ from mcvrp.storage.markdown import card, code, image
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, unit_text
+from mcvrp.tasks.support.text import length_text, listed, unit_text
 
+_LISTED = 10  # addresses
 _INK, _SMALLEST, _LARGEST = 6000.0, 1.0, 16.0  # area in square points of all addresses, and of one
 
 
@@ -101,14 +102,14 @@ def _costs(city: City, roads: RoadFacts | None) -> str:
 
 
 def _road_facts(roads: RoadFacts) -> dict[str, str]:
-    made = f"profile {roads.profile}, SHA-256 {roads.extract}" if roads.extract else "its own profile"
+    made = f"profile {roads.profile}, SHA-256 {roads.extract[:16]}" if roads.extract else "its own profile"
     facts = {
         "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}",
         "one-way": f"{100 * roads.one_way:.0f} % of the pairs of addresses: costs there and back differ by "
         "over a tenth",
     }
     if roads.left_out:
-        facts["left out"] = ", ".join(map(code, roads.left_out))
+        facts["left out"] = listed(map(code, roads.left_out), _LISTED)  # all are in city.json
     return facts
 
 

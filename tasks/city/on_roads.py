@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.cities import RoadFacts, StoredCity
 from mcvrp.tasks.city.addresses import AddressTable
@@ -35,7 +35,7 @@ class OnRoads:
     def notes(self) -> tuple[str, ...]:
         if not (out := self.facts.left_out):
             return ()
-        return (f"{len(out):,} addresses are left out, as no road connects them: {listed(out)}",)
+        return (f"{len(out):,} addresses without a road are left out: {listed(out)}",)
 
 
 def on_roads(
@@ -65,8 +65,14 @@ def on_roads(
         return again
     if cache is None:
         raise McvrpError(f"{read.name} needs costs along roads: import it first (mcvrp city import)")
-    with osrm(roads.source, roads.profile or facts.profile or "car", cache) as server:
-        found = road_costs(server, lonlat, facts.by, cache, known)
+    try:
+        with osrm(roads.source, roads.profile or facts.profile or "car", cache) as server:
+            found = road_costs(server, lonlat, facts.by, cache, known)
+    except OSError as error:
+        raise McvrpError(
+            f"the cache of roads in {cache} cannot be written ({reason(error)}): free space there, or set "
+            "MCVRP_CACHE to another folder"
+        ) from error
     far = found.off_road > facts.snap
     far[:old] = False  # they are in the city
     out = far | cut_off(found.costs, max(1, old), far)

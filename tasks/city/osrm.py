@@ -35,6 +35,7 @@ from mcvrp.tasks.support.processes import die_with_parent
 
 MOST_COORDINATES = 2_000  # of a request to a server that is started here
 _ANSWER_SECONDS = 120.0
+_LARGEST_ANSWER = 200_000_000  # bytes: ten times that of the largest table
 _DIRECT = urllib.request.ProxyHandler({})  # loopback is behind no proxy
 _WAITING = b"running and waiting for requests"
 _GRAPH = "graph.osrm"
@@ -71,19 +72,20 @@ class Osrm:
         try:
             address = f"{self.url}/{service}/v1/driving/{places}?{query}"
             with opener.open(address, timeout=self.patience or _ANSWER_SECONDS) as answer:
-                data = answer.read()
+                data = answer.read(_LARGEST_ANSWER)
         except urllib.error.HTTPError as error:
             if error.code in (413, 414, 431):  # of a server in front of it
                 raise TooManyPlaces from None
-            data = error.read()
+            data = error.read(_LARGEST_ANSWER)
         except (OSError, ValueError, http.client.HTTPException) as error:
+            cause = getattr(error, "reason", error)  # an error in another
             raise McvrpError(
-                f"no OSRM server answers at {self.url} ({reason(error)}): start it, or correct the address"
+                f"no OSRM server answers at {self.url} ({reason(cause)}): start it, or correct the address"
             ) from error
         try:
             document = json.loads(data)
             code = document["code"]
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise McvrpError(f"{self.url} is no OSRM server: correct the address") from error
         if code == "TooBig":
             raise TooManyPlaces

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from numpy.typing import NDArray
 
@@ -16,8 +19,10 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
 from mcvrp.tasks.city.on_roads import cut_off
 from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.support.processes import is_alive
 from tests.integration.tasks.city.test_roads import somewhere
 from tests.support.datasets import everything
+from tests.support.shared import until
 
 pytest_plugins = ["tests.support.osrm"]
 FAR = 24.99, 60.185  # a bay without roads
@@ -97,7 +102,13 @@ def test_the_costs_of_a_city_are_those_of_its_roads(desk: Desk, by: str, unit: s
     assert back.roads.one_way == pytest.approx(apart.sum() / (12 * 11))
     assert not list((desk.cache / "roads").glob("table-*"))
     card = desk.store.get(city_readme("own")).decode()
-    facts = "`Helsinki.osm.pbf`", "profile car", "OSRM v26", f"SHA-256 {back.roads.extract}", back.roads.date
+    facts = (
+        "`Helsinki.osm.pbf`",
+        "profile car",
+        "OSRM v26",
+        f"SHA-256 {back.roads.extract}"[:20],
+        back.roads.date,
+    )
     for part in (*facts, f"{by} along roads, in {unit}", f"{100 * back.roads.one_way:.0f} % of the pairs"):
         assert part in card
 
@@ -169,8 +180,8 @@ def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
     assert made.addresses.ids == tuple(f"c{k}" for k in range(8))
     assert made.city.matrix is not None
     assert np.array_equal(made.city.matrix, server_costs(desk, places[:8]))
-    assert "`c8`, `c9`, `c10`" in desk.store.get(city_readme("own")).decode()
-    assert "3 addresses are left out, as no road connects them: c8, c9 and c10" in made.notes
+    assert "`c8`, `c9` and `c10`" in desk.store.get(city_readme("own")).decode()
+    assert "3 addresses without a road are left out: c8, c9 and c10" in made.notes
     for depot, part in ((FAR, "the depot 'c0' is"), (desk.lost[0], "the depot 'c0' has no road")):
         lost = desk.file("lost.csv", np.vstack([depot, desk.good[:8]]))
         with pytest.raises(McvrpError, match=part):
@@ -182,6 +193,72 @@ def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
     child = desk.make(desk.extension(more, roads=roads | {"leave_out": True}))
     assert child.city.customers == 9
     assert desk.make(desk.extension(more, roads=roads | {"leave_out": True})).exists
+
+
+def test_an_import_whose_server_dies_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, nothing is written; the next import asks for the rest."""
+    monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
+    spec = desk.spec(desk.file("own.csv", desk.good[:15]))
+    requests, ask, last = 0, Osrm.ask, 5
+
+    def counting(self: Osrm, service: str, lonlat: NDArray[np.float64], **options: str) -> Any:
+        nonlocal requests
+        requests += 1
+        if requests == last:
+            for process in psutil.Process().children():
+                if process.name() == "osrm-routed":
+                    process.kill()
+                    process.wait()
+        return ask(self, service, lonlat, **options)
+
+    monkeypatch.setattr(Osrm, "ask", counting)
+    with pytest.raises(McvrpError, match="no OSRM server answers at http"):
+        desk.make(spec)
+    assert everything(desk.store) == {}
+    requests, last = 0, -1
+    city = desk.make(spec).city
+    assert requests == 6  # of nine: a row of three blocks was finished
+    assert city.matrix is not None
+    assert np.array_equal(city.matrix, server_costs(desk, desk.good[:15]))
+
+
+_SLOWLY = """
+import sys, time
+from pathlib import Path
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city import roads
+from mcvrp.tasks.city.make import CitySpec, make_city
+from mcvrp.tasks.city.osrm import Osrm
+roads.MOST_COORDINATES, ask = 10, Osrm.ask
+def slowly(*args, **options):
+    time.sleep(0.2)
+    return ask(*args, **options)
+Osrm.ask = slowly
+store, cache, spec = sys.argv[1:]
+make_city(Store.open(store), CitySpec.model_validate_json(spec), Path(cache))
+"""
+
+
+def test_an_import_that_is_killed_goes_on(
+    desk: Desk, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server ends with it, and finished rows are not asked for again."""
+    spec = desk.spec(desk.file("own.csv", desk.good[:15]))
+    arguments = str(desk.folder / "store"), str(desk.cache), spec.model_dump_json()
+    tables = desk.cache / "roads"
+    with subprocess.Popen([sys.executable, "-c", _SLOWLY, *arguments]) as importing:
+        until("a finished row", 60, lambda: list(tables.glob("table-*/*.npy")), pause=0.02)
+        (routed,) = psutil.Process(importing.pid).children()
+        importing.kill()
+    until("the server ends", 5, lambda: not is_alive(routed))
+    assert everything(desk.store) == {}
+    done = len(list(tables.glob("table-*/*.npy")))
+    assert done < 3
+    monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
+    city = desk.make(spec).city
+    assert len(asked) == 9 - 3 * done
+    assert city.matrix is not None
+    assert np.array_equal(city.matrix, server_costs(desk, desk.good[:15]))
 
 
 def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:
@@ -204,6 +281,8 @@ def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:
     ):
         with pytest.raises(McvrpError, match=part):
             plan_city(desk.store, spec, desk.cache)
+    with pytest.raises(McvrpError, match=r"cache of roads in .*own\.csv cannot be written"):
+        plan_city(desk.store, desk.spec(file, "new"), Path(file))
     straight = CitySpec(name="own", source="imported", addresses=AddressFile(file=file, depot="c0"))
     with pytest.raises(McvrpError, match="another city named 'own'"):
         desk.make(straight)

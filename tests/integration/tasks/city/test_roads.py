@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.city import roads
-from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.osrm import Osrm, TooManyPlaces, osrm
 from mcvrp.tasks.city.roads import By, road_costs
 
 pytest_plugins = ["tests.support.osrm"]
@@ -50,6 +50,20 @@ def test_costs_are_those_of_the_server(
     assert np.isnan(found.costs).any()
     assert not np.diag(found.costs).any()
     assert (found.off_road >= 0).all()
+
+
+def test_the_limit_of_a_server_is_found_out(
+    helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = somewhere(50)
+    with osrm(str(helsinki), "car", tmp_path) as server:
+        whole = road_costs(server, places, "time", tmp_path / "whole")
+    monkeypatch.setattr("mcvrp.tasks.city.osrm.MOST_COORDINATES", 20)
+    with osrm(str(helsinki), "car", tmp_path) as server:
+        with pytest.raises(TooManyPlaces):
+            server.ask("table", places[:21], annotations="duration")
+        found = road_costs(server, places, "time", tmp_path / "parts")
+    assert np.array_equal(found.costs, whole.costs, equal_nan=True)
 
 
 class _Counting(Osrm):
@@ -145,6 +159,7 @@ def answering(status: int, body: bytes, seconds: float = 0.0) -> Iterator[str]:
     [
         (200, b"<html>", 0.0, "is no OSRM server"),
         (200, b'["code"]', 0.0, "is no OSRM server"),
+        (200, b"[" * 100_000, 0.0, "is no OSRM server"),
         (404, b"not here", 0.0, "is no OSRM server"),
         (200, b'{"code": "Ok"}', 0.0, "gives no table"),
         (400, b'{"code": "NotImplemented", "message": "no tables\\n"}', 0.0, "gives no table ('no tables"),
