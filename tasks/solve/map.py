@@ -56,7 +56,7 @@ def route_map(solved: Solved) -> bytes:
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
-    handles = [_draw(axis, solved, k, line) for k, line in enumerate(_lines(solved))]
+    handles = [_draw(axis, solved, k, line) for k, line in enumerate(lines_of(solved))]
     _number(axis, solved)
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
@@ -99,7 +99,7 @@ def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: in
     )
 
 
-def _lines(solved: Solved) -> list[NDArray[np.float64]]:
+def lines_of(solved: Solved) -> list[NDArray[np.float64]]:
     """Return the line of each route in the city's coordinates: along the streets, or straight."""
     xy, projection = solved.planned.city.xy, solved.planned.addresses.projection
     if solved.ways and projection:
@@ -184,7 +184,7 @@ def _plain(text: str) -> str:
 def map_page(solved: Solved) -> str:
     """Return the page."""
     planned, city, instance = solved.planned, solved.planned.city, solved.instance
-    lines = _lines(solved)
+    lines = lines_of(solved)
     frame = np.vstack([city.xy, *lines])
     points = _to_page(city.xy, frame)
     factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))

@@ -19,9 +19,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
 
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, gap
-from mcvrp.tasks.support.text import counted, length_text, readable_unit
+from mcvrp.tasks.support.text import SECONDS, counted, length_text, readable_unit
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
@@ -79,27 +80,42 @@ def svg(figure: Figure) -> bytes:
 
 
 def solutions(
-    city: City, instance: Instance, panels: Sequence[tuple[str, Solution]], reference: int = 0
+    city: City,
+    instance: Instance,
+    panels: Sequence[tuple[str, Solution]],
+    reference: int = 0,
+    streets: Sequence[Sequence[NDArray[np.float64]]] = (),
 ) -> Figure:
-    """Return titled solutions of an instance side by side; gaps are relative to the panel ``reference``."""
+    """Return titled solutions of an instance side by side; gaps are relative to the panel ``reference``.
+
+    ``streets`` are the lines of the routes of each panel in the city's coordinates, in metres; without them
+    lines are straight.
+    """
     size = max(_PANEL[0] * len(panels), _MIN_WIDTH), _PANEL[1]
     figure = Figure(figsize=size, dpi=DPI, layout="constrained")
     axes = [figure.add_subplot(1, len(panels), k) for k in range(1, len(panels) + 1)]
     totals = [cost(city, solution) for _, solution in panels]
     base, what = totals[reference], "distance" if city.matrix is None else "cost"
+    what = "travel time" if city.unit.casefold() in SECONDS else what
     for k, (axis, (title, solution), total) in enumerate(zip(axes, panels, totals, strict=True)):
         beyond = "" if k == reference or not base else f", gap {gap(total, base):+.2f} %"
         routes = len(solution.routes)
         style(axis)
         axis.set_title(f"{title}\n{what} {length_text(total, city.unit)}{beyond}, {counted(routes, 'route')}")
-        _draw_routes(axis, city, instance, solution)
+        _draw_routes(axis, city, instance, solution, streets[k] if streets else ())
     depot = Line2D([], [], linestyle="none", marker="s", markersize=9, color="black", label="Depot")
     rest = Line2D([], [], linestyle="none", marker="o", markersize=6, color=_PALE, label=_REST)
     figure.legend(handles=[depot, rest], loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
-def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution) -> None:
+def _draw_routes(
+    axis: Axes,
+    city: City,
+    instance: Instance,
+    solution: Solution,
+    streets: Sequence[NDArray[np.float64]] = (),
+) -> None:
     xy = city.xy
     thin = max(0.9, 2.4 - instance.n / 150)
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
@@ -108,13 +124,14 @@ def _draw_routes(axis: Axes, city: City, instance: Instance, solution: Solution)
     axis.scatter(xy[rest, 0], xy[rest, 1], s=size, **looks)
     for k, route in enumerate(solution.routes):
         colour = SWEEP(k / max(len(solution.routes) - 1, 1))
-        path = [DEPOT, *route, DEPOT]
-        axis.plot(*xy[path].T, color=colour, linestyle=_DASHES[k % 2], linewidth=thin, zorder=2)
+        line = streets[k] if streets else xy[[DEPOT, *route, DEPOT]]
+        axis.plot(*line.T, color=colour, linestyle=_DASHES[k % 2], linewidth=thin, zorder=2)
         x, y = xy[list(route)].T
         axis.scatter(x, y, s=14 * thin, color=colour, zorder=3, edgecolors="white", linewidths=0.6 * thin / 2)
     depot: dict[str, Any] = {"marker": "s", "markersize": 11, "color": "black", "markeredgecolor": "white"}
     axis.plot(*xy[DEPOT], linestyle="none", zorder=4, **depot)
     axis.set_aspect("equal")
     axis.grid(False)
-    unit = city.unit if city.matrix is None else ""  # the unit of a matrix is not that of the map
+    # the unit of a matrix is not that of the map
+    unit = "m" if streets else city.unit if city.matrix is None else ""
     show_lengths(axis, city.scale, unit)
