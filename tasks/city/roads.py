@@ -69,11 +69,7 @@ def road_costs(
     """
     first = 0 if known is None else len(known)
     what = f"{server.extract or server.url} {by} {first}"
-    kept = (
-        folder
-        / "roads"
-        / f"table-{hashlib.sha256(what.encode() + lonlat.round(6).tobytes()).hexdigest()[:16]}"
-    )
+    kept = folder / "roads" / f"table-{hashlib.sha256(what.encode() + lonlat.round(6).tobytes()).hexdigest()[:16]}"
     kept.mkdir(parents=True, exist_ok=True)
     side = MOST_COORDINATES // 2
     while True:
