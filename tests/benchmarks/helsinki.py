@@ -38,9 +38,10 @@ def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
             places.setdefault(tuple(nearest["location"]), nearest["name"])
     lonlat, streets = np.array(list(places)), list(places.values())
     middle = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
-    cut_off = set(road_costs(server, lonlat, "time", folder).cut_off(middle))
-    chosen = [middle, *(k for k in range(len(lonlat)) if k not in {middle, *cut_off})][: CUSTOMERS + 1]
-    assert middle not in cut_off, "most places do not reach the middle"
+    costs = road_costs(server, lonlat, "time", folder).costs
+    connected = np.isfinite(costs[middle]) & np.isfinite(costs[:, middle])
+    connected[middle] = False
+    chosen = [middle, *np.flatnonzero(connected).tolist()][: CUSTOMERS + 1]
     assert len(chosen) == CUSTOMERS + 1, "draw more places"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
