@@ -14,7 +14,6 @@ import pandas as pd
 
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
-from mcvrp.tasks.city.on_roads import cut_off
 from mcvrp.tasks.city.osrm import Osrm, osrm
 from mcvrp.tasks.city.roads import road_costs
 from tests.benchmarks.common import arguments
@@ -39,10 +38,10 @@ def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
             places.setdefault(tuple(nearest["location"]), nearest["name"])
     lonlat, streets = np.array(list(places)), list(places.values())
     middle = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
-    order = np.r_[middle, np.delete(np.arange(len(lonlat)), middle)]
-    costs = road_costs(server, lonlat[order], "time", folder).costs
-    chosen = order[~cut_off(costs, 1, np.zeros(len(order), dtype=bool))].tolist()[: CUSTOMERS + 1]
-    assert chosen[0] == middle, "most places do not reach the middle"
+    costs = road_costs(server, lonlat, "time", folder).costs
+    connected = np.isfinite(costs[middle]) & np.isfinite(costs[:, middle])
+    connected[middle] = False
+    chosen = [middle, *np.flatnonzero(connected).tolist()][: CUSTOMERS + 1]
     assert len(chosen) == CUSTOMERS + 1, "draw more places"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

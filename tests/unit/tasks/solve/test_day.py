@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from mcvrp.tasks.solve.outputs import summary
 from mcvrp.tasks.solve.parts import PartsMember
 from mcvrp.tasks.solve.plan import Request, chosen_model, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed
 from tests.support.solving import CITY, day_plan, one_way_city, put_day, put_model, solved_day
 
@@ -147,7 +149,6 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
         ({"spec": SolveSpec(version="challenger")}, "has no challenger"),
         ({"spec": SolveSpec(version=7)}, "has no version 7"),
         ({"model": "other"}, "routes city"),
-        ({"city": "one-way", "spec": SolveSpec(by="hgs")}, "use --by pyvrp"),
         ({"spec": SolveSpec(by="model", fleet=4)}, "--by model does not support --fleet 4"),
         ({"city": "one-way", "spec": SolveSpec(longest_route="45km")}, "is a length, but costs of the city"),
         ({"spec": SolveSpec(by="model", samples=0)}, "by model needs a model and its samples"),
@@ -165,6 +166,14 @@ def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tm
     with pytest.raises(McvrpError, match=message):
         plan_day(store, Request(**day), spec)
     assert store.list("") == before
+
+
+def test_a_search_of_straight_lines_refuses_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOLVERS._entries, "lines", replace(SOLVERS["hgs"], costs="straight"))
+    store = Store.open(tmp_path)
+    save_city(store, "one-way", one_way_city())
+    with pytest.raises(McvrpError, match="use --by hgs"):
+        day_plan(store, {1: 3}, city="one-way", by="lines")
 
 
 @pytest.mark.parametrize("decomposed", [False, True])

@@ -46,6 +46,7 @@ def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
         ("small", "small", "auto"),
         ("small", None, "hgs"),
         ("one-way", None, "auto"),
+        ("one-way", None, "hgs"),
         ("one-way", None, "pyvrp"),
     ],
 )
