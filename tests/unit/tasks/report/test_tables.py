@@ -16,7 +16,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.tasks.report.formats import Page, render_page, to_csv, to_latex, to_markdown, to_narrow_markdown
 from mcvrp.tasks.report.metrics import blocks_of, figures_of, mean_gap, paired, run_name, wins
-from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
+from mcvrp.tasks.report.tables import Table, benchmark_table
 from tests.support.labels import sweep
 from tests.support.results import rows_of
 
@@ -156,32 +156,6 @@ def test_latex_has_no_naked_special_character() -> None:
     assert "\\{x\\} größer >= ??" in text
     rows = [row for row in text.splitlines() if " & " in row]
     assert {row.replace("\\&", "").count("&") for row in rows} == {7}
-
-
-ROW = {
-    "method": "HGS",
-    "samples": 100,
-    "seed": 3,
-    "device": "1 CPU core",
-    "workers": 48,
-    "machine": "48 cores of a processor",
-    "other_cores": 0.1,
-    "version": "hybgensea 0.2.0",
-    "configuration": "HGS-CVRP, 5 s, fleet default",
-}
-
-
-def notes(**changes: object) -> str:
-    (note,) = conditions(pd.DataFrame([ROW | changes] * 2))
-    return note
-
-
-@pytest.mark.parametrize(
-    ("others", "text"),
-    [(0.4, "no other load"), (2.5, "other processes kept 2.5 cores"), (None, "was not recorded")],
-)
-def test_other_load_is_reported(others: float | None, text: str) -> None:
-    assert text in notes(other_cores=others)
 
 
 @pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02])
