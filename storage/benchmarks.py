@@ -29,7 +29,6 @@ _ORIGIN = {
     "device": _TEXT,
     "workers": _COUNT,
     "machine": _TEXT,
-    "other_cores": _REAL,
     "version": _TEXT,
     "configuration": _TEXT,
     "failure": _TEXT,
@@ -38,7 +37,7 @@ _ORIGIN = {
 
 def _schema(optional: set[str], **columns: pa.DataType) -> pa.Schema:
     return pa.schema(
-        pa.field(name, kind, nullable=name in {"other_cores", "failure", *optional})
+        pa.field(name, kind, nullable=name in {"failure", *optional})
         for name, kind in {**_COMMON, **columns, **_ORIGIN}.items()
     )
 
@@ -81,7 +80,6 @@ class PartRow:
     version: str
     configuration: str
     failure: str | None = None  # reason why there is no solution
-    other_cores: float | None = None  # average number kept busy by other processes, None if unknown
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from mcvrp.flows.cli.app import (
     opt,
 )
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.model.errors import McvrpError
 
 _NoPrefect = Annotated[bool, flag("--no-prefect", "run without a Prefect server, which records the run")]
 
@@ -100,16 +99,10 @@ def fields(
 def inspect(
     common: Common,
     path: Annotated[Text, arg("[PATH]", "artifact, MODEL@VERSION, file or folder (default: all)")] = None,
-    draw: Annotated[Range, opt("N I", "draw instance (n, i) of the dataset")] = None,
-    out: Annotated[Text, opt("FILE", "picture to write, with --draw")] = None,
 ) -> Outcome:
     from mcvrp.flows.cli import inspect
     from mcvrp.flows.cli.output import reading
 
-    if draw:
-        return inspect.draw(reading(common), path or "", *draw, out)
-    if out:
-        raise McvrpError("--out is the picture of --draw N I: give both, or neither")
     return inspect.inspect(reading(common), path or "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -43,30 +43,6 @@ def _in_store(store: Store, path: str) -> str:
     """Return ``path``, with or without the address of ``store``, as one of the store."""
     path = path.rstrip("/")
     return path.removeprefix(store.uri).strip("/") if f"{path}/".startswith(f"{store.uri}/") else path
-
-
-def draw(store: Store, path: str, n: int, i: int, out: str | Path | None) -> Outcome:
-    """Draw instance (``n``, ``i``) of the dataset ``path`` with its routes into ``out``, a PNG file.
-
-    The default is a file in the current folder, named after the dataset, n and i.
-    """
-    from mcvrp.storage.cities import find_city
-    from mcvrp.storage.labels.dataset import Dataset
-    from mcvrp.tasks.support.pictures import png, solutions
-
-    dataset = _in_store(store, path).removeprefix("labels/")
-    if "/" in dataset or not store.list(f"labels/{dataset or '.'}"):
-        raise McvrpError(f"there is no dataset {path!r} in {store.url('labels')}: run mcvrp inspect labels")
-    label = Dataset.open(store, dataset).label(n, i)
-    city = find_city(store, label.instance.city_id)
-    title = f"{dataset}: {counted(n, 'customer')}, instance {i}, by {label.solver}"
-    target = Path(out or f"{dataset}-n{n:03d}-i{i}.png")
-    try:
-        target.write_bytes(png(solutions(city, label.instance, [(title, label.solution)])))
-    except OSError as error:
-        raise McvrpError(f"cannot write {target} ({error.strerror}): give another --out") from error
-    text = f"{target}: {title}, {counted(len(label.solution.routes), 'route')}, cost {label.cost:.6g}"
-    return Outcome({"file": str(target), **plain(label)}, text)
 
 
 def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:

@@ -45,7 +45,6 @@ def publish_model(
     origin = checkpoint.origin
     if published := _published(store, name, checkpoint.weights_sha256, origin.city_id):
         return published
-    losses = layout.run_losses(checkpoint.run)
     data = checkpoint_bytes(store, checkpoint, WEIGHTS)
     # labels and city, too: garbage collection removes runs before models
     parents = [
@@ -71,15 +70,11 @@ def publish_model(
         city=city,
         provenance=made(parents, checkpoint.provenance),
     )
-    return _publish_new(store, card, data, store.find(losses) or b"")
-
-
-def _publish_new(store: Store, card: ModelCard, weights: bytes, losses: bytes) -> ModelCard:
-    card = replace(card, version=_take_number(store, card.name, model_config(card)))
-    store.put(f"{card.folder}/{MODEL_WEIGHTS}", weights)
-    if losses:
-        store.put(layout.model_losses(card.name, card.version), losses)
-    store.put(f"{card.folder}/README.md", model_readme(card, plotted=bool(losses)).encode())
+    card = replace(card, version=_take_number(store, name, model_config(card)))
+    store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
+    if plot := store.find(layout.run_losses(checkpoint.run)):
+        store.put(layout.model_losses(card.name, card.version), plot)
+    store.put(f"{card.folder}/README.md", model_readme(card, plotted=bool(plot)).encode())
     store.put_json(layout.model_card(card.name, card.version), asdict(card))  # the version exists from here
     enrol(store, card.name, card.version)
     return card
@@ -186,10 +181,6 @@ def model_weights(store: Store, card: ModelCard) -> Arrays:
 
 
 def _train_again(store: Store, card: ModelCard) -> str:
-    return f"run {_removal(store, card.folder)} and mcvrp train, which publishes it again"
-
-
-def _removal(store: Store, path: str) -> str:
-    """Return the shell command that removes the folder at ``path``."""
     command = "aws s3 rm --recursive" if "://" in store.uri else "rm -r"
-    return f"{command} {shlex.quote(store.url(path))}"
+    folder = shlex.quote(store.url(card.folder))
+    return f"run {command} {folder} and mcvrp train, which publishes it again"

@@ -5,14 +5,10 @@ Imports neither Ray, Prefect nor torch, so that a worker starts fast.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import psutil
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
@@ -22,9 +18,6 @@ from mcvrp.storage.benchmarks import PartRow, write_part
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
 from mcvrp.tasks.support.machine import hardware
-from mcvrp.tasks.support.processes import below
-
-_LEAST_SECONDS = 0.5  # the kernel counts processor time in ticks of 10 ms: too coarse for less
 
 
 @dataclass(frozen=True)
@@ -88,54 +81,13 @@ def solve_part(task: Task, context: WorkerContext) -> int:
     part, solver = task.part, task.solver
     instances = part.instances(context.city)
     timed = _together if part.together else _one_by_one
-    began = _BusyClock.read()
-    answers = list(timed(context.city, instances, part, solver))
-    others = _BusyClock.read().others_since(began, context.workers)
+    answers = timed(context.city, instances, part, solver)
     rows = [
-        _row(task, part.start + k, instance, answer, context.workers, others)
+        _row(task, part.start + k, instance, answer, context.workers)
         for k, (instance, answer) in enumerate(zip(instances, answers, strict=True))
     ]
     write_part(context.store, part.path, rows)
     return part.rows
-
-
-def busy_seconds() -> float | None:
-    """Return the processor time in s used on this machine, also by others; None if it is unknown."""
-    try:
-        times = psutil.cpu_times()._asdict()
-    except (OSError, ValueError):
-        return None
-    for name in ("idle", "iowait", "guest", "guest_nice"):  # time of guests is part of user and nice
-        times.pop(name, None)
-    return float(sum(times.values()))
-
-
-@dataclass(frozen=True)
-class _BusyClock:
-    """Wall-clock time, processor time of this process tree and of the whole machine, in seconds."""
-
-    wall: float
-    ours: float
-    anyone: float | None
-
-    @classmethod
-    def read(cls) -> _BusyClock:
-        ours = sum(os.times()[:4])  # includes children that have exited, but not running ones
-        for child in below(os.getpid()):
-            with contextlib.suppress(psutil.Error):
-                ours += sum(child.cpu_times()[:2])
-        return cls(time.perf_counter(), ours, busy_seconds())
-
-    def others_since(self, start: _BusyClock, workers: int) -> float | None:
-        """Return the average number of cores kept busy by other processes, None if unknown.
-
-        The other workers are assumed to use as much processor time as this one.
-        """
-        seconds = self.wall - start.wall
-        if self.anyone is None or start.anyone is None or seconds < _LEAST_SECONDS:
-            return None
-        busy = self.anyone - start.anyone - workers * (self.ours - start.ours)
-        return max(0.0, busy / seconds)
 
 
 Timed = tuple[Answer, tuple[float, ...]]  # answer, and seconds at each number of samples
@@ -167,9 +119,7 @@ def _together(city: City, instances: Sequence[Instance], part: Part, solver: Sol
     return zip(answers, zip(*seconds, strict=True), strict=True)
 
 
-def _row(
-    task: Task, index: int, instance: Instance, timed: Timed, workers: int, other_cores: float | None
-) -> PartRow:
+def _row(task: Task, index: int, instance: Instance, timed: Timed, workers: int) -> PartRow:
     part, solver, (answer, seconds) = task.part, task.solver, timed
     reason = answer.failure
     if answer.solution is not None:
@@ -190,5 +140,4 @@ def _row(
         version=solver.version,
         configuration=solver.configuration,
         failure=None if solved else reason or "no answer",
-        other_cores=other_cores,
     )

@@ -26,7 +26,6 @@ _HEADINGS = (
     *("Gap avg. (%)", "Gap 80 % (%)", "Time"),
 )
 _LARGE = 10_000  # means from here on need no decimals, such as metres
-_TOLERANCE = 0.5  # cores that the operating system and the driver use
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
 
 
 def conditions(results: pd.DataFrame) -> Iterator[str]:
-    """Yield one note per method: configuration, seeds, hardware, and other load on the machine."""
+    """Yield one note per method: configuration, seeds and hardware."""
     ran = results[results["machine"] != ""]
     for method, block in ran.groupby("method", sort=False):
         yield f"{method}: {'; '.join(_facts(block))}."
@@ -142,16 +141,7 @@ def _facts(block: pd.DataFrame) -> Iterator[str]:
         yield configuration if not version or version in configuration else f"{configuration} ({version})"
     seeds = ", ".join(map(str, sorted(block["seed"].unique().tolist())))
     yield f"seed {seeds}" if block["samples"].max() == 1 else f"seeds {seeds} and up"
-    for (device, workers, machine), part in block.groupby(["device", "workers", "machine"], sort=False):
+    places = block[["device", "workers", "machine"]].drop_duplicates()
+    for device, workers, machine in places.itertuples(index=False):
         parallel = f", {workers} in parallel" if workers != 1 else ""
         yield f"{device} per instance{parallel}, on a machine with {machine}"
-        yield _other_load(part["other_cores"])
-
-
-def _other_load(other_cores: pd.Series) -> str:
-    cores = float(other_cores.mean())  # NaN if unknown
-    if pd.isna(cores):
-        return "other load on the machine was not recorded"
-    if cores <= _TOLERANCE:
-        return "no other load on the machine"
-    return f"other processes kept {cores:.1f} cores of the machine busy, so times are upper bounds"

@@ -74,7 +74,7 @@ DOCUMENTS = {
 }
 LEFT_OUT = re.compile(
     r"runtime.*|seconds|tokens_per_second|when|decoding|polishing"  # times
-    r"|cpu|device|workers|machine|other_cores|hardware|by|makers"  # the machine, and who worked on it
+    r"|cpu|device|workers|machine|hardware|by|makers"  # the machine, and who worked on it
     r"|name|names|path|files|run|dataset|loop|parent|why|markdown|format|schema_version"  # names
     r"|.*bytes|.*sha256|content|digest|provenance"  # of files, times and all
 )

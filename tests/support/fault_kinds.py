@@ -72,45 +72,11 @@ def disturb(site: Site, rng: random.Random, plan: Sequence[str]) -> None:
 # Files
 
 
-def _flip(data: bytearray, rng: random.Random) -> None:
-    for position in rng.sample(range(len(data)), min(len(data), rng.choice((1, 1, 2, 8)))):
-        data[position] ^= 1 << rng.randrange(8)
-
-
-def _overwrite(data: bytearray, rng: random.Random) -> None:
-    start, length = rng.randrange(len(data)), rng.choice((4, 64, 512))
-    data[start : start + length] = rng.randbytes(len(data[start : start + length]))
-
-
-def _truncate(data: bytearray, rng: random.Random) -> None:
-    del data[rng.randrange(len(data)) :]
-
-
-_CORRUPTIONS = {"bits flipped": _flip, "sector overwritten": _overwrite, "file truncated": _truncate}
-CORRUPTIONS = (*_CORRUPTIONS, "file deleted")
-
-
-def corrupt_file(store: Store, path: str, kind: str, rng: random.Random) -> None:
-    if kind == "file deleted":
-        store.delete(path)
-    else:
-        data = bytearray(store.get(path))
-        before = bytes(data)
-        while bytes(data) == before:
-            _CORRUPTIONS[kind](data, rng)
-        store.put(path, bytes(data))
-
-
-def corruptible(store: Store) -> list[str]:
-    """Return the files of the dataset without its spec, which the command cannot restore."""
-    return [path for path in store.list(layout.label_dir(NAME)) if path != layout.label_spec(NAME)]
-
-
 def lose_shards(store: Store, rng: random.Random) -> None:
     """Delete half of the label files."""
     paths = store.list(layout.data_dir(NAME))
     for path in rng.sample(paths, -(-len(paths) // 2)):
-        corrupt_file(store, path, "file deleted", rng)
+        store.delete(path)
 
 
 # A disk

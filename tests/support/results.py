@@ -32,7 +32,6 @@ ROW = PartRow(
     machine="2 cores of a processor",
     version="1.0",
     configuration="as it comes",
-    other_cores=2.5,
 )
 
 
@@ -57,7 +56,6 @@ def rows_of(
             "device": "1 CPU core",
             "workers": 2,
             "machine": "2 cores of a processor",
-            "other_cores": 0.2,
             "version": "1.0",
             "configuration": f"{method} as it comes",
             "failure": [failure if cost is None else None for cost in costs],

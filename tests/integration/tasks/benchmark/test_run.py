@@ -40,7 +40,7 @@ SPEC = BenchmarkSpec(
     hgs_iterations=5,
     workers=1,
 )
-TIMED = ["seconds", "other_cores"]
+TIMED = ["seconds"]
 
 
 @pytest.fixture(scope="module")

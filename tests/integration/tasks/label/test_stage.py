@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -16,7 +11,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels.dataset import Dataset, list_files, load_labels
+from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
@@ -29,9 +24,6 @@ from mcvrp.tasks.support import progress
 from mcvrp.tasks.support.machine import processor
 from mcvrp.tasks.support.progress import ProgressReport, listening
 from tests.support.datasets import CITY, everything, flipped, label_path, label_spec as spec
-from tests.support.faults import LabelCommand, start_family
-from tests.support.labels import poison
-from tests.support.shared import until
 
 
 def rows_of(store: Store, dataset: str = "d") -> dict[tuple[int, int], object]:
@@ -218,62 +210,3 @@ def test_a_solver_of_straight_lines_does_not_label_one_way_costs(store: Store) -
         label_missing(store, city, wanted.model_copy(update={"solver": "lkh3"}))
     assert label_missing(store, city, wanted).new == 3
     assert load_labels(store, "d", 20).costs.min() > 0
-
-
-SCRIPT = """
-import sys
-from mcvrp.model.problem import City
-from mcvrp.storage.store import lease
-from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.stage import LabelSpec, label_missing
-lease.TTL_SECONDS = 3.0
-label_missing(Store.open(sys.argv[1]), City.uniform(60, seed=3), LabelSpec.model_validate_json(sys.argv[2]))
-"""
-COUNT = 60
-WANTED = spec(largest=20, count=COUNT, shard_rows=6)
-
-
-@pytest.fixture
-def at_work(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabelCommand]:
-    """A driver that has made files, and comes to no end: a worker of its sleeps at the last instance."""
-    asleep = tmp_path_factory.mktemp("asleep")
-    poison(asleep, CITY, 20, COUNT - 1, "time.sleep(60)")
-    command = [sys.executable, "-c", SCRIPT, store.uri, WANTED.model_dump_json(exclude_none=True)]
-    path = os.pathsep.join([str(asleep), os.environ["PYTHONPATH"]])
-    driver = LabelCommand(*start_family(command, asleep / "log", PYTHONPATH=path), asleep / "log")
-    try:
-        until("rows", 120, lambda: not driver.running or store.list(layout.data_dir("d")), 0.05)
-        yield driver
-    finally:
-        driver.family.kill()
-        driver.process.wait()
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_everything_and_loses_nothing(store: Store, at_work: LabelCommand) -> None:
-    """Interrupted as a terminal does it, no process stays and the next run uses what is there."""
-    assert len(at_work.family.members()) > 1
-    os.killpg(at_work.process.pid, signal.SIGINT)
-    assert at_work.process.wait(60) != 0
-    assert "Check failed" not in at_work.output  # of Ray, which then leaves processes behind
-    until("the end of all processes", 120, lambda: not at_work.family.members(), 0.05)
-    kept = sum(file.stop - file.start for file in list_files(store, "d")[20])
-    assert 0 < kept < COUNT
-    assert label_missing(store, CITY, WANTED).new == COUNT - kept
-    assert len(load_labels(store, "d", 20)) == COUNT
-
-
-@pytest.mark.slow
-def test_a_killed_driver_is_followed(
-    store: Store, at_work: LabelCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After SIGKILL the same command takes over, whatever the dead one's workers still do."""
-    monkeypatch.setattr("mcvrp.storage.store.lease.TTL_SECONDS", 3.0)
-    with pytest.raises(McvrpError, match=rf"is being labelled by process {at_work.process.pid}"):
-        label_missing(store, CITY, WANTED)
-    at_work.process.kill()
-    at_work.process.wait()
-    assert label_missing(store, CITY, WANTED).new < COUNT
-    assert len(rows_of(store)) == COUNT
-    label_missing(store, CITY, WANTED.model_copy(update={"dataset": "fresh"}))
-    assert Dataset.open(store, "d").fingerprint() == Dataset.open(store, "fresh").fingerprint()

@@ -1,4 +1,4 @@
-"""Tests of `mcvrp inspect` and `mcvrp verify`: artifacts, files and folders, and pictures of instances."""
+"""Tests of `mcvrp inspect` and `mcvrp verify`: artifacts, files and folders."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli import main as cli
-from mcvrp.flows.cli.inspect import draw, inspect
+from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
-from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
@@ -27,7 +26,6 @@ from tests.support.datasets import (
     make_dataset,
     sweep_label,
     write_card_of,
-    write_rows,
 )
 
 
@@ -136,52 +134,6 @@ def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
     store.put(path, b"\xff{ not what it says")
     with pytest.raises(McvrpError, match=rf"x\.{extension} is (no |not )"):
         inspect(store, path)
-
-
-def test_an_instance_is_drawn(
-    carded: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = tmp_path / "x.png"
-    outcome = draw(carded, "labels/d", 21, 7, target)
-    assert target.read_bytes().startswith(b"\x89PNG")
-    label = sweep_label(21, 7, label_spec())
-    assert f"{len(label.solution.routes)} routes, cost {label.cost:.6g}" in outcome.text
-    assert outcome.document["cost"] == label.cost
-    json.dumps(outcome.document)
-    monkeypatch.chdir(tmp_path)
-    assert cli.run(["inspect", "d", "--draw", "20", "3", "--store", carded.uri]) == 0
-    assert (tmp_path / "d-n020-i3.png").exists()
-    assert "d-n020-i3.png" in capsys.readouterr().out
-    with pytest.raises(McvrpError, match=r"cannot write .*x\.png .*--out"):
-        draw(carded, "d", 20, 0, tmp_path / "no" / "x.png")
-
-
-def test_an_instance_after_a_row_without_label_is_found(store: Store, tmp_path: Path) -> None:
-    """The rows after one without a label are not mistaken for it."""
-    spec = label_spec(largest=20, count=5)
-    make_dataset(store, spec)
-    labels = [sweep_label(20, i, spec) for i in (0, 1, 3, 4)]
-    write_rows(store, "d", 20, label_table(labels), {2: "no answer"})
-    out = tmp_path / "x.png"
-    assert draw(store, "d", 20, 3, out).document["index"] == 3
-    with pytest.raises(McvrpError, match=r"instance \(n=20, i=2\) of dataset 'd' has no label: no answer"):
-        draw(store, "d", 20, 2, out)
-
-
-@pytest.mark.parametrize(
-    ("path", "n", "i", "message"),
-    [
-        ("d", 20, 10, r"no label of instance \(n=20, i=10\): it has 10 labels of n=20"),
-        ("d", 20, -1, "i counts from 0"),
-        ("cities/c", 20, 0, "no dataset 'cities/c'"),
-    ],
-)
-def test_a_label_that_does_not_exist_is_not_drawn(
-    carded: Store, tmp_path: Path, path: str, n: int, i: int, message: str
-) -> None:
-    with pytest.raises(McvrpError, match=message):
-        draw(carded, path, n, i, tmp_path / "x.png")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_verification_has_a_line_per_fault_and_exit_code_1(

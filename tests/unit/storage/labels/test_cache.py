@@ -22,7 +22,7 @@ from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.cache import LabelCache, Listener
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_table
-from mcvrp.storage.labels.mapped import MappedLabels, map_labels, write_mapped
+from mcvrp.storage.labels.mapped import MappedLabels
 from mcvrp.storage.layout import label_file, size_dir
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import write_rows
@@ -113,30 +113,6 @@ def test_rows_of_several_files_are_counted_without_the_absent(folder: Path, stor
         assert same(cache.labels(20), load_labels(store, "d", 20))
     with pytest.raises(McvrpError, match=f"has {COUNT - 1} of the {COUNT} labels of n=20: run mcvrp label"):
         opened(folder, store, {20: COUNT})
-
-
-@pytest.mark.parametrize("n", [255, 256])
-def test_numbers_take_the_smallest_type_that_holds_them(tmp_path: Path, n: int) -> None:
-    first = 2**16 if n == 256 else 1
-    columns = LabelArrays(
-        index=np.arange(1),
-        ids=np.arange(first, first + n, dtype=np.uint32)[None],
-        demands=np.full((1, n), first % 2**10 + 300 * (n == 256), dtype=np.uint16),
-        capacities=np.array([10**6], dtype=np.uint32),
-        costs=np.ones(1),
-        nodes=np.arange(first, first + n, dtype=np.uint32)[::-1],
-        route_of=np.zeros(n, dtype=np.int64),
-        row_of=np.zeros(1, dtype=np.int64),
-    )
-    path = tmp_path / "labels"
-    write_mapped(path, MappedLabels.join([MappedLabels.of(columns)] * 2))
-    labels = map_labels(path, n, 2)
-    assert labels is not None
-    sizes = [getattr(labels, name).dtype.itemsize for name in ("ids", "demands", "positions")]
-    assert sizes == ([2, 1, 1] if n == 255 else [4, 2, 2])
-    assert labels.positions[labels.offsets[1] :].tolist() == [0, *range(n, 0, -1), 0]
-    assert labels.ids[1].tolist() == columns.ids[0].tolist()
-    assert labels.demands[1].tolist() == columns.demands[0].tolist()
 
 
 @pytest.mark.parametrize("change", ["cut", "other size", "foreign", "other format"])

@@ -1,4 +1,4 @@
-"""The lease: one owner at a time, dead ones are replaced, a loss is noticed."""
+"""The lease: one owner at a time, dead ones are replaced; concurrent ones are in test_interleavings.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import pytest
@@ -114,24 +113,6 @@ def test_the_keeper_notices_a_successor(store: Store) -> None:
         time.sleep(TTL)
         with pytest.raises(LeaseLost):
             lease.check()
-
-
-def test_one_of_many_concurrent_processes_replaces_a_dead_owner(store: Store) -> None:
-    store.put(f"{FOLDER}/000001", b"dead")
-    time.sleep(TTL)
-    gate, refused = threading.Barrier(8), threading.Semaphore(0)
-
-    def attempt(_: int) -> bool:
-        gate.wait()
-        try:
-            with holding(store, FOLDER, WHAT, ttl=TTL):
-                return all(refused.acquire(timeout=20) for _ in range(7))
-        except McvrpError:
-            refused.release()
-            return False
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sorted(pool.map(attempt, range(8))) == [False] * 7 + [True]
 
 
 def test_a_store_that_does_not_answer_confirms_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

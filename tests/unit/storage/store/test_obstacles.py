@@ -1,50 +1,13 @@
-"""Obstacles at the path of a file: refused in a sentence, and left as they are; links are followed."""
+"""A folder in the place of a file is refused in a sentence; links are followed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mcvrp.model.errors import McvrpError
-from mcvrp.storage import layout
-from mcvrp.storage.models.registry import enrol
-from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store, StoreError
-from tests.support.labels import N
-
-LEASE, MOVE = f"{layout.driver_lease('d')}/000001", layout.champion_move("m", 1)
-SHARD = layout.label_file("d", N, 0, 1)
-
-
-def hold(store: Store) -> None:
-    with holding(store, layout.driver_lease("d"), "it works", ttl=0.1):
-        pytest.fail("it is held")
-
-
-WORK: list[tuple[str, Callable[[Store], object]]] = [
-    (LEASE, hold),
-    (MOVE, lambda store: enrol(store, "m", 1)),
-    (SHARD, lambda store: store.put_new(SHARD, b"")),
-]
-
-
-@pytest.mark.parametrize(("path", "work"), WORK)
-@pytest.mark.parametrize(
-    "make", [Path.mkdir, lambda target: target.symlink_to("gone")], ids=["folder", "dangling"]
-)
-def test_an_obstacle_at_the_path_of_a_file_that_is_created_is_named(
-    store: Store, make: Callable[[Path], None], path: str, work: Callable[[Store], object]
-) -> None:
-    target = Path(store.uri, path)
-    target.parent.mkdir(parents=True)
-    make(target)
-    with pytest.raises(McvrpError, match=rf"cannot write .*{path} \(File exists\): check the path") as caught:
-        work(store)
-    assert "\n" not in str(caught.value)
-    assert os.path.lexists(target)
 
 
 def test_a_file_and_a_folder_in_each_others_place_are_named(store: Store) -> None:

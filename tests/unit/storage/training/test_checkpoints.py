@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     OPTIMIZER,
@@ -25,6 +25,7 @@ from mcvrp.storage.training.checkpoints import (
     load_weights,
     save_checkpoint,
 )
+from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
 
 ORIGIN = Origin("city", "labels", {"dim": 8, "heads": 2}, {"lr": 0.1, "batch": 4}, "")
@@ -148,3 +149,17 @@ def test_another_origin_is_an_error_with_field_and_both_values() -> None:
     other = replace(ORIGIN, network={"dim": 16, "heads": 2}, recipe={"lr": 0.1})
     with pytest.raises(McvrpError, match=r"with network.dim = 8, now it is 16 \(and 1 more\): hint"):
         ORIGIN.require(other, "it", "hint")
+
+
+def test_later_checkpoints_are_never_pruned(store: Store) -> None:
+    """Another trainer's: an earlier step is not saved any more, and unfinished folders of later ones stay."""
+    unfinished = "training/run/I/step-00000070/weights.safetensors"
+    store.put(unfinished, b"being written")
+    save(store, 50)
+    assert store.exists(unfinished)
+    save(store, 100)
+    assert not store.exists(unfinished)
+    before = everything(store)
+    with pytest.raises(IncompleteError, match=r"step 100 .* step 90 is not saved: run again"):
+        save(store, 90)
+    assert everything(store) == before

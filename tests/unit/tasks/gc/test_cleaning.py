@@ -381,24 +381,3 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     shown = capsys.readouterr().out
     assert "late lorries (rolled back)" in shown
     assert "repaired" in shown
-
-
-@pytest.mark.usefixtures("environment")
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ("rollback nothing", "model 'nothing' has no champion"),
-        ("promote m 9", "no version 9"),
-        ("promote m champion", "already the champion"),
-        ("gc --set gc.keep_models=0", "gc.keep_models: "),
-    ],
-)
-def test_an_impossible_command_fails_in_a_sentence(
-    crowded: Store, arguments: str, reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = everything(crowded)
-    assert cli.run(arguments.split()) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert reason in err
-    assert everything(crowded) == before

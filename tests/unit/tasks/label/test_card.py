@@ -55,17 +55,6 @@ def test_a_card_follows_the_labels(store: Store) -> None:
     assert layout.card("d") in changed
 
 
-def test_the_card_says_what_there_is(store: Store) -> None:
-    """Counts, sizes and spec; written twice it is the same, byte for byte."""
-    write_card_of(store, "d")
-    before = everything(store)
-    text = before[layout.card("d")].decode()
-    for part in ("20 solved instances", "20 to 21 customers", CITY.city_id, "mcvrp verify d"):
-        assert part in text
-    write_card_of(store, "d")
-    assert everything(store) == before
-
-
 def test_a_dataset_has_the_nodes_of_its_labels(store: Store) -> None:
     """Coordinates and ids by node number, and no other column of the addresses."""
     city = dataclasses.replace(CITY, address_ids=tuple(f"C{node}" for node in range(len(CITY.xy))))

@@ -16,7 +16,7 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.tasks.report.formats import Page, render_page, to_csv, to_latex, to_markdown, to_narrow_markdown
 from mcvrp.tasks.report.metrics import blocks_of, figures_of, mean_gap, paired, run_name, wins
-from mcvrp.tasks.report.tables import Table, benchmark_table, conditions
+from mcvrp.tasks.report.tables import Table, benchmark_table
 from tests.support.labels import sweep
 from tests.support.results import rows_of
 
@@ -147,17 +147,6 @@ def test_two_narrow_tables_have_what_the_wide_one_has() -> None:
     assert narrow.split("\n- ")[1:] == wide.split("\n- ")[1:]
 
 
-def test_large_costs_have_no_decimals() -> None:
-    table = benchmark_table(
-        pd.concat(
-            [rows_of("HGS", 20, [9_999.125]), rows_of("A", 20, [10_998.5]), rows_of("B", 20, [12_345.678])]
-        )
-    )
-    columns = markdown_columns(to_markdown(table))
-    assert columns["Obj. avg."] == ["9999.12", "10998", "12346"]
-    assert columns["Gap avg. (%)"][1:] == ["9.99", "23.47"]
-
-
 def test_latex_has_no_naked_special_character() -> None:
     """Each line of the table has its eight columns, in characters that pdfLaTeX can set."""
     failed = rows_of("50%_& co", 20, [None] * 3, failure="no $PATH # ~ {x} größer ≥ 東京")
@@ -167,48 +156,6 @@ def test_latex_has_no_naked_special_character() -> None:
     assert "\\{x\\} größer >= ??" in text
     rows = [row for row in text.splitlines() if " & " in row]
     assert {row.replace("\\&", "").count("&") for row in rows} == {7}
-
-
-ROW = {
-    "method": "HGS",
-    "samples": 100,
-    "seed": 3,
-    "device": "1 CPU core",
-    "workers": 48,
-    "machine": "48 cores of a processor",
-    "other_cores": 0.1,
-    "version": "hybgensea 0.2.0",
-    "configuration": "HGS-CVRP, 5 s, fleet default",
-}
-
-
-def notes(**changes: object) -> str:
-    (note,) = conditions(pd.DataFrame([ROW | changes] * 2))
-    return note
-
-
-def test_a_note_names_configuration_program_seeds_and_hardware() -> None:
-    assert notes() == (
-        "HGS: HGS-CVRP, 5 s, fleet default (hybgensea 0.2.0); seeds 3 and up; 1 CPU core per instance, "
-        "48 in parallel, on a machine with 48 cores of a processor; no other load on the machine."
-    )
-    assert "seed 3;" in notes(samples=1)
-
-
-@pytest.mark.parametrize(
-    ("others", "text"),
-    [(0.4, "no other load"), (2.5, "other processes kept 2.5 cores"), (None, "was not recorded")],
-)
-def test_other_load_is_reported(others: float | None, text: str) -> None:
-    assert text in notes(other_cores=others)
-
-
-def test_a_note_lists_all_settings_of_a_method() -> None:
-    rows = [ROW, ROW | {"version": "hybgensea 0.3.0", "machine": "2 cores of another", "other_cores": 1.9}]
-    (note,) = conditions(pd.DataFrame(rows))
-    assert all(part in note for part in ("0.2.0", "0.3.0", "other processes kept 1.9 cores"))
-    # a solver that is not installed has its reason in another note
-    assert list(conditions(pd.DataFrame([ROW | {"machine": ""}]))) == []
 
 
 @pytest.mark.parametrize("side", [20_000.0, 1.0, 0.02])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import pytest
 
-from mcvrp.tasks.support.progress import Progress, interrupted_text
+from mcvrp.tasks.support.progress import Progress, interrupted_text, listening
 
 
 class Clock:
@@ -66,3 +67,15 @@ def test_what_is_kept_is_what_is_stored(saves: bool, saved: int | None, kept: st
         assert progress.report().kept == kept
     sentence = interrupted_text(progress.report().kept)
     assert sentence == f"Interrupted, {kept or 'what is finished is kept'}, start again to resume"
+
+
+def test_listeners_hear_of_beginning_and_end(caplog: pytest.LogCaptureFixture) -> None:
+    """Short work is one line, at its end; work that was done before is none."""
+    heard: list[int] = []
+    with caplog.at_level(logging.INFO, "mcvrp"), listening(lambda report: heard.append(report.done)):
+        with Progress("card", 3, "files") as progress:
+            progress.advance(3)
+        with Progress("card", 3, "files", done=3):
+            pass
+    assert (heard[0], heard[-1]) == (0, 3)
+    assert [line.split(",")[0] for line in caplog.messages] == ["card: 3/3 files (100 %)"]
