@@ -157,8 +157,15 @@ def solve(
     usual_model
         Model to use without ``model`` if it is one of the city, otherwise the city's only one; None: none.
 
-    Raises McvrpError for invalid input, and if no routes within the limits are found. If a model or a solver
-    fails, the routes of the others are returned, and a warning is logged: see ``failures``.
+    Raises
+    ------
+    McvrpError
+        Invalid input, or no routes within the limits are found.
+
+    Notes
+    -----
+    If a model or a solver fails, the routes of the others are returned, and a warning is logged: see
+    ``failures``.
     """
     began = time.monotonic() if began is None else began
     spec = checked(SolveSpec, options)
