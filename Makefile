@@ -11,7 +11,7 @@ PRESET ?= laptop
 VENV := .venv
 BIN := $(VENV)/bin
 comma := ,
-EXTRAS := pipeline,dev$(if $(filter 1,$(LKH)),$(comma)lkh)
+EXTRAS := pipeline,dev,docs$(if $(filter 1,$(LKH)),$(comma)lkh)
 # As in the image: the CPU wheel of the same version.
 TORCH := $(if $(filter 1,$(CPU)),$(shell sed -n 's/^torch==.*/&+cpu/p' constraints.txt))
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
@@ -20,12 +20,13 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 unexport PYTHONDONTWRITEBYTECODE
 
 BENCHES := $(shell sed -n 's/^\(bench-[a-z]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
-.PHONY: demo test test-unit test-full test-slow check format $(BENCHES) up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check docs format $(BENCHES) up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
 	@echo "make test        all tests but the slow ones      make test-slow   the slow ones      make test-full   both"
 	@echo "make check       lint, types, layers              make format      format the code"
+	@echo "make docs        the documentation site"
 	@echo "make same        results to compare between versions          make clean       remove the installation"
 	@echo "make up          start the full stack in containers          make down        stop it; data is kept"
 	@echo "make ps, logs    status, logs                                 make test-stack  test it (test-stack-full: all faults)"
@@ -57,6 +58,10 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The documentation site, in build/site.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

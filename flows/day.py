@@ -151,8 +151,15 @@ def solve(
         Address of an OSRM server, or extract of the city's costs, to draw the routes along streets (default:
         that of the city, if it is there).
 
-    Raises McvrpError for invalid input, and if no routes within the limits are found. If a model or a solver
-    fails, the routes of the others are returned, and a warning is logged: see ``failures``.
+    Raises
+    ------
+    McvrpError
+        Invalid input, or no routes within the limits are found.
+
+    Notes
+    -----
+    If a model or a solver fails, the routes of the others are returned, and a warning is logged: see
+    ``failures``.
     """
     began = time.monotonic() if began is None else began
     spec = checked(SolveSpec, options)

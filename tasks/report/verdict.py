@@ -93,7 +93,7 @@ def verdict(
         f"Routes of the model ({name}) {_compared(model.gap, model.error, reference)} and take "
         f"{format_seconds(model.seconds)} per instance; {reference} takes {format_seconds(needed)}."
     )
-    # Times are means over all sizes, as the gaps are.
+    # Times are means over the same instances as the gaps.
     others = [s for s in every if not s.method[0].startswith(_MODEL) and s.seconds <= model.seconds]
     if others:
         rival = min(others, key=lambda score: score.gap)
@@ -120,8 +120,9 @@ def verdict(
         yield f"Its labels are by {reference} with the same settings, on other instances."
     else:
         cost, theirs = paired(results, None, model.method, solver.method)
-        text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(solver.method))
-        yield f"They {text}, which made its labels with the same settings, on other instances."
+        if len(cost):
+            text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(solver.method))
+            yield f"They {text}, which made its labels with the same settings, on other instances."
 
 
 def _configured(results: pd.DataFrame, method: MethodRun, configurations: Mapping[int, str]) -> bool:

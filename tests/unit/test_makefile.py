@@ -42,7 +42,7 @@ def test_the_build_for_cpus_is_replaced_once_it_is_not_asked_for(tmp_path: Path)
 
     def installed(cpu: bool) -> str:
         log.write_text("")
-        stamp = f".venv/.installed-pipeline-dev-lkh{'-cpu' if cpu else ''}"
+        stamp = f".venv/.installed-pipeline-dev-docs-lkh{'-cpu' if cpu else ''}"
         make(tmp_path, stamp, f"CPU={int(cpu)}")
         return log.read_text()
 
@@ -62,7 +62,7 @@ def test_an_environment_without_pip_is_completed(tmp_path: Path, pip: bool) -> N
     checkout(tmp_path)
     program(tmp_path / ".venv/bin/python", f'[ "$*" != "-m pip --version" ] || exit {int(not pip)}')
     program(tmp_path / "python", f'echo "$*" >> {log}')
-    make(tmp_path, ".venv/.installed-pipeline-dev-lkh", "PYTHON=./python")
+    make(tmp_path, ".venv/.installed-pipeline-dev-docs-lkh", "PYTHON=./python")
     assert ("-m venv .venv" in log.read_text()) == (not pip)
 
 

@@ -177,5 +177,5 @@ def test_the_wheel_for_processors_is_of_the_pinned_version() -> None:
         subprocess.run([*dry, *options], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for options in (["CPU=1"], [])
     )
-    assert f" -c constraints.txt torch=={PINS['torch']}+cpu -e '.[pipeline,dev,lkh]'" in for_processors
+    assert f" -c constraints.txt torch=={PINS['torch']}+cpu -e '.[pipeline,dev,docs,lkh]'" in for_processors
     assert "+cpu" not in plain

@@ -11,7 +11,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted(
     [
         *DOCS.glob("*.md"),
-        *(ROOT / name for name in ("README.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *(
+            ROOT / name
+            for name in ("README.md", "BENCHMARKS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+        ),
         *ROOT.glob("tests/*/README.md"),
     ]
 )
