@@ -113,7 +113,11 @@ class _Tables:
         try:
             costs = np.array(answer[f"{kind}s"], dtype=np.float64)  # null is NaN
             off_road = np.array([place["distance"] for place in answer["sources"]], dtype=np.float64)
-        except (KeyError, TypeError, ValueError):
+            for a, b in np.argwhere(costs < 0):  # of two places on one street, by an error of OSRM's tables
+                ends_of = np.vstack([starts[a], ends[b]])
+                answer = self.server.ask("route", ends_of, overview="false", continue_straight="false")
+                costs[a, b] = max(0.0, float(answer["routes"][0][kind]))
+        except (KeyError, IndexError, TypeError, ValueError):
             said = answer.get("message", answer["code"])
             raise McvrpError(f"{self.server.url} gives no table ({shown(said)}): check the server") from None
         if costs.shape != (len(starts), len(ends)) or len(off_road) != len(starts):

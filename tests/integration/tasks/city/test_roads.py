@@ -52,6 +52,19 @@ def test_costs_are_those_of_the_server(
     assert (found.off_road >= 0).all()
 
 
+@pytest.mark.parametrize("by", ["time", "distance"])
+def test_no_cost_is_negative(server: Osrm, tmp_path: Path, by: By) -> None:
+    """Those between places of one street are in OSRM's tables, at times; a route's are not."""
+    places = np.array([[24.944029, 60.167177], [24.944021, 60.167223], [24.953324, 60.166356]])
+    kind = "duration" if by == "time" else "distance"
+    costs = np.array(server.ask("table", places, annotations=kind)[f"{kind}s"], dtype=float)
+    assert costs.min() < 0
+    found = road_costs(server, places, by, tmp_path).costs
+    assert found.min() == 0
+    assert np.array_equal(found[costs >= 0], costs[costs >= 0])
+    assert np.abs(found - costs).max() < 1
+
+
 def test_the_limit_of_a_server_is_found_out(
     helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
