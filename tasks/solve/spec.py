@@ -28,6 +28,7 @@ from mcvrp.tasks.support.text import METRES, unit_text
 
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
+_CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
 _LENGTH = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi)$"
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
@@ -78,6 +79,15 @@ _OfRoute = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
 _OfStop = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 _Shift = Annotated[_OfRoute | None, BeforeValidator(_seconds, json_schema_input_type=_OfRoute | str | None)]
 _Service = Annotated[_OfStop | None, BeforeValidator(_seconds, json_schema_input_type=_OfStop | str | None)]
+
+
+def _time_of_day(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(_CLOCK, value):
+        raise ValueError(f"{shown(value)} is not a time of day such as 08:00")
+    return value
+
+
+_TimeOfDay = Annotated[str, BeforeValidator(_time_of_day), Field(pattern=_CLOCK)]
 
 
 def seekers() -> tuple[str, ...]:
@@ -151,7 +161,7 @@ class SolveSpec(StrictSpec):
         description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
         "requires a shift or a start time",
     )
-    start_time: Annotated[str, Field(pattern=r"^([01]?\d|2[0-3]):[0-5]\d$")] | None = Field(
+    start_time: _TimeOfDay | None = Field(
         None,
         exclude_if=unset,
         description="Time of day at which all vehicles leave the depot, such as 08:00, for arrival times; "
