@@ -53,7 +53,6 @@ def stored(folder: Path) -> list[Path]:
         ("label --store {file}", ["there is no store"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("inspect nothing", ["nothing at"]),
-        ("inspect --out here.png", ["--draw N I"]),
         ("verify", ["no dataset 'laptop'", "mcvrp label"]),
         ("verify a/b", ["'a/b' is not a valid name for a dataset"]),
         ("city import", ["FILE"]),
