@@ -88,7 +88,7 @@ class _Tables:
             for rows, columns in asked:
                 file = kept / f"{rows.start}-{rows.stop}.npy"
                 if file.exists():
-                    table = np.load(file)
+                    table = np.load(file, allow_pickle=False)
                 else:
                     parts = list(pool.map(partial(self.block, rows), columns))
                     table = np.column_stack([*(costs for costs, _ in parts), parts[0][1]])

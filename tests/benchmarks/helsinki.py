@@ -10,12 +10,12 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.city.osrm import Osrm, osrm
 from mcvrp.tasks.city.roads import road_costs
+from mcvrp.tasks.city.spec import RoadsSpec
 from tests.benchmarks.common import arguments
 from tests.support.osrm import EXTRACT, PROGRAMS, unpack
 
@@ -61,13 +61,11 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         unpack(folder)
     os.environ["PATH"] = f"{folder / PROGRAMS}{os.pathsep}{os.environ['PATH']}"
-    addresses, matrix = folder / "addresses.csv", folder / "matrix.npy"
-    with osrm(str(folder / EXTRACT), "car", folder) as server:
+    addresses, extract = folder / "addresses.csv", str(folder / EXTRACT)
+    with osrm(extract, "car", folder) as server:
         write_addresses(addresses, server, folder)
-        lonlat = pd.read_csv(addresses)[["lon", "lat"]].to_numpy(np.float64)
-        np.save(matrix, road_costs(server, lonlat, "time", folder).costs)
-    file = AddressFile(file=str(addresses), matrix=str(matrix), unit="s")
-    make_city(Store.open(given.store), CitySpec(name="helsinki", source="imported", addresses=file))
+    file = AddressFile(file=str(addresses), roads=RoadsSpec(source=extract))
+    make_city(Store.open(given.store), CitySpec(name="helsinki", source="imported", addresses=file), folder)
 
 
 if __name__ == "__main__":
