@@ -200,6 +200,7 @@ def map_page(solved: Solved) -> str:
         timed=in_seconds(city),
         cost=length_text(solved.cost, city.unit),
         capacity=instance.capacity,
+        on_streets=bool(solved.ways),
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
         count_text=count_text,

@@ -1,6 +1,6 @@
 """One day's routes by a model and by the search alone, side by side on the streets of their city.
 
-python -m tests.benchmarks.streets orders.csv CITY MODEL docs/solution.png --store STORE
+python -m tests.benchmarks.streets orders.csv CITY MODEL docs/streets.png --store STORE
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if __name__ == "__main__":
     for name in ("orders", "city", "model", "picture"):
         parser.add_argument(name)
     parser.add_argument("--store")
+    parser.add_argument("--capacity", type=int, help="of a vehicle, unless the orders have it")
     parser.add_argument("--samples", type=int, default=1000, help="of the model (default: 1000)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of the search (default: 10)")
     given = parser.parse_args()
@@ -40,12 +41,20 @@ if __name__ == "__main__":
         given.orders,
         given.city,
         store=given.store,
+        capacity=given.capacity,
         model=given.model,
         by="model",
         samples=given.samples,
         time_limit=600,
     )
-    searched = solve(given.orders, given.city, store=given.store, samples=0, time_limit=given.seconds)
+    searched = solve(
+        given.orders,
+        given.city,
+        store=given.store,
+        capacity=given.capacity,
+        samples=0,
+        time_limit=given.seconds,
+    )
     for note in (ours.ways_note, searched.ways_note):
         if note:
             print(note)
