@@ -111,9 +111,10 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
 def osrm_again(digest: str, profile: str, folder: Path) -> Iterator[Osrm]:
     """Yield a server of the extract with this SHA-256, as `osrm`, from what ``folder`` has kept of it.
 
-    McvrpError if it has nothing.
+    ``profile`` is that of `storage.cities.RoadFacts`. McvrpError if there is nothing.
     """
-    graph = _kept(digest, _profile(profile), folder) / _GRAPH
+    own = re.fullmatch(r".*\.lua \((\w{8})\)", profile)
+    graph = _kept(digest, own[1] if own else _version(_profile(profile)), folder) / _GRAPH
     if not graph.parent.exists():
         raise McvrpError(f"{graph.parent}, which was made of the extract, is not there: give the extract")
     with _started(graph, digest) as server:
@@ -146,7 +147,7 @@ def _started(graph: Path, digest: str) -> Iterator[Osrm]:
 def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     """Return the graph of ``extract``, made unless ``folder`` has it, and the extract's SHA-256."""
     lua, digest = _profile(profile), sha256_of(extract)
-    made = _kept(digest, lua, folder)
+    made = _kept(digest, _version(lua), folder)
     made.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{made}.lock"):
         if not made.exists():
@@ -161,9 +162,13 @@ def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
     return made / _GRAPH, digest
 
 
-def _kept(digest: str, lua: Path, folder: Path) -> Path:
-    """Return the folder of the graph of the extract with this SHA-256."""
-    return folder / "roads" / f"{digest[:16]}-{sha256_of(lua)[:8]}"
+def _kept(digest: str, version: str, folder: Path) -> Path:
+    """Return the folder of the graph of the extract with this SHA-256, by this version of a profile."""
+    return folder / "roads" / f"{digest[:16]}-{version}"
+
+
+def _version(lua: Path) -> str:
+    return sha256_of(lua)[:8]
 
 
 def sha256_of(file: Path) -> str:

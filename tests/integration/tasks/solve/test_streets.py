@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,13 +34,21 @@ pytest_plugins = ["tests.support.osrm"]
 DEMANDS = {node: 1 + node % 4 for node in range(1, 16)}
 
 
-def put_town(store: Store, extract: Path, cache: Path, by: By, server: str = "", factor: float = 1.0) -> None:
+def put_town(
+    store: Store,
+    extract: Path,
+    cache: Path,
+    by: By,
+    server: str = "",
+    factor: float = 1.0,
+    profile: tuple[str, str] = ("car", "car"),  # as it is given, and as facts have it
+) -> None:
     """Add the city "town" of places in Helsinki that all reach each other.
 
     Its costs, times ``factor``, are said to be those of ``server``, otherwise of ``extract``.
     """
     places = somewhere(60)
-    with osrm(str(extract), "car", cache) as started:
+    with osrm(str(extract), profile[0], cache) as started:
         roads = road_costs(started, places, by, cache)
     missing = np.isnan(roads.costs) | np.isnan(roads.costs.T)
     depot = int(missing.sum(axis=0).argmin())
@@ -53,7 +62,7 @@ def put_town(store: Store, extract: Path, cache: Path, by: By, server: str = "",
     ids = tuple(f"K{k}" for k in range(len(nodes)))
     facts = RoadFacts(source=server or extract.name, by=by, snap=300.0, date="2026-11-28")
     if not server:
-        facts = replace(facts, profile="car", extract=sha256_of(extract))
+        facts = replace(facts, profile=profile[1], extract=sha256_of(extract))
     save_city(store, "town", city, Addresses(ids, lonlat, projection), roads=facts)
 
 
@@ -92,6 +101,16 @@ def test_routes_are_drawn_along_streets(helsinki: Path, store: Store, tmp_path: 
     drawn = [values["d"] or "" for tag, values in page.elements if values.get("class") == "line"]
     assert [line.count("L") for line in drawn] == [len(way.line) - 1 for way in solved.ways]
     assert "along the streets" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_streets_of_a_profile_of_the_users_own(helsinki: Path, store: Store, tmp_path: Path) -> None:
+    programs = Path(shutil.which("osrm-extract") or "").resolve().parents[1]
+    shutil.copytree(programs / "share" / "profiles", tmp_path / "profiles")
+    own = (tmp_path / "profiles" / "car.lua").rename(tmp_path / "profiles" / "van.lua")
+    own.write_text(own.read_text() + "\n-- a van")
+    named = f"van.lua ({sha256_of(own)[:8]})"
+    put_town(store, helsinki, tmp_path, "time", profile=(str(own), named))
+    assert on_streets(routed(store), tmp_path).ways_note == ""
 
 
 @contextmanager
