@@ -345,15 +345,15 @@ def summary(solved: Solved) -> dict[str, object]:
     }
 
 
-def solve_figures(solved: Solved) -> dict[str, str]:
-    """Return the key figures of a day as text, by name."""
+def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
+    """Return the key figures of a day as text, by name; with ``verbose`` also what each member found."""
     planned, search, instance, price = solved.planned, solved.search, solved.instance, solved.cost
     unit, demand, routes = planned.city.unit, int(instance.demands.sum()), len(solved.solution.routes)
     figures = {
         "city": planned.city_name,
         "orders": f"{planned.day.orders:,} orders of {instance.n:,} customers, total demand {demand:,}",
-        "routes": f"{routes:,} (lower bound {-(-demand // instance.capacity):,}), vehicle capacity "
-        f"{instance.capacity:,}, average utilization {100 * demand / (routes * instance.capacity):.1f} %",
+        "routes": f"{routes:,}, vehicle capacity {instance.capacity:,}, average utilization "
+        f"{100 * demand / (routes * instance.capacity):.1f} %",
         "cost": f"{length_text(price, unit)}, {measure(planned.city)}".removesuffix(", cost"),
         "found by": solved.found_by,
     }
@@ -365,10 +365,10 @@ def solve_figures(solved: Solved) -> dict[str, str]:
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)
         figures["left out"] = f"{len(left_out):,} other customers, total demand {total:,}"
-    for finding in search.findings:
+    for finding in search.findings if verbose else ():
         figures[finding.by] = _finding_text(finding, price, unit)
     if best := solved.best_known:
-        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(price, best):+.2f} %"
+        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(price, best):.2f} %"
     figures["time"] = f"{duration(search.start_up)} start-up, {duration(search.seconds)} search"
     return figures
 

@@ -84,10 +84,11 @@ def _with_times(stops: Sequence[Stop], solved: Solved) -> list[Stop]:
 
 
 def _clock(start: str, seconds: float) -> str:
-    """Return the time of day ``seconds`` after ``start``, to the minute."""
+    """Return the time of day ``seconds`` after ``start``, to the minute: "09:05", the next day "00:10 +1"."""
     hours, minutes = map(int, start.split(":"))
-    total = 60 * hours + minutes + round(seconds / 60)
-    return f"{total // 60 % 24:02d}:{total % 60:02d}"
+    hours, minutes = divmod(60 * hours + minutes + round(seconds / 60), 60)
+    days, hours = divmod(hours, 24)
+    return f"{hours:02d}:{minutes:02d}{f' +{days}' if days else ''}"
 
 
 def in_seconds(city: City) -> bool:

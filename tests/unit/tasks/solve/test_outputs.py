@@ -255,7 +255,7 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     day = solved_day(store, dict.fromkeys((1, 2, 3), 3), 6, samples=2)
     write_day(Place(store, "solutions/x"), day)
     assert day.cost == 0
-    assert day.found_by == "savings"
+    assert day.found_by == "construction"
     assert not re.search(r"\bnan\b", store.get("solutions/x/map.html").decode(), re.IGNORECASE)
 
 
@@ -423,7 +423,7 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
     (tmp_path / "day.csv").write_text("customer,demand,service_min\n1,1,5\n2,1,\n2,1,90\n")
     for start, arrivals, departures in (
         ("8:00", ["", "08:10", "08:16", "09:56"], ["08:00", "08:15", "09:46", ""]),
-        ("23:50", ["", "00:00", "00:06", "01:46"], ["23:50", "00:05", "01:36", ""]),
+        ("23:50", ["", "00:00 +1", "00:06 +1", "01:46 +1"], ["23:50", "00:05 +1", "01:36 +1", ""]),
         (None, None, None),
     ):
         options: dict[str, Any] = {"start_time": start} if start else {}
