@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unser
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import longest_route
-from mcvrp.tasks.support.text import length_text, listed
+from mcvrp.tasks.support.text import counted, length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
 _NAMED = 5  # customers that are named, of those merged or left out
@@ -47,6 +48,13 @@ class Solved:
         served = only(self.planned.day.instance, {node for route in self.solution.routes for node in route})
         assert served is not None
         return served
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the routes: those that are kept have those of their file, the others the next numbers."""
+        kept = self.planned.kept.names if self.planned.kept else ()
+        numbers = (name for k in itertools.count(1) if (name := str(k)) not in kept)
+        return [*kept, *itertools.islice(numbers, len(self.solution.routes) - len(kept))]
 
     @property
     def cost(self) -> float:
@@ -146,7 +154,7 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     planned, unserved = solved.planned, solved.unserved
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
-        yield f"{planned.kept.name} keeps {len(kept):,} routes"
+        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {listed(planned.kept.names)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])
     if limits.given and planned_routes.routes:
         service = None if limits.service is None else planned.day.wishes.service

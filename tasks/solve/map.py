@@ -125,7 +125,9 @@ def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line
         head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
         axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
-    label = f"{k + 1}: {count_text(len(route))}, {load}/{instance.capacity}"
+    name = _plain(shortened(solved.names[k], _NAME))
+    kept = ", kept" if k < len(solved.planned.decided.routes) else ""
+    label = f"{name}: {count_text(len(route))}, {load}/{instance.capacity}{kept}"
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 
@@ -165,7 +167,7 @@ def _number(axis: Axes, solved: Solved) -> None:
         shift = delta[far] / (float(np.hypot(*delta[far])) or 1.0) * 17
         looks: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": FONT - 2}
         axis.annotate(
-            str(k + 1),
+            _plain(shortened(solved.names[k], _NAME)),
             tuple(city.xy[route[far]]),
             tuple(shift.tolist()),
             textcoords="offset points",
@@ -205,8 +207,8 @@ def map_page(solved: Solved) -> str:
         rest="".join(map(_dot, points[rest])),
         count_text=count_text,
         routes=[
-            _drawn(stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
-            for stops, line in zip(stops_of(solved), lines, strict=True)
+            _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
+            for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,
         scale={"length": _spread(frame) / _SIDE * factor, "unit": f" {unit_text(name)}"},
@@ -214,6 +216,7 @@ def map_page(solved: Solved) -> str:
 
 
 def _drawn(
+    k: int,
     stops: Sequence[Stop],
     line: NDArray[np.float64],
     points: NDArray[np.float64],
@@ -223,8 +226,11 @@ def _drawn(
 ) -> dict[str, object]:
     middle, (east, south) = _arrow(line, points[stops[1].node]) or (None, (0.0, 0.0))
     return {
-        "number": stops[0].route,
-        "colour": colour(stops[0].route - 1),
+        "number": k + 1,
+        "name": shortened(str(stops[0].route), _NAME),
+        "title": stops[0].of_route,
+        "kept": stops[0].kept,
+        "colour": colour(k),
         "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line),
         "arrow": middle,
         "degrees": round(float(np.degrees(np.arctan2(south, east)))),

@@ -154,6 +154,9 @@ def stop_table(solved: Solved) -> pd.DataFrame:
     table = pd.DataFrame([asdict(stop) for stop in stops])
     nodes = table.pop("node").to_numpy()
     table = table.drop(columns=[name for name in TIMES if table[name].isna().all()])
+    kept = table.pop("kept")
+    if planned.kept:
+        table["kept"] = kept.map({True: "yes", False: ""})
     if planned.date:
         table.insert(0, "date", planned.date.isoformat())
         table.insert(5, "capacity", planned.day.instance.capacity)
@@ -199,8 +202,9 @@ def _geojson(solved: Solved) -> bytes:
             "capacity": capacity,
             "utilisation": round(load / capacity, 4),
             "cost": stops[-1].cumulative_cost,
-            "stroke": colour(stops[0].route - 1),
+            "stroke": colour(k),
             "stroke-width": 3,
+            **({"kept": True} if stops[0].kept else {}),
             **(_legs(solved.ways[k], stops) if solved.ways else {}),
         }
         features.append(_feature("LineString", lines[k].tolist(), line))
@@ -294,7 +298,7 @@ def route_table(solved: Solved) -> str:
     capacity, unit = solved.planned.day.instance.capacity, solved.planned.city.unit
     rows = [
         [
-            str(stops[0].route),
+            escaped(stops[0].of_route),
             f"{len(stops) - 2:,}",
             f"{stops[-1].load_after:,}",
             f"{100 * stops[-1].load_after / capacity:.0f} %",
@@ -361,7 +365,7 @@ def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
         figures["service time"] = service
     if start := planned.spec.start_time:
         back = max(stops_of(solved), key=lambda stops: stops[-1].arrival_minutes or 0.0)[-1]
-        figures["start"] = f"{start}; route {back.route} is the last one back, at {back.arrival}"
+        figures["start"] = f"{start}; route {back.of_route} is the last one back, at {back.arrival}"
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)
         figures["left out"] = f"{len(left_out):,} other customers, total demand {total:,}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +62,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
-        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
+        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].of_route}"
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 2)])
         totals[-1] += [str(stops[-1].arrival)] if clock else []
@@ -111,15 +112,23 @@ def workbook(solved: Solved) -> bytes:
         book.set_properties({"created": _CREATED})
         bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
         wrapped = book.add_format({"text_wrap": True, "valign": "top"})
-        overview, *sheets = (_add(book, sheet, bold, wrapped) for sheet in _sheets(solved))
-        for row, sheet in enumerate(sheets, start=_HEADER + 1):
-            overview.write_url(row, 0, f"internal:'{sheet.name}'!A1", string=sheet.name)
+        sheets = _sheets(solved)
+        overview, *pages = (_add(book, _tab(k, each), each, bold, wrapped) for k, each in enumerate(sheets))
+        for row, (page, sheet) in enumerate(zip(pages, sheets[1:], strict=True), start=_HEADER + 1):
+            overview.write_url(row, 0, f"internal:'{page.name}'!A1", string=sheet.title)
     return buffer.getvalue()
 
 
-def _add(book: Workbook, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
+def _tab(k: int, sheet: _Sheet) -> str:
+    """Return the name of the ``k``-th sheet: unlike those of others, in what Excel accepts."""
+    if re.fullmatch(r"Overview|Route [0-9]{1,9}( \(kept\))?", sheet.title):
+        return sheet.title
+    return re.sub(r"[^\w ()-]", "-", f"{k} {sheet.title}")[:31]
+
+
+def _add(book: Workbook, tab: str, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
     """Add a sheet that prints on A4 in full width, with its header on each page."""
-    page = book.add_worksheet(sheet.title)
+    page = book.add_worksheet(tab)
     page.set_paper(_A4)
     page.fit_to_pages(1, 0)
     page.repeat_rows(_HEADER)

@@ -30,10 +30,11 @@ class Stop:
     """Row of routes.csv: position of a vehicle, its load, and the cost of getting there.
 
     With costs in seconds also the minutes since the depot, service included; with a start time the times of
-    day, without an arrival at the depot before the route and a departure after it.
+    day, without an arrival at the depot before the route and a departure after it. ``route`` is its name, a
+    number if it looks like one; one that is ``kept`` was decided before.
     """
 
-    route: int
+    route: int | str
     stop: int
     node: int
     customer: str
@@ -44,6 +45,12 @@ class Stop:
     arrival_minutes: float | None = None
     arrival: str | None = None
     departure: str | None = None
+    kept: bool = False
+
+    @property
+    def of_route(self) -> str:
+        """Name of the route for people: "3", "north (kept)"."""
+        return f"{self.route} (kept)" if self.kept else str(self.route)
 
 
 def count_text(stops: int) -> str:
@@ -55,15 +62,16 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
     """Return the stops of each route: the depot, the customers in order, the depot again."""
     city, instance, ids = solved.planned.city, solved.instance, solved.planned.addresses.ids
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = []
-    for number, route in enumerate(solved.solution.routes, start=1):
+    routes, decided = [], len(solved.planned.decided.routes)
+    for number, (name, route) in enumerate(zip(solved.names, solved.solution.routes, strict=True)):
+        label = int(name) if name.isdecimal() and str(int(name)) == name else name
         path = [DEPOT, *route, DEPOT]
         legs = [0.0, *city.legs(np.array(path)).tolist()]
         demands = [demand.get(node, 0) for node in path]
         loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
         legs, costs = ([round(leg, _DECIMALS) for leg in column] for column in (legs, costs))
         stops = zip(path, [ids[node] for node in path], demands, loads, legs, costs, strict=True)
-        rows = [Stop(number, k, *stop) for k, stop in enumerate(stops)]
+        rows = [replace(Stop(label, k, *stop), kept=number < decided) for k, stop in enumerate(stops)]
         routes.append(_with_times(rows, solved) if in_seconds(city) else rows)
     return routes
 
