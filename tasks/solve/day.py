@@ -93,7 +93,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     kept = planned.decided
     if rest and spec.drop and spec.limits.given:
-        served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
+        served = most_served(rest, planned.day.wishes.priority, seed=spec.seed)
         if not served.solution.routes and not kept.routes:
             raise none_served(planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
@@ -139,7 +139,7 @@ def _notes(planned: Planned, served: Instance) -> Iterator[str]:
         yield f"started from earlier routes: {planned.start.note}"
     yield from day.merged[:_NAMED]
     if len(day.merged) > _NAMED:
-        yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
+        yield f"orders of {counted(len(day.merged) - _NAMED, 'more customer')} merged, one delivery each"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
@@ -164,4 +164,5 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
         yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
     if unserved:
         names = listed((shown(each.customer) for each in unserved), _NAMED)
-        yield f"{len(unserved):,} customers were left out (unserved.csv has the reasons): {names}"
+        left_out = f"{counted(len(unserved), 'customer')} left out"
+        yield f"{left_out} (unserved.csv has the reasons): {names}"

@@ -165,8 +165,8 @@ def read_start(
     solution = fitted_routes(city, instance, earlier)
     kept = len({node for route in earlier for node in route} & set(instance.ids.tolist()))
     price = length_text(cost(city, solution), city.unit)
-    note = f"{table.name} has {kept:,} of {instance.n:,} customers; with the others its routes cost {price}"
-    return Start(solution, note)
+    found = f"{table.name} has {kept:,} of {counted(instance.n, 'customer')}"
+    return Start(solution, f"{found}; with the others its routes cost {price}")
 
 
 def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults) -> list[pd.DataFrame]:

@@ -19,7 +19,6 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import (
     Stop,
     at_stop,
-    count_text,
     in_seconds,
     measure,
     printed_columns,
@@ -27,7 +26,7 @@ from mcvrp.tasks.solve.stops import (
     stops_of,
 )
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_text, unit_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
@@ -67,8 +66,9 @@ def route_map(solved: Solved) -> bytes:
     names = ("East", "North") if addresses.projection else ("x", "y")
     show_lengths(axis, _spread(city.xy), unit, names)
     axis.set_title(
-        f"{_plain(solved.planned.day.source)}: {instance.n:,} customers, "
-        f"{len(solved.solution.routes):,} routes,\n{measure(city)} {length_text(solved.cost, city.unit)}"
+        f"{_plain(solved.planned.day.source)}: {counted(instance.n, 'customer')}, "
+        f"{counted(len(solved.solution.routes), 'route')},\n"
+        f"{measure(city)} {length_text(solved.cost, city.unit)}"
     )
     if len(rest):
         axis.plot([], [], "o", color=_PALE, label="No order today")
@@ -127,7 +127,7 @@ def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
     name = _plain(shortened(solved.names[k], _NAME))
     kept = ", kept" if k < len(solved.planned.decided.routes) else ""
-    label = f"{name}: {count_text(len(route))}, {load}/{instance.capacity}{kept}"
+    label = f"{name}: {counted(len(route), 'stop')}, {load}/{instance.capacity}{kept}"
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 
@@ -197,7 +197,7 @@ def map_page(solved: Solved) -> str:
         "map.html.j2",
         orders=planned.day.source,
         city=planned.city_name,
-        customers=instance.n,
+        counts=f"{counted(instance.n, 'customer')}, {counted(len(lines), 'route')}",
         measure=measure(city),
         timed=in_seconds(city),
         cost=length_text(solved.cost, city.unit),
@@ -205,7 +205,6 @@ def map_page(solved: Solved) -> str:
         on_streets=bool(solved.ways),
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
-        count_text=count_text,
         routes=[
             _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
@@ -235,6 +234,7 @@ def _drawn(
         "arrow": middle,
         "degrees": round(float(np.degrees(np.arctan2(south, east)))),
         "numbers": _by_place([stop.node for stop in stops[1:-1]], points.round(1)),
+        "count": counted(len(stops) - 2, "stop"),
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
         "cost": length_text(stops[-1].cumulative_cost, unit),

@@ -15,7 +15,6 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
 from mcvrp.tasks.solve.stops import (
     Stop,
-    count_text,
     in_seconds,
     measure,
     printed_columns,
@@ -24,7 +23,7 @@ from mcvrp.tasks.solve.stops import (
     stops_of,
 )
 from mcvrp.tasks.support.pictures import in_unit
-from mcvrp.tasks.support.text import length_text, readable_unit
+from mcvrp.tasks.support.text import counted, length_text, readable_unit
 
 _TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
@@ -66,7 +65,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 2)])
         totals[-1] += [str(stops[-1].arrival)] if clock else []
-        facts = f"{count_text(len(stops) - 2)}, load {load:,} of {capacity:,} ({share:.0f} %)"
+        facts = f"{counted(len(stops) - 2, 'stop')}, load {load:,} of {capacity:,} ({share:.0f} %)"
         rows = [
             [
                 stop.stop if 0 < stop.stop < len(stops) - 1 else "depot",
@@ -82,7 +81,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
         facts = f"{title}: {facts}, {what} {length_text(price, unit)}"
         facts += time and f", {time} with its stops"
         sheets.append(_Sheet(number, facts, header, rows, len(numbers)))
-    facts = f"{title}: {len(routes):,} routes, {what} {length_text(solved.cost, unit)}"
+    facts = f"{title}: {counted(len(routes), 'route')}, {what} {length_text(solved.cost, unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
     columns += ["Back at"] if clock else []
     return [_Sheet("Overview", facts, columns, totals), *sheets]

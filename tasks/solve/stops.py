@@ -13,7 +13,7 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import METRES, SECONDS, length_text, time_text
 
-_DECIMALS = 6  # of a cost
+_DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
 _PRINTED = 8  # columns of addresses and orders on a sheet of A4
 TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
 # Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
@@ -53,11 +53,6 @@ class Stop:
         return f"{self.route} (kept)" if self.kept else str(self.route)
 
 
-def count_text(stops: int) -> str:
-    """Return "1 stop", "2 stops"."""
-    return f"{stops:,} stop{'' if stops == 1 else 's'}"
-
-
 def stops_of(solved: Solved) -> list[list[Stop]]:
     """Return the stops of each route: the depot, the customers in order, the depot again."""
     city, instance, ids = solved.planned.city, solved.instance, solved.planned.addresses.ids
@@ -69,7 +64,8 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
         legs = [0.0, *city.legs(np.array(path)).tolist()]
         demands = [demand.get(node, 0) for node in path]
         loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
-        legs, costs = ([round(leg, _DECIMALS) for leg in column] for column in (legs, costs))
+        decimals = 2 if in_seconds(city) or city.unit in METRES else _DECIMALS
+        legs, costs = ([round(leg, decimals) for leg in column] for column in (legs, costs))
         stops = zip(path, [ids[node] for node in path], demands, loads, legs, costs, strict=True)
         rows = [replace(Stop(label, k, *stop), kept=number < decided) for k, stop in enumerate(stops)]
         routes.append(_with_times(rows, solved) if in_seconds(city) else rows)
@@ -119,15 +115,21 @@ def measure(city: City) -> str:
     return "travel time" if in_seconds(city) else "distance" if city.unit in METRES else "cost"
 
 
-def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
+def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
+
+    Those of ``nodes``, by default of the depot and of all who are served.
 
     If service times count, the first one is `service`: seconds of all orders of a customer.
 
     A column with a name of `_OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
     """
-    planned, nodes = solved.planned, (DEPOT, *solved.instance.ids.tolist())
+    planned, nodes = solved.planned, nodes or (DEPOT, *solved.instance.ids.tolist())
+    of_orders = {
+        title: {node: texts[node] for node in nodes if node in texts}
+        for title, texts in planned.day.further.items()
+    }
     of_addresses = {
         title: {node: texts[node] for node in nodes if texts[node]}
         for title, texts in planned.addresses.further.items()
@@ -139,7 +141,7 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     if planned.spec.timed:
         service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
         columns["service"] = taken["service"] = service
-    for file, table in (("address", of_addresses), ("order", planned.day.further)):
+    for file, table in (("address", of_addresses), ("order", of_orders)):
         for title, texts in table.items():
             name, same = title, taken.get(column_key(title), {})
             if all(same.get(node) == text for node, text in texts.items()):  # nothing, or nothing new

@@ -415,6 +415,18 @@ def test_a_day_that_was_killed_at_any_write_is_written_again(
     assert all(end == ends[0] != earlier for end in ends)
 
 
+def test_lengths_have_two_decimals_and_one_is_no_plural(store: Store, place: Place) -> None:
+    """In all texts, with the unit, and in the table, as its unit is a length."""
+    save_city(store, "km", City.framed(CITY.xy[:3] * 9, None, unit="km"))
+    write_day(place, solved_day(store, {1: 3}, 9, city="km", model=None, time_limit=0.3))
+    table = pd.read_csv(io.BytesIO(place.store.get(place.path("routes.csv"))))
+    np.testing.assert_array_equal(table["leg_cost"], table["leg_cost"].round(2))
+    for name in ("README.md", "map.html", "routes.html"):
+        text = place.store.get(place.path(name)).decode()
+        assert re.search(r"\d\.\d{1,2}(&nbsp;| )km\b", text)
+        assert not re.search(r"\d\.\d{3,} ?km\b|\b1 (customers|orders|routes|stops)\b", text)
+
+
 def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> None:
     """At each stop, after a start time, past midnight too: in all files. Without it, in minutes."""
     costs = np.array([[0.0, 600, 700], [600, 0, 30], [630, 30, 0]])
