@@ -19,6 +19,7 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import (
     Stop,
     at_stop,
+    day_text,
     in_seconds,
     measure,
     printed_columns,
@@ -65,8 +66,9 @@ def route_map(solved: Solved) -> bytes:
     axis.margins(0.06)
     names = ("East", "North") if addresses.projection else ("x", "y")
     show_lengths(axis, _spread(city.xy), unit, names)
+    title = filter(None, [solved.planned.day.source, day_text(solved.planned.date)])
     axis.set_title(
-        f"{_plain(solved.planned.day.source)}: {counted(instance.n, 'customer')}, "
+        f"{_plain(', '.join(title))}: {counted(instance.n, 'customer')}, "
         f"{counted(len(solved.solution.routes), 'route')},\n"
         f"{measure(city)} {length_text(solved.cost, city.unit)}"
     )
@@ -196,6 +198,7 @@ def map_page(solved: Solved) -> str:
         "mcvrp.tasks.solve",
         "map.html.j2",
         orders=planned.day.source,
+        day=day_text(planned.date),
         city=planned.city_name,
         counts=f"{counted(instance.n, 'customer')}, {counted(len(lines), 'route')}",
         measure=measure(city),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -95,6 +96,11 @@ def _clock(start: str, seconds: float) -> str:
     return f"{hours:02d}:{minutes:02d}{f' +{days}' if days else ''}"
 
 
+def day_text(date: datetime.date | None) -> str:
+    """Return the date of a day for people: "Monday 2026-11-30", empty without one."""
+    return f"{date:%A} {date}" if date else ""
+
+
 def in_seconds(city: City) -> bool:
     return city.unit.casefold() in SECONDS
 
@@ -153,12 +159,14 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
 
 
 def printed_columns(solved: Solved) -> dict[str, dict[int, str]]:
-    """Return the first of the further columns, as a sheet or a list has room for and as people read them."""
+    """Return the first of the further columns, as a sheet or a list has room for and as people read them.
+
+    Those of the addresses are the first, a service time is the last.
+    """
     further = dict(list(further_columns(solved).items())[:_PRINTED])
-    if solved.planned.spec.timed:  # texts may stand without the names of their columns
-        further["service"] = {
-            node: f"{time_text(float(text))} of service" for node, text in further["service"].items()
-        }
+    if solved.planned.spec.timed:
+        seconds = further.pop("service")
+        further["service"] = {node: time_text(float(text)) for node, text in seconds.items()}
     return further
 
 

@@ -322,7 +322,11 @@ def test_the_workbook_prints_on_a4(carried: tuple[Solved, Place]) -> None:
     routes = stops_of(day)
     assert book.sheet_names == ["Overview", *(f"Route {stops[0].route}" for stops in routes)]
     for stops in routes:
-        header, *lines = book.get_sheet_by_name(f"Route {stops[0].route}").to_python()[3:]
+        (title, *_), _, _, header, *lines = book.get_sheet_by_name(f"Route {stops[0].route}").to_python()
+        assert title == f"Route {stops[0].route}, Friday 2026-02-20"
+        left = [line[header.index("Load left")] for line in lines]
+        assert left == [stops[-1].load_after - stop.load_after for stop in stops]
+        assert [line[-1] for line in lines] == ["", *["☐"] * (len(stops) - 2), ""]
         assert header[:5] == ["Stop", "Customer", "Name", "address_route", "Note"]
         assert [line[1] for line in lines] == [stop.customer for stop in stops]
         assert [line[0] for line in lines] == ["depot", *range(1, len(stops) - 1), "depot"]
@@ -342,8 +346,12 @@ def test_the_pages_to_print_have_all_stops(carried: tuple[Solved, Place]) -> Non
     day, place = carried
     parsed, routes = Markup(place.store.get("routes.html").decode()), stops_of(day)
     assert parsed.texts["h1"] == [f"Route {stops[0].route}" for stops in routes]
-    assert parsed.texts["b"] == [stop.customer for stops in routes for stop in stops]
-    assert parsed.texts["small"].count("<i>Shop & 1</i> · north · =1+1 · bell; dog") == 1
+    nodes = [stop.node for stops in routes for stop in stops]
+    large = [[FURTHER["Name"][node], FURTHER["route"][node]] for node in nodes]
+    assert parsed.texts["b"] == [text for texts in large for text in texts if text]
+    assert parsed.texts["small"].count("K-1 · Note: =1+1 · order_Note: bell; dog") == 1
+    assert all("Friday 2026-02-20" in text for text in parsed.texts["header"])
+    assert sum("☐" in text for text in parsed.texts["td"]) == len(day.instance.ids)
     assert all("straight-line distance" in text for text in parsed.texts["p"])
 
 
@@ -354,6 +362,7 @@ def test_the_map_names_and_numbers_stops(carried: tuple[Solved, Place]) -> None:
     assert parsed.texts["text"] == [str(stop.stop) for stops in routes for stop in stops[1:-1]]
     arrows = [values for tag, values in parsed.elements if values.get("class") == "arrow"]
     assert len(arrows) == len(routes)
+    assert any(text.endswith(", Friday 2026-02-20") for text in parsed.texts["h1"])
     tooltip = next(text for text in parsed.texts["title"] if text.startswith("K-1:"))
     assert "demand 5, stop" in tooltip
     assert "Name: <i>Shop & 1</i>" in tooltip
@@ -453,14 +462,14 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
         header, *rows = book.get_sheet_by_name("Route 1").to_python()[3:]
         if start is None:
             assert "arrival" not in table
-            assert header[-1] == "Since the depot (min)"
-            assert [row[-1] for row in rows] == minutes
+            assert header[-2] == "Since the depot (min)"
+            assert [row[-2] for row in rows] == minutes
             assert "after 10 min" in map_page(day)
             continue
         assert table["arrival"].tolist() == arrivals
         assert table["departure"].tolist() == departures
-        assert header[-2:] == ["Arrival", "Departure"]
-        assert [row[-2:] for row in rows] == [list(both) for both in zip(arrivals, departures, strict=True)]
+        assert header[-3:-1] == ["Arrival", "Departure"]
+        assert [row[-3:-1] for row in rows] == [list(both) for both in zip(arrivals, departures, strict=True)]
         for text in (map_page(day), route_table(day), solve_figures(day)["start"], pages(day)):
             assert arrivals[-1] in text
         assert f"demand 2, at {arrivals[2]}" in map_page(day)
