@@ -50,6 +50,10 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     lacks = STAGES["solve"].summary("lacks", routed)
     notes = [*routed.notes, *filter(None, [routed.replaced])]
     printed = [f"note: {note}" for note in notes if note not in routed.failures]
-    text = [aligned(solve_figures(routed)), *printed, f"routes, map and README.md: {routed.folder}"]
+    text = [
+        aligned(solve_figures(routed, verbose=common.verbose)),
+        *printed,
+        f"routes, map and README.md: {routed.folder}",
+    ]
     document = plain(routed.summary) | {"notes": notes, "files": routed.files}
     return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)

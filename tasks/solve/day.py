@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from mcvrp.tasks.solve.unserved import Unserved, most_served, none_served, unser
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import longest_route
-from mcvrp.tasks.support.text import length_text, listed
+from mcvrp.tasks.support.text import counted, length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
 _NAMED = 5  # customers that are named, of those merged or left out
@@ -47,6 +48,13 @@ class Solved:
         served = only(self.planned.day.instance, {node for route in self.solution.routes for node in route})
         assert served is not None
         return served
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the routes: those that are kept have those of their file, the others the next numbers."""
+        kept = self.planned.kept.names if self.planned.kept else ()
+        numbers = (name for k in itertools.count(1) if (name := str(k)) not in kept)
+        return [*kept, *itertools.islice(numbers, len(self.solution.routes) - len(kept))]
 
     @property
     def cost(self) -> float:
@@ -85,7 +93,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     kept = planned.decided
     if rest and spec.drop and spec.limits.given:
-        served = most_served(rest, planned.limits, planned.day.wishes.priority, seed=spec.seed)
+        served = most_served(rest, planned.day.wishes.priority, seed=spec.seed)
         if not served.solution.routes and not kept.routes:
             raise none_served(planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out
@@ -131,7 +139,7 @@ def _notes(planned: Planned, served: Instance) -> Iterator[str]:
         yield f"started from earlier routes: {planned.start.note}"
     yield from day.merged[:_NAMED]
     if len(day.merged) > _NAMED:
-        yield f"orders of {len(day.merged) - _NAMED:,} more customers merged, one delivery each"
+        yield f"orders of {counted(len(day.merged) - _NAMED, 'more customer')} merged, one delivery each"
     if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
@@ -146,7 +154,7 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     planned, unserved = solved.planned, solved.unserved
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
-        yield f"{planned.kept.name} keeps {len(kept):,} routes"
+        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {listed(planned.kept.names)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])
     if limits.given and planned_routes.routes:
         service = None if limits.service is None else planned.day.wishes.service
@@ -156,4 +164,5 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
         yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
     if unserved:
         names = listed((shown(each.customer) for each in unserved), _NAMED)
-        yield f"{len(unserved):,} customers were left out (unserved.csv has the reasons): {names}"
+        left_out = f"{counted(len(unserved), 'customer')} left out"
+        yield f"{left_out} (unserved.csv has the reasons): {names}"

@@ -21,7 +21,7 @@ from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.orders import MOST, rows_of
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import length_text, listed
+from mcvrp.tasks.support.text import counted, length_text, listed
 
 _COLUMNS, _KEPT = ("route", "stop", "customer"), "kept"
 _YES, _NO = ("1", "true", "yes", "x"), ("", "0", "false", "no")
@@ -36,6 +36,7 @@ class Kept:
     name: str  # of the file
     routes: tuple[Route, ...]
     others: tuple[Route, ...] = ()
+    names: tuple[str, ...] = ()  # of the decided ones
 
 
 @dataclass(frozen=True)
@@ -80,25 +81,26 @@ def read_kept(
     faults = Faults(table.name)
     routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    kept, others, most = list[Route](), list[Route](), min(instance.capacity, MOST)
+    kept, others, most = dict[str, Route](), list[Route](), min(instance.capacity, MOST)
     for stops in routes:
         nodes, marked = tuple(stops["node"].tolist()), marks[stops.index]
         if not marked.any():
             others.append(nodes)
             continue
-        kept.append(nodes)
+        kept[stops["route"].iloc[0]] = nodes
         route = f"route {shown(stops['route'].iloc[0])}"
         for row in stops.index[~marked]:
             where = f"stop {stops['number'][row]:g} of {route}"
             faults.at(row, f"{where} is not kept, unlike others of it: mark all of its stops, or none")
         for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
-            faults.at(row, f"the kept stop at {shown(stops['customer'][row])} has no order: add it")
+            stop = f"the kept stop at {shown(stops['customer'][row])} has no order"
+            faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add the order")
         if (load := sum(demand.get(node, 0) for node in nodes)) > most:
             faults.add(f"{route} has a demand of {load:,}, more than {most:,}")
     faults.check()
     if not kept:
         raise McvrpError(f"{table.name} keeps no route: mark stops in its column {_KEPT}, or omit --keep")
-    return Kept(table.name, tuple(kept), tuple(others))
+    return Kept(table.name, tuple(kept.values()), tuple(others), tuple(kept))
 
 
 def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:
@@ -126,9 +128,9 @@ def rest_of(
     if limits.fleet is not None:
         count = len(kept.routes)
         if limits.fleet < count or (free and not drop and limits.fleet == count):
-            remain = f" of {limits.fleet:,} vehicles, and {free.n if free else 0:,} customers remain"
             raise McvrpError(
-                f"{kept.name} keeps {count:,} routes{remain}: increase --fleet, or keep fewer routes"
+                f"{kept.name} keeps {counted(count, 'route')}, --fleet allows {limits.fleet:,}, and "
+                f"{counted(free.n if free else 0, 'customer')} without a route: increase it, or keep fewer"
             )
         limits = replace(limits, fleet=limits.fleet - count)
     if free is None:
@@ -163,8 +165,8 @@ def read_start(
     solution = fitted_routes(city, instance, earlier)
     kept = len({node for route in earlier for node in route} & set(instance.ids.tolist()))
     price = length_text(cost(city, solution), city.unit)
-    note = f"{table.name} has {kept:,} of {instance.n:,} customers; with the others its routes cost {price}"
-    return Start(solution, note)
+    found = f"{table.name} has {kept:,} of {counted(instance.n, 'customer')}"
+    return Start(solution, f"{found}; with the others its routes cost {price}")
 
 
 def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults) -> list[pd.DataFrame]:

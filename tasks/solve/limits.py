@@ -55,7 +55,7 @@ def require_supported(spec: SolveSpec, city: City, name: str) -> None:
         )
         raise McvrpError(
             f"{option} counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
-            f"it with --roads or a matrix in seconds (--unit s), or {other}"
+            f"it with --by time (--roads) or a matrix in seconds (--unit s), or {other}"
         )
     supporting = [solver for solver in finishers() if SOLVERS[solver].keeps(spec.limits)]
     if spec.limits.given and spec.by not in (AUTO, *supporting):

@@ -19,7 +19,7 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import (
     Stop,
     at_stop,
-    count_text,
+    day_text,
     in_seconds,
     measure,
     printed_columns,
@@ -27,7 +27,7 @@ from mcvrp.tasks.solve.stops import (
     stops_of,
 )
 from mcvrp.tasks.support.pictures import BLUE, FONT, GREEN, GREY, ORANGE, PINK, png, show_lengths, style
-from mcvrp.tasks.support.text import length_text, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_text, unit_text
 
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
@@ -66,9 +66,11 @@ def route_map(solved: Solved) -> bytes:
     axis.margins(0.06)
     names = ("East", "North") if addresses.projection else ("x", "y")
     show_lengths(axis, _spread(city.xy), unit, names)
+    title = filter(None, [solved.planned.day.source, day_text(solved.planned.date)])
     axis.set_title(
-        f"{_plain(solved.planned.day.source)}: {instance.n:,} customers, "
-        f"{len(solved.solution.routes):,} routes,\n{measure(city)} {length_text(solved.cost, city.unit)}"
+        f"{_plain(', '.join(title))}: {counted(instance.n, 'customer')}, "
+        f"{counted(len(solved.solution.routes), 'route')},\n"
+        f"{measure(city)} {length_text(solved.cost, city.unit)}"
     )
     if len(rest):
         axis.plot([], [], "o", color=_PALE, label="No order today")
@@ -125,7 +127,9 @@ def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line
         head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
         axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
-    label = f"{k + 1}: {count_text(len(route))}, {load}/{instance.capacity}"
+    name = _plain(shortened(solved.names[k], _NAME))
+    kept = ", kept" if k < len(solved.planned.decided.routes) else ""
+    label = f"{name}: {counted(len(route), 'stop')}, {load}/{instance.capacity}{kept}"
     return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
 
 
@@ -165,7 +169,7 @@ def _number(axis: Axes, solved: Solved) -> None:
         shift = delta[far] / (float(np.hypot(*delta[far])) or 1.0) * 17
         looks: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": FONT - 2}
         axis.annotate(
-            str(k + 1),
+            _plain(shortened(solved.names[k], _NAME)),
             tuple(city.xy[route[far]]),
             tuple(shift.tolist()),
             textcoords="offset points",
@@ -194,8 +198,9 @@ def map_page(solved: Solved) -> str:
         "mcvrp.tasks.solve",
         "map.html.j2",
         orders=planned.day.source,
+        day=day_text(planned.date),
         city=planned.city_name,
-        customers=instance.n,
+        counts=f"{counted(instance.n, 'customer')}, {counted(len(lines), 'route')}",
         measure=measure(city),
         timed=in_seconds(city),
         cost=length_text(solved.cost, city.unit),
@@ -203,10 +208,9 @@ def map_page(solved: Solved) -> str:
         on_streets=bool(solved.ways),
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
-        count_text=count_text,
         routes=[
-            _drawn(stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
-            for stops, line in zip(stops_of(solved), lines, strict=True)
+            _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
+            for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,
         scale={"length": _spread(frame) / _SIDE * factor, "unit": f" {unit_text(name)}"},
@@ -214,6 +218,7 @@ def map_page(solved: Solved) -> str:
 
 
 def _drawn(
+    k: int,
     stops: Sequence[Stop],
     line: NDArray[np.float64],
     points: NDArray[np.float64],
@@ -223,12 +228,16 @@ def _drawn(
 ) -> dict[str, object]:
     middle, (east, south) = _arrow(line, points[stops[1].node]) or (None, (0.0, 0.0))
     return {
-        "number": stops[0].route,
-        "colour": colour(stops[0].route - 1),
+        "number": k + 1,
+        "name": shortened(str(stops[0].route), _NAME),
+        "title": stops[0].of_route,
+        "kept": stops[0].kept,
+        "colour": colour(k),
         "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line),
         "arrow": middle,
         "degrees": round(float(np.degrees(np.arctan2(south, east)))),
         "numbers": _by_place([stop.node for stop in stops[1:-1]], points.round(1)),
+        "count": counted(len(stops) - 2, "stop"),
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
         "cost": length_text(stops[-1].cumulative_cost, unit),

@@ -40,7 +40,7 @@ from mcvrp.tasks.solve.stops import (
 )
 from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
-from mcvrp.tasks.support.text import length_text, unit_text
+from mcvrp.tasks.support.text import counted, length_text, unit_text
 
 SPEC, SUMMARY, UNSERVED = "spec.json", "summary.json", "unserved.csv"
 _DECIMALS = 7  # of degrees: 1 cm
@@ -108,9 +108,6 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "date": planned.date.isoformat() if planned.date else None,
         "solve": planned.spec.model_dump(mode="json"),
     }
-    # those of the highest priority first
-    rows = sorted(map(asdict, solved.unserved), key=lambda row: -(row["priority"] or 0.0))
-    unserved = pd.DataFrame(rows, columns=[each.name for each in fields(Unserved)])
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved, provenance_line(provenance, place.folder)).encode(),
         "routes.csv": csv_bytes(stop_table(solved), dialect),
@@ -120,7 +117,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "map.png": route_map(solved),
         "map.html": map_page(solved).encode(),
         **({sol: sol_text(planned.city, solved.solution).encode()} if sol else {}),
-        **({UNSERVED: csv_bytes(unserved, dialect)} if planned.spec.drop else {}),
+        **({UNSERVED: csv_bytes(_unserved_table(solved), dialect)} if planned.spec.drop else {}),
         SUMMARY: _json({**summary(solved), FIELD: asdict(provenance)}, indent=2),
     }
     place.store.delete(place.path(SUMMARY))  # from here on the existing files are incomplete
@@ -154,6 +151,9 @@ def stop_table(solved: Solved) -> pd.DataFrame:
     table = pd.DataFrame([asdict(stop) for stop in stops])
     nodes = table.pop("node").to_numpy()
     table = table.drop(columns=[name for name in TIMES if table[name].isna().all()])
+    kept = table.pop("kept")
+    if planned.kept:
+        table["kept"] = kept.map({True: "yes", False: ""})
     if planned.date:
         table.insert(0, "date", planned.date.isoformat())
         table.insert(5, "capacity", planned.day.instance.capacity)
@@ -162,11 +162,25 @@ def stop_table(solved: Solved) -> pd.DataFrame:
         table = table.assign(x=first, y=second)
     else:
         table = table.assign(lat=second, lon=first)
-    further = further_columns(solved).items()
-    texts = {name: [column.get(stop.node, "") for stop in stops] for name, column in further}
-    if planned.spec.timed:  # a number, which has the decimal sign of the others
-        texts["service"] = [text.replace(".", planned.day.dialect.decimal) for text in texts["service"]]
-    return pd.concat([table, pd.DataFrame(texts)], axis=1)
+    return pd.concat([table, _texts(solved, nodes.tolist())], axis=1)
+
+
+def _unserved_table(solved: Solved) -> pd.DataFrame:
+    """Return the table of unserved.csv, the highest priority first, with what is known of whom to call."""
+    rows = sorted(solved.unserved, key=lambda each: -(each.priority or 0.0))
+    table = pd.DataFrame(map(asdict, rows), columns=[each.name for each in fields(Unserved)])
+    further = _texts(solved, solved.planned.addresses.nodes(each.customer for each in rows).tolist())
+    taken = {name: f"further_{name}" for name in further if str(name).casefold() in table}
+    return pd.concat([table, further.rename(columns=taken)], axis=1)
+
+
+def _texts(solved: Solved, nodes: list[int]) -> pd.DataFrame:
+    """Return the further columns of ``nodes``, a row for each."""
+    further, decimal = further_columns(solved, nodes).items(), solved.planned.day.dialect.decimal
+    texts = {name: [column.get(node, "") for node in nodes] for name, column in further}
+    if solved.planned.spec.timed:  # a number, which has the decimal sign of the others
+        texts["service"] = [text.replace(".", decimal) for text in texts["service"]]
+    return pd.DataFrame(texts)
 
 
 def _points(planned: Planned) -> NDArray[np.float64]:
@@ -199,8 +213,9 @@ def _geojson(solved: Solved) -> bytes:
             "capacity": capacity,
             "utilisation": round(load / capacity, 4),
             "cost": stops[-1].cumulative_cost,
-            "stroke": colour(stops[0].route - 1),
+            "stroke": colour(k),
             "stroke-width": 3,
+            **({"kept": True} if stops[0].kept else {}),
             **(_legs(solved.ways[k], stops) if solved.ways else {}),
         }
         features.append(_feature("LineString", lines[k].tolist(), line))
@@ -294,7 +309,7 @@ def route_table(solved: Solved) -> str:
     capacity, unit = solved.planned.day.instance.capacity, solved.planned.city.unit
     rows = [
         [
-            str(stops[0].route),
+            escaped(stops[0].of_route),
             f"{len(stops) - 2:,}",
             f"{stops[-1].load_after:,}",
             f"{100 * stops[-1].load_after / capacity:.0f} %",
@@ -345,15 +360,16 @@ def summary(solved: Solved) -> dict[str, object]:
     }
 
 
-def solve_figures(solved: Solved) -> dict[str, str]:
-    """Return the key figures of a day as text, by name."""
+def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
+    """Return the key figures of a day as text, by name; with ``verbose`` also what each member found."""
     planned, search, instance, price = solved.planned, solved.search, solved.instance, solved.cost
     unit, demand, routes = planned.city.unit, int(instance.demands.sum()), len(solved.solution.routes)
     figures = {
         "city": planned.city_name,
-        "orders": f"{planned.day.orders:,} orders of {instance.n:,} customers, total demand {demand:,}",
-        "routes": f"{routes:,} (lower bound {-(-demand // instance.capacity):,}), vehicle capacity "
-        f"{instance.capacity:,}, average utilization {100 * demand / (routes * instance.capacity):.1f} %",
+        "orders": f"{counted(planned.day.orders, 'order')} of {counted(instance.n, 'customer')}, "
+        f"total demand {demand:,}",
+        "routes": f"{routes:,}, vehicle capacity {instance.capacity:,}, average utilization "
+        f"{100 * demand / (routes * instance.capacity):.1f} %",
         "cost": f"{length_text(price, unit)}, {measure(planned.city)}".removesuffix(", cost"),
         "found by": solved.found_by,
     }
@@ -361,14 +377,14 @@ def solve_figures(solved: Solved) -> dict[str, str]:
         figures["service time"] = service
     if start := planned.spec.start_time:
         back = max(stops_of(solved), key=lambda stops: stops[-1].arrival_minutes or 0.0)[-1]
-        figures["start"] = f"{start}; route {back.route} is the last one back, at {back.arrival}"
+        figures["start"] = f"{start}; route {back.of_route} is the last one back, at {back.arrival}"
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)
-        figures["left out"] = f"{len(left_out):,} other customers, total demand {total:,}"
-    for finding in search.findings:
+        figures["left out"] = f"{counted(len(left_out), 'other customer')}, total demand {total:,}"
+    for finding in search.findings if verbose else ():
         figures[finding.by] = _finding_text(finding, price, unit)
     if best := solved.best_known:
-        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(price, best):+.2f} %"
+        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(price, best):.2f} %"
     figures["time"] = f"{duration(search.start_up)} start-up, {duration(search.seconds)} search"
     return figures
 

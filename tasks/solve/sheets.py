@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
 from mcvrp.tasks.solve.stops import (
     Stop,
-    count_text,
+    day_text,
     in_seconds,
     measure,
     printed_columns,
@@ -23,10 +24,12 @@ from mcvrp.tasks.solve.stops import (
     stops_of,
 )
 from mcvrp.tasks.support.pictures import in_unit
-from mcvrp.tasks.support.text import length_text, readable_unit
+from mcvrp.tasks.support.text import counted, length_text, readable_unit
 
 _TEXT = 300  # characters of a text
 _UPRIGHT, _WIDEST = 7, 40  # columns of a sheet in portrait, characters of a column
+_LARGE = 2  # columns of the addresses in large type: name and street
+_BOX = "☐"  # to tick
 _A4 = 9  # number of the paper size in a workbook
 _HEADER = 3  # row of the header of a table, below two lines of text
 _CREATED = datetime.datetime(2000, 1, 1)  # equal routes are equal files
@@ -43,6 +46,8 @@ class _Sheet:
     header: list[str]
     rows: list[list[Cell]]
     numbers: int = 0  # of the last columns, which a page shows beside the address
+    large: int = 0  # of the columns after the customer, which a page shows in large type
+    day: str = ""
 
 
 def _sheets(solved: Solved) -> list[_Sheet]:
@@ -54,37 +59,42 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     clock = planned.spec.start_time is not None
     if in_seconds(planned.city):
         factor, name = 1 / 60, "min"
-    numbers = ["Demand", "Load so far", f"From stop before{in_unit(name)}"]
+    numbers = ["Demand", "Load left", f"From stop before{in_unit(name)}"]
     numbers += ["Arrival", "Departure"] if clock else [f"Since the depot{in_unit(name)}"]
+    numbers += ["Done"]
+    of_addresses = planned.addresses.further
+    large = sum(name in of_addresses or name.startswith("address_") for name in list(further)[:_LARGE])
+    day = day_text(planned.date)
     header = ["Stop", "Customer", *further, *numbers]
-    title = f"{planned.day.source}, city {planned.city_name}{f', {planned.date}' if planned.date else ''}"
+    title = f"{planned.day.source}, city {planned.city_name}"
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
-        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].route}"
+        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].of_route}"
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 2)])
         totals[-1] += [str(stops[-1].arrival)] if clock else []
-        facts = f"{count_text(len(stops) - 2)}, load {load:,} of {capacity:,} ({share:.0f} %)"
+        facts = f"{counted(len(stops) - 2, 'stop')}, load {load:,} of {capacity:,} ({share:.0f} %)"
         rows = [
             [
                 stop.stop if 0 < stop.stop < len(stops) - 1 else "depot",
                 stop.customer,
                 *(shortened(texts.get(stop.node, ""), _TEXT) for texts in further.values()),
                 stop.demand,
-                stop.load_after,
+                load - stop.load_after,
                 round(stop.leg_cost * factor, 2),
                 *_since_depot(stop, factor),
+                _BOX if 0 < stop.stop < len(stops) - 1 else "",
             ]
             for stop in stops
         ]
         facts = f"{title}: {facts}, {what} {length_text(price, unit)}"
         facts += time and f", {time} with its stops"
-        sheets.append(_Sheet(number, facts, header, rows, len(numbers)))
-    facts = f"{title}: {len(routes):,} routes, {what} {length_text(solved.cost, unit)}"
+        sheets.append(_Sheet(number, facts, header, rows, len(numbers), large, day))
+    facts = f"{title}: {counted(len(routes), 'route')}, {what} {length_text(solved.cost, unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
     columns += ["Back at"] if clock else []
-    return [_Sheet("Overview", facts, columns, totals), *sheets]
+    return [_Sheet("Overview", facts, columns, totals, day=day), *sheets]
 
 
 def _since_depot(stop: Stop, factor: float) -> list[Cell]:
@@ -111,15 +121,23 @@ def workbook(solved: Solved) -> bytes:
         book.set_properties({"created": _CREATED})
         bold = book.add_format({"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"})
         wrapped = book.add_format({"text_wrap": True, "valign": "top"})
-        overview, *sheets = (_add(book, sheet, bold, wrapped) for sheet in _sheets(solved))
-        for row, sheet in enumerate(sheets, start=_HEADER + 1):
-            overview.write_url(row, 0, f"internal:'{sheet.name}'!A1", string=sheet.name)
+        sheets = _sheets(solved)
+        overview, *pages = (_add(book, _tab(k, each), each, bold, wrapped) for k, each in enumerate(sheets))
+        for row, (page, sheet) in enumerate(zip(pages, sheets[1:], strict=True), start=_HEADER + 1):
+            overview.write_url(row, 0, f"internal:'{page.name}'!A1", string=sheet.title)
     return buffer.getvalue()
 
 
-def _add(book: Workbook, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
+def _tab(k: int, sheet: _Sheet) -> str:
+    """Return the name of the ``k``-th sheet: unlike those of others, in what Excel accepts."""
+    if re.fullmatch(r"Overview|Route [0-9]{1,9}( \(kept\))?", sheet.title):
+        return sheet.title
+    return re.sub(r"[^\w ()-]", "-", f"{k} {sheet.title}")[:31]
+
+
+def _add(book: Workbook, tab: str, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
     """Add a sheet that prints on A4 in full width, with its header on each page."""
-    page = book.add_worksheet(sheet.title)
+    page = book.add_worksheet(tab)
     page.set_paper(_A4)
     page.fit_to_pages(1, 0)
     page.repeat_rows(_HEADER)
@@ -127,7 +145,7 @@ def _add(book: Workbook, sheet: _Sheet, bold: Any, wrapped: Any) -> Any:
     page.set_footer("&L&A&RPage &P of &N")
     if len(sheet.header) > _UPRIGHT:
         page.set_landscape()
-    page.write_string(0, 0, sheet.title)
+    page.write_string(0, 0, ", ".join(filter(None, [sheet.title, sheet.day])))
     page.write_string(1, 0, sheet.facts)
     page.write_row(_HEADER, 0, sheet.header, bold)
     for k, row in enumerate(sheet.rows, start=_HEADER + 1):

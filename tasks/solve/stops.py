@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import METRES, SECONDS, length_text, time_text
 
-_DECIMALS = 6  # of a cost
+_DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
 _PRINTED = 8  # columns of addresses and orders on a sheet of A4
 TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
 # Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
@@ -30,10 +31,11 @@ class Stop:
     """Row of routes.csv: position of a vehicle, its load, and the cost of getting there.
 
     With costs in seconds also the minutes since the depot, service included; with a start time the times of
-    day, without an arrival at the depot before the route and a departure after it.
+    day, without an arrival at the depot before the route and a departure after it. ``route`` is its name, a
+    number if it looks like one; one that is ``kept`` was decided before.
     """
 
-    route: int
+    route: int | str
     stop: int
     node: int
     customer: str
@@ -44,26 +46,29 @@ class Stop:
     arrival_minutes: float | None = None
     arrival: str | None = None
     departure: str | None = None
+    kept: bool = False
 
-
-def count_text(stops: int) -> str:
-    """Return "1 stop", "2 stops"."""
-    return f"{stops:,} stop{'' if stops == 1 else 's'}"
+    @property
+    def of_route(self) -> str:
+        """Name of the route for people: "3", "north (kept)"."""
+        return f"{self.route} (kept)" if self.kept else str(self.route)
 
 
 def stops_of(solved: Solved) -> list[list[Stop]]:
     """Return the stops of each route: the depot, the customers in order, the depot again."""
     city, instance, ids = solved.planned.city, solved.instance, solved.planned.addresses.ids
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes = []
-    for number, route in enumerate(solved.solution.routes, start=1):
+    routes, decided = [], len(solved.planned.decided.routes)
+    for number, (name, route) in enumerate(zip(solved.names, solved.solution.routes, strict=True)):
+        label = int(name) if name.isdecimal() and str(int(name)) == name else name
         path = [DEPOT, *route, DEPOT]
         legs = [0.0, *city.legs(np.array(path)).tolist()]
         demands = [demand.get(node, 0) for node in path]
         loads, costs = np.cumsum(demands).tolist(), np.cumsum(legs).tolist()
-        legs, costs = ([round(leg, _DECIMALS) for leg in column] for column in (legs, costs))
+        decimals = 2 if in_seconds(city) or city.unit in METRES else _DECIMALS
+        legs, costs = ([round(leg, decimals) for leg in column] for column in (legs, costs))
         stops = zip(path, [ids[node] for node in path], demands, loads, legs, costs, strict=True)
-        rows = [Stop(number, k, *stop) for k, stop in enumerate(stops)]
+        rows = [replace(Stop(label, k, *stop), kept=number < decided) for k, stop in enumerate(stops)]
         routes.append(_with_times(rows, solved) if in_seconds(city) else rows)
     return routes
 
@@ -84,10 +89,16 @@ def _with_times(stops: Sequence[Stop], solved: Solved) -> list[Stop]:
 
 
 def _clock(start: str, seconds: float) -> str:
-    """Return the time of day ``seconds`` after ``start``, to the minute."""
+    """Return the time of day ``seconds`` after ``start``, to the minute: "09:05", the next day "00:10 +1"."""
     hours, minutes = map(int, start.split(":"))
-    total = 60 * hours + minutes + round(seconds / 60)
-    return f"{total // 60 % 24:02d}:{total % 60:02d}"
+    hours, minutes = divmod(60 * hours + minutes + round(seconds / 60), 60)
+    days, hours = divmod(hours, 24)
+    return f"{hours:02d}:{minutes:02d}{f' +{days}' if days else ''}"
+
+
+def day_text(date: datetime.date | None) -> str:
+    """Return the date of a day for people: "Monday 2026-11-30", empty without one."""
+    return f"{date:%A} {date}" if date else ""
 
 
 def in_seconds(city: City) -> bool:
@@ -110,15 +121,21 @@ def measure(city: City) -> str:
     return "travel time" if in_seconds(city) else "distance" if city.unit in METRES else "cost"
 
 
-def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
+def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict[int, str]]:
     """Return the further columns of addresses and orders: texts by node, by name of the column.
+
+    Those of ``nodes``, by default of the depot and of all who are served.
 
     If service times count, the first one is `service`: seconds of all orders of a customer.
 
     A column with a name of `_OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
     """
-    planned, nodes = solved.planned, (DEPOT, *solved.instance.ids.tolist())
+    planned, nodes = solved.planned, nodes or (DEPOT, *solved.instance.ids.tolist())
+    of_orders = {
+        title: {node: texts[node] for node in nodes if node in texts}
+        for title, texts in planned.day.further.items()
+    }
     of_addresses = {
         title: {node: texts[node] for node in nodes if texts[node]}
         for title, texts in planned.addresses.further.items()
@@ -130,7 +147,7 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
     if planned.spec.timed:
         service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
         columns["service"] = taken["service"] = service
-    for file, table in (("address", of_addresses), ("order", planned.day.further)):
+    for file, table in (("address", of_addresses), ("order", of_orders)):
         for title, texts in table.items():
             name, same = title, taken.get(column_key(title), {})
             if all(same.get(node) == text for node, text in texts.items()):  # nothing, or nothing new
@@ -142,12 +159,14 @@ def further_columns(solved: Solved) -> dict[str, dict[int, str]]:
 
 
 def printed_columns(solved: Solved) -> dict[str, dict[int, str]]:
-    """Return the first of the further columns, as a sheet or a list has room for and as people read them."""
+    """Return the first of the further columns, as a sheet or a list has room for and as people read them.
+
+    Those of the addresses are the first, a service time is the last.
+    """
     further = dict(list(further_columns(solved).items())[:_PRINTED])
-    if solved.planned.spec.timed:  # texts may stand without the names of their columns
-        further["service"] = {
-            node: f"{time_text(float(text))} of service" for node, text in further["service"].items()
-        }
+    if solved.planned.spec.timed:
+        seconds = further.pop("service")
+        further["service"] = {node: time_text(float(text)) for node, text in seconds.items()}
     return further
 
 

@@ -14,7 +14,8 @@ from mcvrp.tasks.solve.limits import fewest_left_out, round_trips, too_far
 from mcvrp.tasks.solve.orders import Day
 from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
-from mcvrp.tasks.support.text import SECONDS, length_text, readable_unit, time_text, unit_text
+from mcvrp.tasks.solvers.solver import Limits
+from mcvrp.tasks.support.text import SECONDS, counted, length_text, readable_unit, time_text, unit_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
 
@@ -39,7 +40,6 @@ class Served:
 
 def most_served(
     rest: Rest,
-    limits: str,
     priority: Mapping[int, float] | None = None,
     *,
     seed: int = 0,
@@ -47,14 +47,14 @@ def most_served(
 ) -> Served:
     """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
 
-    ``limits`` are the day's in words. ``seconds`` are wall-clock time, by default 0.018 per customer, at most
-    10.
+    ``seconds`` are wall-clock time, by default 0.018 per customer, at most 10.
     """
     instance = rest.instance
     now = time.perf_counter()
     until = now + (seconds or min(_SECONDS * instance.n, _MOST_SECONDS))
     nodes, trips = instance.ids.tolist(), round_trips(rest.limits, rest.city, instance).tolist()
     far = too_far(rest.limits, rest.city, instance).tolist()
+    limits = _in_words(rest.limits, rest.city.unit)
     reasons = {
         node: f"too far for {limits}: the round trip is {length_text(trip, rest.city.unit)}"
         for node, trip, beyond in zip(nodes, trips, far, strict=True)
@@ -73,8 +73,17 @@ def most_served(
     if sum(map(len, solution.routes)) < instance.n - bound:
         solution = _filled(rest, solution, [near], until, seed)
     served = {node for route in solution.routes for node in route}
-    reasons |= {node: f"no room within {limits}" for node in near if node not in served}
+    reasons |= {node: f"no room in {limits}" for node in near if node not in served}
     return Served(solution, {node: reasons[node] for node in sorted(reasons)})
+
+
+def _in_words(limits: Limits, unit: str) -> str:
+    """Return ``limits`` as people say them: "the 2 vehicles on hand, with routes of at most 20 km"."""
+    fleet = "any vehicle" if limits.fleet is None else f"the {counted(limits.fleet, 'vehicle')} on hand"
+    if limits.longest_route is None:
+        return fleet
+    routes = "routes" if limits.service is None else "shifts"
+    return f"{fleet}, with {routes} of at most {length_text(limits.longest_route, unit)}"
 
 
 def fewest_unserved(rest: Rest) -> int:
@@ -166,7 +175,7 @@ def _cause(rest: Rest, addresses: Addresses, kept: int) -> str:
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
         besides = f" besides the {kept:,} kept" if kept else ""
-        return f"{demand} needs at least {needed:,} vehicles{besides}"
+        return f"{demand} needs at least {counted(needed, 'vehicle')}{besides}"
     return "even the shortest legs and stops take longer in all"
 
 

@@ -34,13 +34,14 @@ def unit_text(unit: str) -> str:
 
 
 def length_text(value: float, unit: str) -> str:
-    """Return a length with its unit: "12.35 km", "1 h 20 min", or "5.123" in a synthetic city."""
+    """Return a length with two decimals at most: "12.35 km", "1 h 20 min"; "5.123" in a synthetic city."""
     if unit.casefold() in SECONDS:
         return time_text(value)
     if unit == "unit":
         return f"{value:.3f}"
     factor, name = readable_unit(unit, value)
-    return f"{value * factor:,.4g} {name}" if abs(value * factor) < 1000 else f"{value * factor:,.0f} {name}"
+    value = round(value * factor, 2)
+    return f"{value:,.4g} {name}" if abs(value) < 1000 else f"{value:,.0f} {name}"
 
 
 def time_text(seconds: float) -> str:

@@ -35,7 +35,7 @@ def test_the_command_routes_a_day(workplace: Workplace) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["lines"], document["customers"], document["capacity"]) == (31, 30, 30)
-    assert {finding["by"] for finding in document["findings"]} >= {"HGS", "savings"}
+    assert {finding["by"] for finding in document["findings"]} >= {"HGS", "construction"}
     assert {Path(file).name for file in document["files"]} == set(os.listdir(out))
     again = workplace.mcvrp(*command.split(), "--samples", "5", "--by", "model")
     assert "2 orders of customer '7' merged into one of 16" in again.stdout

@@ -63,6 +63,17 @@ def test_a_store_with_one_city_needs_no_name(place: Store, capsys: pytest.Captur
     assert capsys.readouterr().out.startswith("city      small\n")
 
 
+def test_a_result_has_the_words_of_a_dispatcher(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """What each member found is for --verbose; the README of the routes has it neither."""
+    for verbose in (False, True):
+        options = ["--samples", "0", "--overwrite", "--out", "out"] + ["--verbose"] * verbose
+        assert cli.run(["solve", "monday.csv", *QUICK, *options]) == 0
+        text = capsys.readouterr().out
+        assert ("+0.00 %" in text) is verbose
+        for plain in (text if not verbose else "", Path("out/README.md").read_text()):
+            assert not any(word in plain for word in ("+0.00 %", "lower bound", "savings"))
+
+
 def test_a_copy_of_a_model_and_its_city_is_a_store(
     place: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +131,6 @@ def test_failed_members_are_printed_last_and_the_exit_code_is_1(
     assert err.splitlines()[-1] == f"mcvrp: {failure}"
     assert failure in day["notes"]
     assert "is corrupt" in Path("out/README.md").read_text()
-    assert day["found_by"] in ("HGS", "savings")
+    assert day["found_by"] in ("HGS", "construction")
     assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--out", "out"]) == 1
     assert "corrupt" not in capsys.readouterr().out

@@ -54,9 +54,9 @@ def test_routes_serve_everybody(store: Store, n: int, by: str) -> None:
     labels = {each.by for each in findings}
     alone = {"model": "model small version 1", "hgs": "HGS", "pyvrp": "PyVRP"}
     if n == 1:
-        assert labels == {"savings"}
+        assert labels == {"construction"}
     elif by == "auto":
-        assert {"HGS", "savings", "model small version 1"} <= labels
+        assert {"HGS", "construction", "model small version 1"} <= labels
     else:
         assert labels == {alone[by]}
 

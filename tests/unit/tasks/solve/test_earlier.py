@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from python_calamine import CalamineWorkbook
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
@@ -130,12 +131,12 @@ def read(folder: Path, text: str, **columns: str) -> Kept:
 def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     """All stops of a route, or none; all routes without the column."""
     rows = "a,0,0,yes\na,1,1,yes\na,2,2,x\na,3,0,\nb,2,4,no\nb,1,3,\n"
-    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),))
+    assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),), ("a",))
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
-    assert marked == Kept("keep.csv", ((1,),), ((2,),))
+    assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",))
     plain = "route,stop,customer\na,1,1\nb,1,2\nb,2,3\n"
-    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)))
+    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), names=("a", "b"))
 
 
 def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
@@ -179,8 +180,44 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
     assert len(result.solution.routes) <= 4
     findings = result.search.findings
     assert result.cost == pytest.approx(findings[0].cost) == cost(CITY, result.solution)
-    assert f"keep.csv keeps {len(kept)} routes" in result.notes
+    assert any(note.startswith(f"keep.csv keeps {len(kept)} route") for note in result.notes)
     assert (findings[0].routes, result.unserved) == (len(result.solution.routes), ())
+
+
+def test_kept_routes_have_their_names_in_all_files(store: Store, tmp_path: Path) -> None:
+    """New routes take the numbers that are free; the table that is written keeps the same routes again."""
+    north, odd = "north/" + "x" * 30, "North: $1"
+    (tmp_path / "keep.csv").write_text(HEADER + f"3,1,5\n{north},1,4\n{odd},1,6\n1,1,7\n")
+    demands, options = dict.fromkeys(range(1, 21), 3), {"time_limit": 0.5, "samples": 0}
+    result = solved_day(store, demands, 9, keep=str(tmp_path / "keep.csv"), **options)
+    assert result.names[:6] == ["3", north, odd, "1", "2", "4"]
+    write_day(Place(Store.open(tmp_path / "out")), result)
+    table = pd.read_csv(tmp_path / "out" / "routes.csv", keep_default_na=False)
+    assert list(dict.fromkeys(table["route"])) == result.names
+    assert set(table["route"][table["kept"] == "yes"]) == {"3", north, odd, "1"}
+    again = solved_day(store, demands, 9, keep=str(tmp_path / "out" / "routes.csv"), **options)
+    assert again.planned.kept is not None
+    assert result.planned.kept is not None
+    assert (again.planned.kept.names, again.planned.decided) == (
+        result.planned.kept.names,
+        result.planned.decided,
+    )
+    book = CalamineWorkbook.from_path(tmp_path / "out" / "routes.xlsx")
+    titles = [f"Route {name}{' (kept)' if k < 4 else ''}" for k, name in enumerate(result.names)]
+    assert [row[0] for row in book.get_sheet_by_name("Overview").to_python()[4:]] == titles
+    assert [book.get_sheet_by_name(name).to_python()[0][0] for name in book.sheet_names[1:]] == titles
+    for name in ("routes.html", "map.html", "README.md"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "3 (kept)" in text
+        assert "2 (kept)" not in text
+
+
+def test_a_cancelled_stop_says_what_to_do(tmp_path: Path) -> None:
+    """Its row is removed, and the rest of the route stays."""
+    rows = "a,1,1,x\na,2,9,x\na,3,2,x\n"
+    with pytest.raises(McvrpError, match="row 3: the kept stop at '9' has no order: remove this row if it"):
+        read(tmp_path, MARKED + rows)
+    assert read(tmp_path, MARKED + rows.replace("a,2,9,x\n", "")).routes == ((1, 2),)
 
 
 def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> None:
@@ -203,6 +240,6 @@ def test_kept_routes_are_an_answer_if_nobody_else_has_room(
     assert [each.customer for each in result.unserved] == ["6", "7"]
     assert (result.found_by, int(result.instance.demands.sum())) == ("the kept routes", 6)
     assert result.cost == pytest.approx(cost(CITY, result.solution))
-    message = r"2 customers remain: increase --fleet|no routes satisfy --longest-route"
+    message = r"2 customers without a route: increase it|no routes satisfy --longest-route"
     with pytest.raises(McvrpError, match=message):
         solved_day(store, str(tmp_path / "day.csv"), 18, **given)

@@ -133,7 +133,7 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
         ({"shift": 9.0, "longest_route": 8.0}, "s", "--shift 9 and --longest-route 8 both limit the length"),
         ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9 and --longest-route 45km both limit"),
         ({"service": 300.0}, "s", "--service 300 counts with --shift and --start-time only: give one"),
-        ({"start_time": "08:00"}, "m", "--start-time counts seconds, and .* in m: import .* or omit it"),
+        ({"start_time": "08:00"}, "m", "--start-time counts .* in m: import it with --by time .* or omit it"),
         ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
         ({"longest_route": "45km"}, "s", "is a length, but costs of the city are in s: give a number"),
     ],

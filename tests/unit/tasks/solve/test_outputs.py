@@ -255,7 +255,7 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     day = solved_day(store, dict.fromkeys((1, 2, 3), 3), 6, samples=2)
     write_day(Place(store, "solutions/x"), day)
     assert day.cost == 0
-    assert day.found_by == "savings"
+    assert day.found_by == "construction"
     assert not re.search(r"\bnan\b", store.get("solutions/x/map.html").decode(), re.IGNORECASE)
 
 
@@ -322,7 +322,11 @@ def test_the_workbook_prints_on_a4(carried: tuple[Solved, Place]) -> None:
     routes = stops_of(day)
     assert book.sheet_names == ["Overview", *(f"Route {stops[0].route}" for stops in routes)]
     for stops in routes:
-        header, *lines = book.get_sheet_by_name(f"Route {stops[0].route}").to_python()[3:]
+        (title, *_), _, _, header, *lines = book.get_sheet_by_name(f"Route {stops[0].route}").to_python()
+        assert title == f"Route {stops[0].route}, Friday 2026-02-20"
+        left = [line[header.index("Load left")] for line in lines]
+        assert left == [stops[-1].load_after - stop.load_after for stop in stops]
+        assert [line[-1] for line in lines] == ["", *["☐"] * (len(stops) - 2), ""]
         assert header[:5] == ["Stop", "Customer", "Name", "address_route", "Note"]
         assert [line[1] for line in lines] == [stop.customer for stop in stops]
         assert [line[0] for line in lines] == ["depot", *range(1, len(stops) - 1), "depot"]
@@ -342,8 +346,12 @@ def test_the_pages_to_print_have_all_stops(carried: tuple[Solved, Place]) -> Non
     day, place = carried
     parsed, routes = Markup(place.store.get("routes.html").decode()), stops_of(day)
     assert parsed.texts["h1"] == [f"Route {stops[0].route}" for stops in routes]
-    assert parsed.texts["b"] == [stop.customer for stops in routes for stop in stops]
-    assert parsed.texts["small"].count("<i>Shop & 1</i> · north · =1+1 · bell; dog") == 1
+    nodes = [stop.node for stops in routes for stop in stops]
+    large = [[FURTHER["Name"][node], FURTHER["route"][node]] for node in nodes]
+    assert parsed.texts["b"] == [text for texts in large for text in texts if text]
+    assert parsed.texts["small"].count("K-1 · Note: =1+1 · order_Note: bell; dog") == 1
+    assert all("Friday 2026-02-20" in text for text in parsed.texts["header"])
+    assert sum("☐" in text for text in parsed.texts["td"]) == len(day.instance.ids)
     assert all("straight-line distance" in text for text in parsed.texts["p"])
 
 
@@ -354,6 +362,7 @@ def test_the_map_names_and_numbers_stops(carried: tuple[Solved, Place]) -> None:
     assert parsed.texts["text"] == [str(stop.stop) for stops in routes for stop in stops[1:-1]]
     arrows = [values for tag, values in parsed.elements if values.get("class") == "arrow"]
     assert len(arrows) == len(routes)
+    assert any(text.endswith(", Friday 2026-02-20") for text in parsed.texts["h1"])
     tooltip = next(text for text in parsed.texts["title"] if text.startswith("K-1:"))
     assert "demand 5, stop" in tooltip
     assert "Name: <i>Shop & 1</i>" in tooltip
@@ -415,6 +424,18 @@ def test_a_day_that_was_killed_at_any_write_is_written_again(
     assert all(end == ends[0] != earlier for end in ends)
 
 
+def test_lengths_have_two_decimals_and_one_is_no_plural(store: Store, place: Place) -> None:
+    """In all texts, with the unit, and in the table, as its unit is a length."""
+    save_city(store, "km", City.framed(CITY.xy[:3] * 9, None, unit="km"))
+    write_day(place, solved_day(store, {1: 3}, 9, city="km", model=None, time_limit=0.3))
+    table = pd.read_csv(io.BytesIO(place.store.get(place.path("routes.csv"))))
+    np.testing.assert_array_equal(table["leg_cost"], table["leg_cost"].round(2))
+    for name in ("README.md", "map.html", "routes.html"):
+        text = place.store.get(place.path(name)).decode()
+        assert re.search(r"\d\.\d{1,2}(&nbsp;| )km\b", text)
+        assert not re.search(r"\d\.\d{3,} ?km\b|\b1 (customers|orders|routes|stops)\b", text)
+
+
 def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> None:
     """At each stop, after a start time, past midnight too: in all files. Without it, in minutes."""
     costs = np.array([[0.0, 600, 700], [600, 0, 30], [630, 30, 0]])
@@ -423,7 +444,7 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
     (tmp_path / "day.csv").write_text("customer,demand,service_min\n1,1,5\n2,1,\n2,1,90\n")
     for start, arrivals, departures in (
         ("8:00", ["", "08:10", "08:16", "09:56"], ["08:00", "08:15", "09:46", ""]),
-        ("23:50", ["", "00:00", "00:06", "01:46"], ["23:50", "00:05", "01:36", ""]),
+        ("23:50", ["", "00:00 +1", "00:06 +1", "01:46 +1"], ["23:50", "00:05 +1", "01:36 +1", ""]),
         (None, None, None),
     ):
         options: dict[str, Any] = {"start_time": start} if start else {}
@@ -441,14 +462,14 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
         header, *rows = book.get_sheet_by_name("Route 1").to_python()[3:]
         if start is None:
             assert "arrival" not in table
-            assert header[-1] == "Since the depot (min)"
-            assert [row[-1] for row in rows] == minutes
+            assert header[-2] == "Since the depot (min)"
+            assert [row[-2] for row in rows] == minutes
             assert "after 10 min" in map_page(day)
             continue
         assert table["arrival"].tolist() == arrivals
         assert table["departure"].tolist() == departures
-        assert header[-2:] == ["Arrival", "Departure"]
-        assert [row[-2:] for row in rows] == [list(both) for both in zip(arrivals, departures, strict=True)]
+        assert header[-3:-1] == ["Arrival", "Departure"]
+        assert [row[-3:-1] for row in rows] == [list(both) for both in zip(arrivals, departures, strict=True)]
         for text in (map_page(day), route_table(day), solve_figures(day)["start"], pages(day)):
             assert arrivals[-1] in text
         assert f"demand 2, at {arrivals[2]}" in map_page(day)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def fewest(rest: Rest) -> int:
 def test_no_fewer_can_be_left_out(city: City, seed: int) -> None:
     """The smallest set of six customers; the bound that proves it is never above it."""
     rest = random_rest(seed, 6, city)
-    served = most_served(rest, "")
+    served = most_served(rest)
     within(rest, served)
     assert fewest_unserved(rest) <= len(served.left_out) == fewest(rest)
 
@@ -78,7 +79,7 @@ def test_a_fleet_that_is_too_small_is_proved_so() -> None:
     for seed in (0, 4, 8):
         instance = random_rest(seed, 100, city).instance
         rest = Rest(city, instance, Limits(fewest_vehicles(instance) - 1))
-        served = most_served(rest, "", seconds=60)  # it ends when the bound is reached
+        served = most_served(rest, seconds=60)  # it ends when the bound is reached
         within(rest, served)
         assert len(served.left_out) == fewest_unserved(rest) >= 1
 
@@ -89,7 +90,7 @@ def test_nobody_displaces_a_higher_priority(seed: int) -> None:
     rest = random_rest(seed, 9)
     nodes = rest.instance.ids.tolist()
     priority = {node: float(k % 3) for k, node in enumerate(nodes)}
-    served = most_served(rest, "", priority)
+    served = most_served(rest, priority)
     within(rest, served)
     high = [node for node in nodes if priority[node] == 2]
     urgent = only(rest.instance, high)
@@ -103,9 +104,9 @@ def test_the_lowest_priority_is_left_out() -> None:
     instance = Instance(CITY.city_id, np.arange(1, 5), np.full(4, 6), 18)  # type: ignore[arg-type]
     rest = Rest(CITY, instance, Limits(1))
     for lowest in range(1, 5):
-        served = most_served(rest, "--fleet 1", {node: 1.5 + (node != lowest) for node in range(1, 5)})
-        assert served.left_out == {lowest: "no room within --fleet 1"}
-    assert most_served(rest, "", {3: -1.0}).left_out.keys() == {3}  # others have none, which is 0
+        served = most_served(rest, {node: 1.5 + (node != lowest) for node in range(1, 5)})
+        assert served.left_out == {lowest: "no room in the 1 vehicle on hand"}
+    assert most_served(rest, {3: -1.0}).left_out.keys() == {3}  # others have none, which is 0
 
 
 @pytest.mark.parametrize(
@@ -144,14 +145,28 @@ def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> N
     write_day(place, result)
     table = pd.read_csv(tmp_path / "out" / "unserved.csv")
     assert table.to_dict("split")["data"] == [
-        [5, 6, 1.0, "no room within --fleet 2"],
-        [4, 6, 0.0, "no room within --fleet 2"],
+        [5, 6, 1.0, "no room in the 2 vehicles on hand"],
+        [4, 6, 0.0, "no room in the 2 vehicles on hand"],
     ]
     assert "| left out | 2 other customers, total demand 12 |" in (tmp_path / "out" / "README.md").read_text()
-    left_out = "2 customers were left out (unserved.csv has the reasons): '4' and '5'"
+    left_out = "2 customers left out (unserved.csv has the reasons): '4' and '5'"
     assert any(note.startswith(left_out) for note in result.notes)
     write_day(place, solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
     assert not (tmp_path / "out" / "unserved.csv").exists()
+
+
+def test_those_left_out_can_be_called(store: Store, tmp_path: Path) -> None:
+    """Their file has the columns of addresses and orders, as the routes have, and the reason in words."""
+    further = {"Name": tuple(f"Shop {k}" for k in range(41)), "Reason": tuple(f"r{k}" for k in range(41))}
+    save_city(store, "phones", CITY, replace(NAMES, further=further))
+    (tmp_path / "day.csv").write_text("customer,demand,note\n1,6,bell\n2,6,\n3,6,dog\n4,6,ring\n")
+    options: dict[str, Any] = {"city": "phones", "model": None, "drop": True, "time_limit": 1.0}
+    result = solved_day(store, str(tmp_path / "day.csv"), 18, fleet=1, longest_route=9.0, **options)
+    write_day(Place(Store.open(tmp_path / "out")), result)
+    (row,) = pd.read_csv(tmp_path / "out" / "unserved.csv", keep_default_na=False).to_dict("records")
+    k, note = row["customer"], {1: "bell", 2: "", 3: "dog", 4: "ring"}
+    assert (row["Name"], row["further_Reason"], row["note"]) == (f"Shop {k}", f"r{k}", note[k])
+    assert row["reason"] == "no room in the 1 vehicle on hand, with routes of at most 9.000"
 
 
 def test_nobody_is_left_out_without_need(store: Store) -> None:
@@ -205,7 +220,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         }
         for text in (route_table(result), pages(result)):
             assert longest in text
-        assert "1 min 40 s of service" in pages(result)
+        assert "service: 1 min 40 s" in pages(result)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
     assert any(
         note.endswith("the routes: service; service counts with --shift and --start-time only")
