@@ -101,7 +101,8 @@ class RoadFacts:
     profile: str | None = None  # of an extract: "car", or the name of a .lua file with its checksum
     extract: str | None = None  # its SHA-256
     snap: float  # largest distance of an address to its road in metres
-    left_out: tuple[str, ...] = ()  # ids of addresses that were too far from any road, or cut off
+    # longitude and latitude of the addresses that were too far from any road or cut off, by id
+    left_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     version: str | None = None  # of OSRM, if it was started for an extract
     date: str = ""  # on which the server was asked
     one_way: float = 0.0  # share of the pairs whose costs there and back differ by more than a tenth

@@ -122,7 +122,9 @@ def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: st
     if planned.addresses is not None and planned.addresses.ids != stored.addresses.ids:
         differing.append("ids")
     if differing:
+        ranges = set(differing) <= {"demand", "capacity"}
+        change = f"change it by mcvrp city set {stored.name}, or " if ranges else ""
         raise McvrpError(
             f"{store.url()} has city {stored.name!r} with the same addresses but other "
-            f"{' and '.join(differing)}: choose another name"
+            f"{' and '.join(differing)}: {change}choose another name"
         )

@@ -92,7 +92,7 @@ def on_roads(
     costs.setflags(write=False)
     facts = replace(
         facts,
-        left_out=tuple(read.ids[k] for k in np.flatnonzero(out[old:])),
+        left_out=_places(read, out[old:]),
         version=server.version,
         date=datetime.date.today().isoformat(),
         one_way=one_way(costs),
@@ -178,17 +178,23 @@ def _again(
     """Return what ``stored`` has, if its addresses and roads are these, otherwise None."""
     if stored.roads is None or stored.city.matrix is None or stored.addresses.lonlat is None:
         return None
-    out = stored.roads.left_out
-    kept = np.flatnonzero([name not in out for name in read.ids])
-    asked = replace(stored.roads, left_out=(), version=None, date="", one_way=0.0)
+    out = np.array([name in stored.roads.left_out for name in read.ids])
+    kept = np.flatnonzero(~out)
+    asked = replace(stored.roads, left_out={}, version=None, date="", one_way=0.0)
     places = np.vstack([lonlat[:old], read.places[kept]])
-    if asked != facts or (out and not roads.leave_out) or len(kept) + len(out) != len(read.ids):
+    if asked != facts or (out.any() and not roads.leave_out) or _places(read, out) != stored.roads.left_out:
         return None
     if stored.addresses.ids[old:] != tuple(read.ids[k] for k in kept):
         return None
     if not np.array_equal(stored.addresses.lonlat, places):
         return None
     return OnRoads(read.taking(kept), stored.city.matrix, stored.roads)
+
+
+def _places(read: AddressTable, mask: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
+    """Return longitude and latitude of the addresses of ``mask``, by id."""
+    places = read.places.tolist()
+    return {read.ids[k]: (places[k][0], places[k][1]) for k in np.flatnonzero(mask)}
 
 
 def _only(costs: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -136,7 +136,7 @@ def _started(graph: Path, digest: str) -> Iterator[Osrm]:
         try:
             while _WAITING not in (said := Path(log.name).read_bytes()):
                 if process.poll() is not None:
-                    raise McvrpError(f"osrm-routed failed: {_last_line(said)}")
+                    raise McvrpError(f"osrm-routed failed ({_last_line(said)}): delete {graph.parent}")
                 time.sleep(0.02)
             version = re.search(rb"engines, (v[\w.]+)", said)
             yield Osrm(f"http://127.0.0.1:{port}", digest, graph.parent.name, version and version[1].decode())
@@ -156,8 +156,8 @@ def _graph(extract: Path, profile: str, folder: Path) -> tuple[Path, str]:
                 making.mkdir()
                 # its outputs are named by the link, and lie beside it
                 (making / "graph.osm.pbf").symlink_to(extract.resolve())
-                _run("osrm-extract", "-p", str(lua), str(making / "graph.osm.pbf"))
-                _run("osrm-contract", str(making / _GRAPH))
+                _run(extract, "osrm-extract", "-p", str(lua), str(making / "graph.osm.pbf"))
+                _run(extract, "osrm-contract", str(making / _GRAPH))
                 making.rename(made)
     return made / _GRAPH, digest
 
@@ -206,10 +206,11 @@ def _program(name: str) -> str:
     return found
 
 
-def _run(program: str, *arguments: str) -> None:
+def _run(extract: Path, program: str, *arguments: str) -> None:
     done = subprocess.run([_program(program), *arguments], capture_output=True, check=False)
     if done.returncode:
-        raise McvrpError(f"{program} failed: {_last_line(done.stdout + done.stderr)}")
+        said = _last_line(done.stdout + done.stderr)
+        raise McvrpError(f"{program} failed with {brief(str(extract))} ({said})")
 
 
 def _last_line(output: bytes) -> str:

@@ -7,8 +7,10 @@ that an import that was killed goes on from there, and a plan's costs are not as
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -52,11 +54,9 @@ def road_costs(
     first = 0 if known is None else len(known)
     what = f"{server.graph or server.url} {by} {first}".encode() + lonlat.round(6).tobytes()
     kept = folder / "roads" / f"table-{hashlib.sha256(what).hexdigest()[:16]}"
-    kept.mkdir(parents=True, exist_ok=True)
     for table in kept.parent.glob("table-*"):
         if time.time() - table.stat().st_mtime > _LONGEST:
-            shutil.rmtree(table)
-    kept.mkdir(exist_ok=True)
+            shutil.rmtree(table, ignore_errors=True)
     side = MOST_COORDINATES // 2
     while True:
         try:
@@ -86,18 +86,34 @@ class _Tables:
         total = sum(_length(rows) * sum(map(_length, columns)) for rows, columns in asked)
         with Progress("road costs", total, "pairs") as progress, ThreadPoolExecutor(_THREADS) as pool:
             for rows, columns in asked:
-                file = kept / f"{rows.start}-{rows.stop}.npy"
-                if file.exists():
-                    table = np.load(file, allow_pickle=False)
-                else:
+                file = kept / f"{rows.start}-{rows.stop}.npz"
+                table = self.finished(file, rows, columns[0])
+                if table is None:
                     parts = list(pool.map(partial(self.block, rows), columns))
                     table = np.column_stack([*(costs for costs, _ in parts), parts[0][1]])
-                    with (half := file.with_suffix(".half")).open("wb") as to:
-                        np.save(to, table)
+                    kept.mkdir(parents=True, exist_ok=True)  # another import of the same may have removed it
+                    with (half := file.with_suffix(f".{os.getpid()}")).open("wb") as to:
+                        np.savez(to, table=table)
                     half.rename(file)
                 found.costs[rows, columns[0].start :], found.off_road[rows] = table[:, :-1], table[:, -1]
                 progress.update(progress.done + table[:, :-1].size)
         return found
+
+    def finished(self, file: Path, rows: slice, columns: slice) -> NDArray[np.float64] | None:
+        """Return the ``rows`` in ``file``; None if there are none, or they are damaged or of other roads.
+
+        A server at an address may have been started again with others: the first row is asked for again.
+        """
+        try:
+            with np.load(file, allow_pickle=False) as opened:  # checks its checksum
+                table: NDArray[np.float64] = opened["table"]
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+            return None
+        if self.server.graph is None:
+            costs, _ = self.block(slice(rows.start, rows.start + 1), columns)
+            if not np.array_equal(costs[0], table[0, : _length(columns)], equal_nan=True):
+                return None
+        return table
 
     def block(self, rows: slice, columns: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the costs from ``rows`` to ``columns``, and the metres from ``rows`` to their roads."""

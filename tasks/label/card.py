@@ -66,9 +66,10 @@ def card_text(
     spec, rows = manifest.get("spec") or {}, sum(size.rows for size in statistics)
     split = split_name(spec.get("split", ""))
     sizes = " to ".join(dict.fromkeys(str(size.n) for size in (*statistics[:1], *statistics[-1:])))
+    kind = "straight lines" if city.matrix is None else "from a matrix, given or of roads"
     figures = {
         "city": f"`{city.city_id}`, {city.customers:,} addresses",
-        "costs": f"{'straight lines' if city.matrix is None else 'from a matrix'}, in {unit_text(city.unit)}",
+        "costs": f"{kind}, in {unit_text(city.unit)}",
         "instances": f"the {spec['split']} split of seed {spec['seed']}" if "seed" in spec else "",
         "solver time": f"{sum(size.rows * size.runtime.mean for size in statistics) / 3600:,.2f} core-hours",
         "fingerprint": f"`{manifest.get('fingerprint')}`",

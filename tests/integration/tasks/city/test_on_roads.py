@@ -195,6 +195,16 @@ def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
     assert desk.make(desk.extension(more, roads=roads | {"leave_out": True})).exists
 
 
+def test_an_address_that_was_left_out_is_asked_for_once_it_has_moved(desk: Desk) -> None:
+    """The city is then another one; the same place is left out again."""
+    places = np.vstack([desk.good[:5], [FAR]])
+    desk.make(desk.spec(file := desk.file("own.csv", places), leave_out=True))
+    assert desk.make(desk.spec(file, leave_out=True)).exists
+    moved = desk.file("own.csv", desk.good[:6])
+    with pytest.raises(McvrpError, match="another city named 'own'"):
+        desk.make(desk.spec(moved, leave_out=True))
+
+
 def test_an_import_whose_server_dies_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence, nothing is written; the next import asks for the rest."""
     monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
@@ -247,12 +257,12 @@ def test_an_import_that_is_killed_goes_on(
     arguments = str(desk.folder / "store"), str(desk.cache), spec.model_dump_json()
     tables = desk.cache / "roads"
     with subprocess.Popen([sys.executable, "-c", _SLOWLY, *arguments]) as importing:
-        until("a finished row", 60, lambda: list(tables.glob("table-*/*.npy")), pause=0.02)
+        until("a finished row", 60, lambda: list(tables.glob("table-*/*.npz")), pause=0.02)
         (routed,) = psutil.Process(importing.pid).children()
         importing.kill()
     until("the server ends", 5, lambda: not is_alive(routed))
     assert everything(desk.store) == {}
-    done = len(list(tables.glob("table-*/*.npy")))
+    done = len(list(tables.glob("table-*/*.npz")))
     assert done < 3
     monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
     city = desk.make(spec).city

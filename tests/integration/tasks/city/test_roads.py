@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import http.server
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,8 @@ def test_an_import_that_was_killed_goes_on(
     """Finished rows are not asked for again."""
     monkeypatch.setattr(roads, "MOST_COORDINATES", 10)
     places, kept = somewhere(23), tmp_path / "kept"
-    whole = road_costs(server, places, "time", kept)
-    counting = _Counting(server.url, server.extract)
+    whole = road_costs(server, places, "time", tmp_path / "whole")
+    counting = _Counting(server.url, server.extract, server.graph)
     _Counting.most = 13  # of 25 tables: two rows of five are whole
     with pytest.raises(McvrpError, match="gone"):
         road_costs(counting, places, "time", kept)
@@ -110,6 +111,73 @@ def test_an_import_that_was_killed_goes_on(
     _Counting.asked = 0
     assert np.array_equal(road_costs(counting, places, "time", kept).costs, whole.costs, equal_nan=True)
     assert _Counting.asked == 0
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: data[:264] + bytes(8) + data[272:]]
+)
+def test_finished_rows_that_are_damaged_are_asked_for_again(
+    server: Osrm, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    whole = road_costs(server, somewhere(9), "time", tmp_path)
+    (file,) = whole.rows.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    for _ in range(2):
+        again = road_costs(server, somewhere(9), "time", tmp_path)
+        assert np.array_equal(again.costs, whole.costs, equal_nan=True)
+        assert np.array_equal(again.off_road, whole.off_road)
+
+
+class _Relay(Osrm):
+    """An address at which ``to`` answers."""
+
+    to: Osrm
+
+    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
+        return type(self).to.ask(service, lonlat, **options)
+
+
+def test_finished_rows_of_other_roads_are_asked_for_again(helsinki: Path, tmp_path: Path) -> None:
+    """As of a server that was started again at its address, with another profile."""
+    places, relay = somewhere(9), _Relay("http://127.0.0.1:1")
+    with osrm(str(helsinki), "foot", tmp_path) as walking, osrm(str(helsinki), "car", tmp_path) as driving:
+        _Relay.to = walking
+        road_costs(relay, places, "time", tmp_path)
+        _Relay.to = driving
+        found = road_costs(relay, places, "time", tmp_path)
+        own = road_costs(driving, places, "time", tmp_path)
+    assert np.array_equal(found.costs, own.costs, equal_nan=True)
+
+
+class _Done(Osrm):
+    """A server that another import has asked the same, too; it is done, and its rows are removed."""
+
+    rows: Path
+
+    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
+        shutil.rmtree(type(self).rows, ignore_errors=True)
+        return super().ask(service, lonlat, **options)
+
+
+def test_two_imports_at_once_do_not_disturb_each_other(server: Osrm, tmp_path: Path) -> None:
+    whole = road_costs(server, somewhere(9), "time", tmp_path)
+    shutil.rmtree(whole.rows)
+    _Done.rows = whole.rows
+    found = road_costs(_Done(**vars(server)), somewhere(9), "time", tmp_path)
+    assert np.array_equal(found.costs, whole.costs, equal_nan=True)
+
+
+def test_a_graph_that_is_damaged_is_named(helsinki: Path, tmp_path: Path) -> None:
+    """And made again once it is removed, as the sentence says."""
+    with osrm(str(helsinki), "car", tmp_path):
+        (made,) = (each for each in (tmp_path / "roads").iterdir() if each.is_dir())
+    for file in made.glob("graph.osrm.*"):
+        file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(McvrpError, match=f"delete {made}"), osrm(str(helsinki), "car", tmp_path):
+        pass
+    shutil.rmtree(made)
+    with osrm(str(helsinki), "car", tmp_path) as server:
+        assert road_costs(server, somewhere(5), "time", tmp_path).costs.shape == (5, 5)
 
 
 def test_a_graph_is_made_once(helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +201,7 @@ def test_what_is_no_extract_is_refused(
 ) -> None:
     (none := tmp_path / "none.osm.pbf").write_bytes(b"no extract")
     for extract, profile, part in (
-        (none, "car", "osrm-extract failed"),
+        (none, "car", r"osrm-extract failed with .*none\.osm\.pbf"),
         (tmp_path / "missing.osm.pbf", "car", "No such file"),
         (helsinki, "boat", "has no profile 'boat'"),
         (helsinki, str(tmp_path / "own.lua"), "own.lua"),

@@ -52,6 +52,19 @@ def test_what_the_id_does_not_cover_can_be_set(store: Store, capsys: pytest.Capt
     assert "remain valid" not in text(capsys)
 
 
+def test_an_import_with_other_ranges_names_the_command_that_changes_them(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["city", "set", "lyon", "--capacity", "30", "40"]) == 0
+    again = ["city", "import", str(tmp_path / "lyon.csv")]
+    assert cli.run([*again, "--capacity", "30", "40"]) == 0
+    text(capsys)
+    assert cli.run(again) == 2
+    assert "mcvrp city set lyon" in text(capsys)
+    assert cli.run([*again, "--capacity", "30", "40", "--spare", "60"]) == 2
+    assert "city set" not in text(capsys)
+
+
 def test_labels_with_other_ranges_are_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     put_labels(store, demand=(1, 5))
     assert cli.run(["city", "set", "lyon", "--demand", "1", "5", "--capacity", "9", "9"]) == 0

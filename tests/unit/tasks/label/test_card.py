@@ -55,6 +55,14 @@ def test_a_card_follows_the_labels(store: Store) -> None:
     assert layout.card("d") in changed
 
 
+@pytest.mark.parametrize(("matrix", "part"), [(False, "straight lines, in"), (True, "of roads, in")])
+def test_a_card_has_the_kind_of_costs(store: Store, matrix: bool, part: str) -> None:
+    """A matrix may be that of a city along roads."""
+    city = dataclasses.replace(CITY, matrix=np.ones((len(CITY.xy),) * 2) if matrix else None)
+    write_card_of(store, "d", city)
+    assert part in store.get(layout.card("d")).decode()
+
+
 def test_a_dataset_has_the_nodes_of_its_labels(store: Store) -> None:
     """Coordinates and ids by node number, and no other column of the addresses."""
     city = dataclasses.replace(CITY, address_ids=tuple(f"C{node}" for node in range(len(CITY.xy))))
