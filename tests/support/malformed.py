@@ -188,6 +188,8 @@ KEPT = (  # of eleven orders of 3 and two vehicles of 20
         "route,stop,customer\n" + "".join(f"1,{k},C{k}\n" for k in range(1, 8)),
         "route '1' has a demand of 21, more than 20",
     ),
-    case("too many", "route,stop,customer\n1,1,C1\n2,1,C2\n3,1,C3\n", "keeps 3 routes of 2 vehicles"),
-    case("no vehicle left", "route,stop,customer\n1,1,C1\n2,1,C2\n", "keeps 2 routes of 2 vehicles, and 9"),
+    case("too many", "route,stop,customer\n1,1,C1\n2,1,C2\n3,1,C3\n", "keeps 3 routes, --fleet allows 2"),
+    case(
+        "no vehicle left", "route,stop,customer\n1,1,C1\n2,1,C2\n", "keeps 2 routes, --fleet allows 2, and 9"
+    ),
 )
