@@ -28,6 +28,7 @@ from mcvrp.tasks.support.progress import Progress
 By = Literal["time", "distance"]
 UNITS: dict[By, str] = {"time": "s", "distance": "m"}
 _THREADS = 2  # the server computes a table with one
+_OFF = 0.05  # share by which a server may differ from a city that it extends: roads change
 _LONGEST = 7 * 86_400.0  # seconds that finished rows are kept: roads change
 
 
@@ -49,7 +50,7 @@ def road_costs(
     """Return the costs between ``lonlat``, ``(N, 2)`` in degrees, in seconds or metres.
 
     ``folder`` keeps finished rows. ``known`` are the costs between the first of them, ``(K, K)``, which are
-    not asked for again. McvrpError if the server does not answer with tables.
+    not asked for again. McvrpError if the server does not answer with tables, or has clearly other roads.
     """
     first = 0 if known is None else len(known)
     what = f"{server.graph or server.url} {by} {first}".encode() + lonlat.round(6).tobytes()
@@ -68,6 +69,14 @@ def road_costs(
             side //= 2
     if known is not None:
         found.costs[:first, :first] = known
+        if server.graph is None:  # of an extract they are the same
+            some = slice(0, min(first, side))
+            now, was = _Tables(server, lonlat, by).block(some, some)[0].sum(), known[some, some].sum()
+            if not abs(now - was) <= _OFF * was:
+                raise McvrpError(
+                    f"{server.url} has other roads than those of the city: the {by} between its first "
+                    f"addresses is {now:,.0f}, not {was:,.0f} {UNITS[by]} in all"
+                )
     return found
 
 

@@ -167,6 +167,17 @@ def test_a_server_is_asked_by_its_address(desk: Desk) -> None:
         assert again.city.city_id == child.city_id
 
 
+def test_a_server_of_other_roads_does_not_extend_a_city(desk: Desk) -> None:
+    """As one of pedestrians at another address; its costs beside those of cars would be silently wrong."""
+    own, more = desk.file("own.csv", desk.good[:6]), desk.file("more.csv", desk.good[6:9], 6)
+    with osrm(str(desk.extract), "car", desk.cache) as server:
+        desk.make(desk.spec(own, source=server.url))
+    with osrm(str(desk.extract), "foot", desk.cache) as other:
+        spec = desk.extension(more, roads={"source": other.url})
+        with pytest.raises(McvrpError, match=f"{other.url} has other roads than those of the city"):
+            desk.make(spec)
+
+
 def test_addresses_without_a_road_are_all_named_or_left_out(desk: Desk) -> None:
     """Those that are too far, and those that are cut off; the depot may not be one of them."""
     places = np.vstack([desk.good[:8], [FAR], desk.lost[:2]])
