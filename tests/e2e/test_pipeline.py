@@ -226,7 +226,9 @@ def test_a_plain_copy_of_the_store_is_a_store(place: Workplace) -> None:
     shutil.rmtree(other.store / "models")
     shutil.rmtree(other.store / phase_dir("smoke", SPEC.train.phases[-1].name))
     (other.folder / "day.csv").write_text("customer,demand\n" + "".join(f"{k},3\n" for k in range(1, 21)))
-    solve = ("solve", str(other.folder / "day.csv"), "--capacity", "30", "--by", "model", "--out")
+    # all samples, however busy the machine is
+    options = ("--capacity", "30", "--by", "model", "--time-limit", "120", "--out")
+    solve = ("solve", str(other.folder / "day.csv"), *options)
     for command in (("verify", "smoke"), ("train", *RUN[1:]), (*solve, "copied")):
         done = other.mcvrp(*command)
         assert done.returncode == 0, done.stderr
