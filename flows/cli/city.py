@@ -29,7 +29,7 @@ from mcvrp.storage import layout
 if TYPE_CHECKING:
     from mcvrp.tasks.city.spec import CitySpec
 
-_city = group("city", "create, import, extend, change or remove a city")
+cities = group("city", "create, import, extend, change or remove a city")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +48,14 @@ class NewAddresses:
     dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
 
 
-@command(_city, STAGES["city"].text)
+@command(cities, STAGES["city"].text)
 def create(common: Common) -> Outcome:
     from mcvrp.flows.cli.stage import spec_of
 
     return _made(common, spec_of(common).city)
 
 
-@command(_city, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import")
+@command(cities, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import")
 def import_(
     common: Common,
     new: NewAddresses,
@@ -75,7 +75,7 @@ def import_(
     return _made(common, _spec(common, name or own, new, fields | flags))
 
 
-@command(_city, "add addresses to a city; its labels and models stay valid")
+@command(cities, "add addresses to a city; its labels and models stay valid")
 def extend(
     common: Common,
     city: Annotated[str, arg("CITY", "name of the city")],

@@ -22,6 +22,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -174,13 +175,20 @@ def _version(lua: Path) -> str:
 def sha256_of(file: Path) -> str:
     """Return the SHA-256 of an extract or a profile; McvrpError if it cannot be read."""
     try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        status = file.stat()
+        return _sha256(file.resolve(), status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise McvrpError(
             f"{brief(str(file))} cannot be read ({reason(error)}): give an extract of OpenStreetMap "
             "(.osm.pbf) or the address of an OSRM server, and a profile that is there"
         ) from error
+
+
+@lru_cache
+def _sha256(file: Path, size: int, modified: int) -> str:
+    """Return the SHA-256 of ``file`` as it is at ``modified``; a country's extract takes seconds."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _profile(profile: str) -> Path:

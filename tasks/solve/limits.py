@@ -13,7 +13,7 @@ from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, SECONDS, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import METRES, is_seconds, readable_unit, time_text, unit_text
 
 
 def limits_text(limits: Limits, unit: str) -> str:
@@ -49,7 +49,7 @@ def require_supported(spec: SolveSpec, city: City, name: str) -> None:
             f"--service {spec.service:.10g} counts with --shift and --start-time only: give one of them, or "
             "omit it"
         )
-    if spec.timed and city.unit.casefold() not in SECONDS:
+    if spec.timed and not is_seconds(city.unit):
         option, other = (
             ("--start-time", "omit it") if spec.shift is None else ("--shift", "use --longest-route")
         )

@@ -12,7 +12,7 @@ from mcvrp.model.problem import DEPOT, City
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solvers.solver import route_lengths
-from mcvrp.tasks.support.text import METRES, SECONDS, length_text, time_text
+from mcvrp.tasks.support.text import METRES, is_seconds, length_text, time_text
 
 _DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
 _PRINTED = 8  # columns of addresses and orders on a sheet of A4
@@ -102,7 +102,7 @@ def day_text(date: datetime.date | None) -> str:
 
 
 def in_seconds(city: City) -> bool:
-    return city.unit.casefold() in SECONDS
+    return is_seconds(city.unit)
 
 
 def shift_texts(solved: Solved) -> list[str]:

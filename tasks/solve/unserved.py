@@ -15,7 +15,7 @@ from mcvrp.tasks.solve.orders import Day
 from mcvrp.tasks.solvers.pyvrp import NO_ROUTES, only, serve_most
 from mcvrp.tasks.solvers.searches import fewest_vehicles
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import SECONDS, counted, length_text, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import counted, is_seconds, length_text, readable_unit, time_text, unit_text
 
 _SECONDS, _MOST_SECONDS = 0.018, 10.0  # of the search per customer, and in all
 
@@ -183,4 +183,4 @@ def _exact_length(value: float, unit: str) -> str:
     """Return a length as it can be given as a limit: "45.25 km", or "20 min 34 s (1,234 s)"."""
     factor, name = readable_unit(unit, value)
     exact = f"{value * factor:,.10g} {unit_text(name)}"
-    return f"{time_text(value)} ({exact})" if unit.casefold() in SECONDS else exact
+    return f"{time_text(value)} ({exact})" if is_seconds(unit) else exact

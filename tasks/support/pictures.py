@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost, gap
-from mcvrp.tasks.support.text import SECONDS, counted, length_text, readable_unit
+from mcvrp.tasks.support.text import counted, is_seconds, length_text, readable_unit
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#666666"
@@ -96,7 +96,7 @@ def solutions(
     axes = [figure.add_subplot(1, len(panels), k) for k in range(1, len(panels) + 1)]
     totals = [cost(city, solution) for _, solution in panels]
     base, what = totals[reference], "distance" if city.matrix is None else "cost"
-    what = "travel time" if city.unit.casefold() in SECONDS else what
+    what = "travel time" if is_seconds(city.unit) else what
     for k, (axis, (title, solution), total) in enumerate(zip(axes, panels, totals, strict=True)):
         beyond = "" if k == reference or not base else f", gap {gap(total, base):+.2f} %"
         routes = len(solution.routes)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 _KILOMETRES = 2000.0  # metres from which kilometres are used
-SECONDS = ("s", "sec", "second", "seconds")  # units of costs that are times
+_SECONDS = ("s", "sec", "second", "seconds")
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
 _HOUR = r"(?:[01]?\d|2[0-4])"
 _TIME_OF_DAY = re.compile(  # 8:00, 8h30, 10.30 Uhr, 5 pm
@@ -33,9 +33,14 @@ def unit_text(unit: str) -> str:
     return "sides of the city's square" if unit == "unit" else unit
 
 
+def is_seconds(unit: str) -> bool:
+    """Return True if costs in ``unit`` are times."""
+    return unit.casefold() in _SECONDS
+
+
 def length_text(value: float, unit: str) -> str:
     """Return a length with two decimals at most: "12.35 km", "1 h 20 min"; "5.123" in a synthetic city."""
-    if unit.casefold() in SECONDS:
+    if is_seconds(unit):
         return time_text(value)
     if unit == "unit":
         return f"{value:.3f}"
