@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -13,6 +14,8 @@ from nbclient import NotebookClient
 
 from tests.support.command import Workplace
 from tests.unit.docs.pages import DOCS
+
+pytest_plugins = ["tests.support.osrm"]
 
 NOTEBOOK = DOCS / "example.ipynb"
 
@@ -31,8 +34,9 @@ def test_links_of_the_notebook_lead_to_pages() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("osrm_folder")  # the notebook downloads the same wheels
 def test_the_notebook_runs_from_addresses_to_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cell without an error; a picture is shown, and the routes are shorter than one per customer."""
+    """Every cell without an error; HGS and the model route all customers, along streets, side by side."""
     place = Workplace.new(tmp_path)
     for name, value in place.environment().items():
         monkeypatch.setenv(name, value)
@@ -40,12 +44,16 @@ def test_the_notebook_runs_from_addresses_to_a_map(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     resources = {"metadata": {"path": str(place.folder)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3", resources=resources).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]
-    assert len(pictures) == 1
+    assert len(pictures) == 2
     text = "".join(output.get("text", "") for output in outputs)
-    together, alone = map(float, re.findall(r"([\d.]+) km (?:in \d+ routes|with a route)", text))
+    together, alone = map(float, re.findall(r"([\d.]+) min (?:in \d+ routes|with a route)", text))
     assert 0 < together < alone
     assert re.search(r"^first route: C10\d{3}( C10\d{3})+$", text, re.MULTILINE)
-    assert (place.folder / "store/cities/lyon/city.json").exists()
+    hgs, model = map(float, re.findall(r"HGS ([\d.]+) min, the model ([\d.]+) min", text)[0])
+    assert hgs <= model < alone
+    for folder in ("monday", "model"):
+        lines = json.loads((place.folder / folder / "routes.geojson").read_text())["features"]
+        assert any(len(line["geometry"]["coordinates"]) > 14 for line in lines)  # more than the stops
