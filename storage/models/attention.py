@@ -25,7 +25,6 @@ from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
-from mcvrp.storage.versions import ATTENTION
 
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
@@ -75,7 +74,6 @@ class AttentionCard:
     weights_bytes: int = 0
     weights_sha256: str = ""
     provenance: Provenance | None = None
-    format: int = ATTENTION.version
 
     @property
     def folder(self) -> str:
@@ -143,7 +141,7 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
     if not store.exists(path):
         return None
     named = "attention model's card"
-    return read_document(store, path, AttentionCard, ATTENTION, named=named, hint=_TRAIN_AGAIN)
+    return read_document(store, path, AttentionCard, named=named, hint=_TRAIN_AGAIN)
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:

@@ -26,7 +26,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import CHECKPOINT, TooNew
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +68,6 @@ class CheckpointState:
     metrics: Mapping[str, Any]
     files: Mapping[str, str] = field(default_factory=dict)
     provenance: Provenance | None = None
-    format: int = CHECKPOINT.version
 
     @property
     def complete(self) -> bool:
@@ -134,10 +132,7 @@ def save_checkpoint(
 
 
 def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
-    """Return the checkpoints of a phase, oldest first; folders without a valid state are ignored.
-
-    TooNew if one was written by a newer version of this program.
-    """
+    """Return the checkpoints of a phase, oldest first; folders without a valid state are ignored."""
     folder = layout.phase_dir(run, phase)
     paths = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
     states = [state for state in (_read_state(store, path) for path in paths) if state is not None]
@@ -204,13 +199,12 @@ def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None])
 
 def _read_state(store: Store, path: str) -> CheckpointState | None:
     try:
-        state = read_document(store, path, CheckpointState, CHECKPOINT, named="checkpoint", hint="remove it")
-    except (StoreError, TooNew):  # a store that is silent may have the checkpoint
+        state = read_document(store, path, CheckpointState, named="checkpoint", hint="remove it")
+    except StoreError:  # a store that is silent may have the checkpoint
         raise
     except McvrpError:
         return None
-    consistent = state.format == CHECKPOINT.version and path == f"{state.folder}/{STATE}"
-    return state if consistent else None
+    return state if path == f"{state.folder}/{STATE}" else None
 
 
 def _prune(store: Store, newest: CheckpointState, keep: int) -> None:

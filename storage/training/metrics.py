@@ -15,7 +15,6 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from mcvrp.storage import layout
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import METRICS
 
 _TYPES = {"int": pa.int64(), "float": pa.float64()}
 
@@ -49,7 +48,7 @@ SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f 
 def write_metrics(store: Store, run: str, phase: str, rows: Sequence[StepMetrics]) -> None:
     """Write the metrics of a phase; replaces the file."""
     table = pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA)
-    write_parquet(store, layout.phase_metrics(run, phase), table, METRICS)
+    write_parquet(store, layout.phase_metrics(run, phase), table)
 
 
 def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
@@ -57,7 +56,7 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    table = read_parquet(store, path, METRICS, columns=SCHEMA, named="file of training metrics")
+    table = read_parquet(store, path, columns=SCHEMA, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
 
 

@@ -18,7 +18,6 @@ from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
 from mcvrp.tasks.label.verify_file import verify_file
@@ -124,7 +123,7 @@ def _manifest(store: Store, dataset: str, faults: list[FileFault]) -> dict[str, 
     """Return the manifest with the checksums of files, if there is one; one that is corrupt is a fault."""
     try:
         return read_manifest(store, dataset)
-    except (StoreError, TooNew):
+    except StoreError:
         raise
     except McvrpError as error:
         path = layout.manifest(dataset)

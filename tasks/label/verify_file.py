@@ -19,7 +19,6 @@ from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import HINT, parse_footer, parse_table
 from mcvrp.storage.labels.manifest import listed_sha256
 from mcvrp.storage.labels.schema import Footer
-from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.spec import Source
 
 _MOST_CHARACTERS = 160  # of a message of a library
@@ -31,14 +30,11 @@ def verify_file(
     """Return the footer of the label file with bytes ``data``, or what is wrong: a sentence without subject.
 
     ``path`` is its path in the store, which determines its rows, and the ``manifest`` may have its checksum.
-    Raises TooNew if a newer version of mcvrp has written it.
     """
     try:
         footer = parse_footer(data, "it")
         faults = list(misplaced(path, footer, source))
         faults = faults or list(_faults(footer, parse_table(data, "it"), source))
-    except TooNew:  # not bad: a newer version of mcvrp reads it
-        raise
     except McvrpError as error:
         return str(error).removeprefix("it ").removesuffix(f": {HINT}")[:_MOST_CHARACTERS]
     except Exception as error:  # corrupt bytes raise errors of any kind
