@@ -157,19 +157,19 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
         assert inspect(store, folder).text.strip()
 
 
-def test_every_artifact_leads_to_the_city_and_names_the_commit(place: Workplace, store: Store) -> None:
+def test_every_artifact_leads_to_the_city_and_names_the_version(place: Workplace, store: Store) -> None:
     """Card, `inspect` and report say the same."""
-    commit, all_of_them = installation().release, artifacts(store)
+    maker, all_of_them = f"mcvrp {installation().version}", artifacts(store)
     assert {path.split("/")[0] for path in all_of_them} >= {*STAGES, "attention", "benchmarks"}
     for path in all_of_them - {"cities/smoke"}:
         assert {"cities/smoke"} <= made_from(store, path) <= all_of_them, path
         readme = "training/smoke" if path.startswith("training/") else path
         text = inspect(store, f"{readme}/README.md").text
-        assert commit in text, path
+        assert maker in text, path
         if path == readme:
             assert all(parent.path in text for parent in recorded(store, path).parents), path
-    assert commit in store.get("benchmarks/smoke/report.html").decode()
-    assert commit in inspect(store, "models/smoke").text
+    assert maker in store.get("benchmarks/smoke/report.html").decode()
+    assert installation().version in inspect(store, "models/smoke").text
 
 
 def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
