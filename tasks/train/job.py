@@ -60,14 +60,6 @@ class RankJob:
 
 
 @dataclass(frozen=True)
-class Preparing:
-    """The local label cache of a machine has ``done`` of the phase's ``sizes`` instance sizes."""
-
-    done: int
-    sizes: int
-
-
-@dataclass(frozen=True)
 class Started:
     """The ranks begin after ``step`` of ``steps``."""
 
@@ -102,9 +94,8 @@ class Refused:
         return kind(self.message)
 
 
-RankEvent = Preparing | Started | StepMetrics | Saved | Warned | Refused
+RankEvent = Started | StepMetrics | Saved | Warned | Refused
 Report = Callable[[RankEvent], None]
-OF_ANY_RANK = (Preparing, Refused)  # all other events are reported by rank 0 only
 
 
 def encode(event: RankEvent) -> str:

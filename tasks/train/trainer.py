@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 import torch
 
-from mcvrp.model.errors import McvrpError, brief, reason, sentence
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
@@ -33,11 +33,9 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import distributed
-from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
+from mcvrp.tasks.train.engine import Engine, EngineOptions, MicroBatch, Totals
 from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import (
-    OF_ANY_RANK,
-    Preparing,
     RankEvent,
     RankJob,
     Refused,
@@ -47,10 +45,7 @@ from mcvrp.tasks.train.job import (
     Warned,
 )
 from mcvrp.tasks.train.log import TrainLog
-from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
 from mcvrp.tasks.train.policy import PolicyStream
-
-_COMPILER = ("torch._dynamo.", "torch._inductor.")  # modules of the errors of torch.compile
 
 
 def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
@@ -60,34 +55,21 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
     """
 
     def report(event: RankEvent) -> None:
-        if rank == 0 or isinstance(event, OF_ANY_RANK):
+        if rank == 0 or isinstance(event, Refused):
             send(event)
 
     try:
         # Labels first: reading a large dataset takes longer than ranks wait for each other.
-        with prepare(job, report) as cache, distributed(cores) as device:
+        with prepare(job) as cache, distributed(cores) as device:
             Trainer(job, cache, rank, device, report).run()
-    except McvrpError as error:
-        refusal = error
-    except Exception as error:
-        if is_out_of_memory(error):
-            refusal = McvrpError(
-                f"out of memory outside of micro-batches, for weights or optimizer state ({reason(error)}): "
-                "train a smaller network, spread the optimizer state over more ranks with "
-                "--set train.zero=1, or use a machine with more memory"
-            )
-        elif type(error).__module__.startswith(_COMPILER):  # a restart would not help, either
-            refusal = McvrpError(f"train.compile: {brief(sentence(error))}: unset it (--set train.compile=)")
-        else:  # a bug, or a lost peer: the launcher reads the traceback
-            raise
-    else:
-        return None
-    report(Refused(str(refusal), refusal.exit_code))
-    return refusal
+    except McvrpError as error:  # all others are read by the launcher, with their tracebacks
+        report(Refused(str(error), error.exit_code))
+        return error
+    return None
 
 
 @contextmanager
-def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
+def prepare(job: RankJob) -> Iterator[LabelCache | None]:
     """Yield this machine's copy of the labels of ``job``, made on first use; None if the phase needs none.
 
     McvrpError if labels are missing, or the disk is too small for the copy.
@@ -97,7 +79,7 @@ def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
         return
     counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
     arguments = job.cache, job.store, job.spec.dataset, job.origin.fingerprint, counts
-    with LabelCache.open(*arguments, lambda done, sizes: report(Preparing(done, sizes))) as cache:
+    with LabelCache.open(*arguments) as cache:
         yield cache
 
 
@@ -124,8 +106,8 @@ class Trainer:
     def run(self) -> None:
         """Train from the last checkpoint to the end of the phase; rank 0 saves and reports.
 
-        McvrpError if the loss is not finite, memory runs out, another process has taken over
-        the run, or an artifact in the store is corrupt.
+        McvrpError if the loss is not finite, another process has taken over the run, or an artifact in the
+        store is corrupt.
         """
         first = self.job.resumed.step + 1 if self.job.resumed else 1
         self.report(Started(first - 1, self.steps))

@@ -18,7 +18,6 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import environment
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import (
-    Preparing,
     RankEvent,
     RankJob,
     Refused,
@@ -65,8 +64,6 @@ def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpErr
     # Checked here rather than by the ranks: the heartbeat that renews the lease is in this process.
     job.lease.check()
     match event:
-        case Preparing(done, sizes):
-            progress.update(progress.done, f"labels of {done} of {sizes} sizes are here")
         case Started():
             progress.begin()
         case StepMetrics():
