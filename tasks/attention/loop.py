@@ -98,7 +98,7 @@ class Training:
         label = f"attention model, n={self.n}"
         divergence = self._diverged()
         step = self.state.step
-        with Progress(label, total, "steps", done=step, note=self._note(), saved=step) as progress:
+        with Progress(label, total, "steps", done=step, note=self._note()) as progress:
             for orders, uniforms in self._batches():
                 if divergence:
                     break
@@ -117,7 +117,6 @@ class Training:
                         divergence = self._diverged()
                     if epoch_ended or time.monotonic() - self.saved > self.spec.checkpoint_seconds:
                         self._save()
-                        progress.saved = step
                 progress.advance(note=self._note())
         return self._publish(divergence)
 

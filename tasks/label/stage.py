@@ -89,7 +89,7 @@ class _Run:
         spec, longest = self.spec, max(unit.rows * unit.seconds for unit in units)
         done = spec.rows - sum(unit.rows for unit in units)
         with (
-            Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, saved=done) as progress,
+            Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done) as progress,
             _counting(longest > _COUNTED_SECONDS) as counter,
         ):
             watch = _Watch(self, progress, counter, left=sum(unit.rows * unit.seconds for unit in units))
@@ -127,7 +127,7 @@ class _Run:
     def merge(self, todo: Sequence[Merge]) -> None:
         """Merge small files into large ones."""
         context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
-        with Progress(f"merge {name}", len(todo), "files", saves=True) as progress:
+        with Progress(f"merge {name}", len(todo), "files") as progress:
             for merge, sha256 in windowed(
                 merge_files, todo, self.workers, context, self.store, refusals=True, tick=self.tick
             ):
@@ -157,7 +157,6 @@ class _Watch:
         """Note the end of ``unit``, of which so many ``rows`` have a label now."""
         self._left -= unit.rows * unit.seconds
         self.stored += rows
-        self._progress.saved = self.stored
         self._pending = None  # which may count the rows of this unit once more
         self._show()
 

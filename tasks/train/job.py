@@ -68,13 +68,6 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Saved:
-    """The checkpoint after ``step`` is in the store."""
-
-    step: int
-
-
-@dataclass(frozen=True)
 class Warned:
     """Something that the user should read, such as an outage of the store."""
 
@@ -94,7 +87,7 @@ class Refused:
         return kind(self.message)
 
 
-RankEvent = Started | StepMetrics | Saved | Warned | Refused
+RankEvent = Started | StepMetrics | Warned | Refused
 Report = Callable[[RankEvent], None]
 
 

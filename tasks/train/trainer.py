@@ -40,7 +40,6 @@ from mcvrp.tasks.train.job import (
     RankJob,
     Refused,
     Report,
-    Saved,
     Started,
     Warned,
 )
@@ -183,7 +182,6 @@ class Trainer:
         if self.rank == 0:
             self._write(moments)
         self.log.saved()
-        self.report(Saved(self.log.rows[-1].step))
 
     def _write(self, moments: Moments) -> None:
         job, row = self.job, self.log.rows[-1]

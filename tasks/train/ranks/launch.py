@@ -21,7 +21,6 @@ from mcvrp.tasks.train.job import (
     RankEvent,
     RankJob,
     Refused,
-    Saved,
     Started,
     Warned,
     decode,
@@ -72,8 +71,6 @@ def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpErr
             if not math.isnan(event.sampled_cost):
                 parts.append(f"samples cost {event.sampled_cost:,.4g}")
             progress.update(event.step, ", ".join([*parts, f"{event.tokens_per_second:,.0f} tokens/s"]))
-        case Saved(step):
-            progress.saved = step
         case Warned(message):
             logger.warning(message)
         case Refused():

@@ -1,4 +1,4 @@
-"""Tests of progress: rate and remaining time of the last minute, and what an interrupted run keeps."""
+"""Tests of progress: rate and remaining time of the last minute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mcvrp.tasks.support.progress import Progress, interrupted_text, listening
+from mcvrp.tasks.support.progress import Progress, listening
 
 
 class Clock:
@@ -55,18 +55,6 @@ def test_work_of_unequal_parts_has_an_even_remaining_time(clock: Clock) -> None:
             progress.left -= seconds
             progress.advance()
             assert progress.report().eta == pytest.approx(progress.left)
-
-
-@pytest.mark.parametrize(
-    ("saves", "saved", "kept"),
-    [(True, None, "7 steps are kept"), (False, 5, "5 steps are kept"), (False, None, "")],
-)
-def test_what_is_kept_is_what_is_stored(saves: bool, saved: int | None, kept: str) -> None:
-    with Progress("train I", 10, "steps", saves=saves, saved=saved) as progress:
-        progress.update(7)
-        assert progress.report().kept == kept
-    sentence = interrupted_text(progress.report().kept)
-    assert sentence == f"Interrupted, {kept or 'what is finished is kept'}, start again to resume"
 
 
 def test_listeners_hear_of_beginning_and_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.job import RankEvent, Refused, Saved, Started, Warned, decode, encode
+from mcvrp.tasks.train.job import RankEvent, Refused, Started, Warned, decode, encode
 from mcvrp.tasks.train.ranks.launch import follow_event
 
 STEP = StepMetrics(7, 84, 1.25, 0.5, 0.5, 0.5, 0.01, 1.0, 1e4, 0.0)
@@ -19,7 +19,7 @@ ENCODER = StepMetrics(7, 84, 1.25, 0.5, math.nan, math.nan, 0.01, 1.0, 1e4, 0.0)
 JOB: Any = SimpleNamespace(lease=SimpleNamespace(check=lambda: None))
 
 
-@pytest.mark.parametrize("event", [Started(5, 9), STEP, ENCODER, Saved(7), Warned('a "b"\n')])
+@pytest.mark.parametrize("event", [Started(5, 9), STEP, ENCODER, Warned('a "b"\n')])
 def test_an_event_survives_its_line(event: RankEvent) -> None:
     line = encode(event)
     assert "\n" not in line
