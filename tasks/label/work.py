@@ -14,7 +14,6 @@ from mcvrp.tasks.solvers.registry import SolverEntry
 
 LONGEST_INSTANCE = 60.0  # seconds: minimum time limit of an instance, on a machine that is busy
 _SLOWEST = 20.0  # time limit as a multiple of the estimate
-_COUNTS = 50  # signs of life per unit, as thousands of workers have one driver
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,6 @@ class Unit:
     def limit(self) -> float:
         """Time limit of an instance in seconds: after it, the solver counts as hanging."""
         return max(LONGEST_INSTANCE, _SLOWEST * self.seconds)
-
-    @property
-    def count_seconds(self) -> float:
-        """Seconds between two signs of life."""
-        return min(max(2.0, self.rows * self.seconds / _COUNTS), 60.0)
 
     def path(self, dataset: str) -> str:
         return layout.label_file(dataset, self.n, self.start, self.stop)
