@@ -177,14 +177,6 @@ def save_city(
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
 
-def save_nodes(store: Store, path: str, city: City) -> None:
-    """Write coordinates and address ids, and nothing else, of the nodes of ``city`` to ``path``."""
-    columns = {"x": pa.array(city.xy[:, 0]), "y": pa.array(city.xy[:, 1])}
-    if city.address_ids:
-        columns["id"] = pa.array(city.address_ids, pa.string())
-    write_parquet(store, path, pa.table(columns))
-
-
 def has_city(store: Store, name: str) -> bool:
     return store.exists(layout.city_card(name))
 

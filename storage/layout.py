@@ -68,7 +68,6 @@ label_spec = Path[str]("labels/{dataset}/spec.json")
 manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the footers of the files
 driver_lease = Path[str]("labels/{dataset}/.lease")
 card = Path[str]("labels/{dataset}/README.md")
-label_city = Path[str]("labels/{dataset}/city.parquet")  # so that a dataset can be uploaded alone
 
 # Training runs
 run_dir = Path[str]("training/{run}")

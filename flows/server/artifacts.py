@@ -22,7 +22,7 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image, without_metadata
+from mcvrp.storage.markdown import code, escaped, image
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -163,7 +163,7 @@ def card_markdown(store: Store, dataset: str) -> str:
     """Return the README of ``dataset`` without its title; "" if it has none."""
     if (card := store.find(layout.card(dataset))) is None:
         return ""
-    _, _, text = without_metadata(card.decode(errors="replace")).partition("\n")
+    _, _, text = card.decode(errors="replace").partition("\n")
     return text.strip()
 
 

@@ -212,5 +212,4 @@ def _readme(card: AttentionCard, *, plotted: bool) -> str:
         lead="The attention model of Kool, van Hoof and Welling (2019), a baseline that is trained without "
         "labels.",
         made=provenance_line(card.provenance, card.folder),
-        metadata={"library_name": "mcvrp", "pipeline_tag": markdown.TASK},
     )

@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import TASK, card as card_of, code, code_block, escaped, image, section
+from mcvrp.storage.markdown import card as card_of, code, code_block, escaped, image, section
 from mcvrp.storage.provenance import Parent, Provenance, provenance_line
 
 # Strict types and patterns: a card may come from anybody.
@@ -175,5 +175,4 @@ def model_readme(card: ModelCard, *, plotted: bool = False) -> str:
         "customers with demands and the vehicle capacity, it decodes routes customer by customer. It was "
         "trained on solutions of a heuristic.",
         made=provenance_line(card.provenance, card.folder),
-        metadata={"library_name": "mcvrp", "pipeline_tag": TASK},
     )

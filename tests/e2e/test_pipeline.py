@@ -142,8 +142,8 @@ def test_every_stage_leaves_a_folder_that_describes_itself(store: Store) -> None
     assert unknown(store.list("")) == []
     for folder, names in {
         "cities/smoke": ("city.json", "map.png"),
-        "labels/smoke": ("spec.json", "manifest.json", "city.parquet"),
-        "labels/smoke-held-out": ("spec.json", "manifest.json", "city.parquet"),
+        "labels/smoke": ("spec.json", "manifest.json"),
+        "labels/smoke-held-out": ("spec.json", "manifest.json"),
         "training/smoke": ("spec.json", "losses.png"),
         "models/smoke/0001": ("config.json", "model.json", "losses.png"),
         "attention/smoke/n=020": ("model.json", "costs.png"),
