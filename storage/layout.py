@@ -74,7 +74,6 @@ run_dir = Path[str]("training/{run}")
 phase_dir = Path[str, str]("training/{run}/{phase}")
 checkpoint_dir = Path[str, str, int]("training/{run}/{phase}/step-{step:08d}")
 phase_metrics = Path[str, str]("training/{run}/{phase}/metrics.parquet")
-phase_events = Path[str, str, int]("training/{run}/{phase}/events.out.tfevents.{step:08d}")  # its first step
 run_card = Path[str]("training/{run}/README.md")
 run_spec = Path[str]("training/{run}/spec.json")
 run_losses = Path[str]("training/{run}/losses.png")
