@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -104,15 +104,13 @@ def save_checkpoint(
     weights: Arrays,
     moments: Moments,
     keep: int = 2,
-    confirm: Callable[[], None] = lambda: None,
 ) -> CheckpointState:
     """Write a checkpoint, mark it complete, and return its state.
 
     The last ``keep`` checkpoints of the phase up to this one are kept, and the one with the lowest
-    ``greedy_gap``. An interruption at any moment leaves the previous checkpoint. ``confirm`` raises if
-    another process has taken over (`Lease.confirm`). IncompleteError if the phase has a later checkpoint.
+    ``greedy_gap``. An interruption at any moment leaves the previous checkpoint. IncompleteError if the phase
+    has a later checkpoint.
     """
-    confirm()
     latest = latest_checkpoint(store, state.run, state.phase)
     if latest and latest.step > state.step:
         raise IncompleteError(
@@ -121,12 +119,9 @@ def save_checkpoint(
         )
     named = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
     arrays = {WEIGHTS: weights, OPTIMIZER: named}
-    # The lease is confirmed before every change: writing gigabytes takes longer than its time to live.
-    files = {name: _write(store, f"{state.folder}/{name}", a, confirm) for name, a in arrays.items()}
+    files = {name: _write(store, f"{state.folder}/{name}", a) for name, a in arrays.items()}
     state = replace(state, files=files)
-    confirm()
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
-    confirm()
     _prune(store, state, keep)
     return state
 
@@ -190,9 +185,8 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
     return data
 
 
-def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None]) -> str:
+def _write(store: Store, path: str, arrays: Arrays) -> str:
     data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-    confirm()
     store.put(path, data)
     return hashlib.sha256(data).hexdigest()
 

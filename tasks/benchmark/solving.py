@@ -36,9 +36,7 @@ def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> list[st
 
     lost: list[str] = []
     with Progress("benchmark, heuristics", total, "instances", done=done) as progress:
-        for task, answer in windowed(
-            solve_part, submitted(), context.workers, context, context.store, refusals=True
-        ):
+        for task, answer in windowed(solve_part, submitted(), context.workers, context, refusals=True):
             part, block = task.part, owners.pop(task.part.path)
             if isinstance(answer, McvrpError):
                 block.failures[part.n] = str(answer)

@@ -97,9 +97,7 @@ class _Run:
         """Make the files of ``units``; yield those whose worker was lost."""
         context = WorkerContext(self.store, self.source.city, self.source.recipe)
         name = self.spec.dataset
-        for unit, receipt in windowed(
-            label_unit, units, self.workers, context, self.store, retries=1, tick=self.tick
-        ):
+        for unit, receipt in windowed(label_unit, units, self.workers, context, retries=1, tick=self.tick):
             if isinstance(receipt, Exception):
                 yield unit, receipt
                 continue
@@ -123,7 +121,7 @@ class _Run:
         context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
         with Progress(f"merge {name}", len(todo), "files") as progress:
             for merge, sha256 in windowed(
-                merge_files, todo, self.workers, context, self.store, refusals=True, tick=self.tick
+                merge_files, todo, self.workers, context, refusals=True, tick=self.tick
             ):
                 if isinstance(sha256, Exception):
                     self.lost[merge] = reason(sha256)

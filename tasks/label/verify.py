@@ -138,7 +138,7 @@ def _verified(
     rows = bad = 0
     paths = [file.path for n in files for file in files[n]]
     with Progress(f"verify {context.source.spec.dataset}", len(paths), "files") as progress:
-        for path, result in windowed(_verify_one, paths, cores, context, context.store):
+        for path, result in windowed(_verify_one, paths, cores, context):
             if isinstance(result, Exception):
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0

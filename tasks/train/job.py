@@ -41,7 +41,7 @@ class RankJob:
     ranks: int
     cores: int  # shared by all ranks of one machine
     cache: Path  # folder of each machine for its copy of the labels
-    # Held by the process that started the ranks; rank 0 confirms it before every write.
+    # Held by the process that started the ranks; rank 0 confirms it before it saves.
     lease: Lease
     rules: Rules = field(default_factory=Rules)  # of the instances of a policy-gradient phase
     provenance: Provenance | None = None  # recorded in the checkpoints, too

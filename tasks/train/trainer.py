@@ -185,9 +185,10 @@ class Trainer:
 
     def _write(self, moments: Moments) -> None:
         job, row = self.job, self.log.rows[-1]
+        job.lease.confirm()
         # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
         # not restore missing ones.
-        self._write_metrics()
+        self.log.save()
         # None instead of NaN, which JSON does not have
         metrics = {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
         place = job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step
@@ -195,11 +196,7 @@ class Trainer:
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
             state, weights = self._keep_best(state)
-        save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
-
-    def _write_metrics(self) -> None:
-        self.job.lease.confirm()
-        self.log.save()
+        save_checkpoint(job.store, state, weights, moments, job.spec.keep)
 
     def _keep_best(self, state: CheckpointState) -> tuple[CheckpointState, Arrays]:
         """Return ``state``, which ends a phase that increased the held-out gap, with its best weights."""
