@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from textwrap import shorten
 
 from mcvrp.model.errors import IncompleteError, McvrpError, reason
@@ -26,7 +26,7 @@ from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.plan import Merge, merges, missing_units
 from mcvrp.tasks.label.solving import make_solver
 from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
-from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster, windowed
@@ -82,39 +82,28 @@ class _Run:
         return self.source.spec
 
     def label(self, units: Sequence[Unit]) -> None:
-        """Make the files of ``units``; those whose worker is lost twice in a child process, row by row."""
+        """Make the files of ``units``."""
         spec, left = self.spec, sum(unit.rows * unit.seconds for unit in units)
         done = spec.rows - sum(unit.rows for unit in units)
-        with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, left=left) as progress:
-            crashed = list[Unit]()
-            for unit, error in self._send(units, progress):
-                logger.warning("the worker of %s was lost twice (%s): solved row by row", unit, reason(error))
-                crashed.append(replace(unit, isolated=True))
-            for unit, error in self._send(crashed, progress):
-                self.lost[unit] = f"its worker was lost ({reason(error)})"
-
-    def _send(self, units: Sequence[Unit], progress: Progress) -> Iterator[tuple[Unit, Exception]]:
-        """Make the files of ``units``; yield those whose worker was lost."""
         context = WorkerContext(self.store, self.source.city, self.source.recipe)
-        name = self.spec.dataset
-        for unit, receipt in windowed(label_unit, units, self.workers, context, retries=1, tick=self.tick):
-            if isinstance(receipt, Exception):
-                yield unit, receipt
-                continue
-            self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
-            if receipt.sha256:
-                self.checksums[unit.path(name)] = receipt.sha256
-            if len(receipt.absent) == unit.rows:
-                self.unsolved[unit] = receipt.failure
-            elif receipt.failure:
-                self.lost[unit] = receipt.failure
-            elif receipt.absent:
-                i, why = next(iter(receipt.absent.items()))
-                count = len(receipt.absent)
-                logger.warning("no attempt has solved %d of %s, the first i=%d: %s", count, unit, i, why)
-            progress.left = (progress.left or 0.0) - unit.rows * unit.seconds
-            note = f"{counted(len(self.lost), 'file')} failed" if self.lost else ""
-            progress.advance(0 if receipt.failure else receipt.rows or unit.rows, note)
+        with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, left=left) as progress:
+            for unit, receipt in windowed(label_unit, units, self.workers, context, tick=self.tick):
+                if isinstance(receipt, Exception):
+                    receipt = UnitReceipt(failure=f"its worker was lost ({reason(receipt)})")
+                self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
+                if receipt.sha256:
+                    self.checksums[unit.path(spec.dataset)] = receipt.sha256
+                if len(receipt.absent) == unit.rows:
+                    self.unsolved[unit] = receipt.failure
+                elif receipt.failure:
+                    self.lost[unit] = receipt.failure
+                elif receipt.absent:
+                    i, why = next(iter(receipt.absent.items()))
+                    count = len(receipt.absent)
+                    logger.warning("no attempt has solved %d of %s, the first i=%d: %s", count, unit, i, why)
+                progress.left = (progress.left or 0.0) - unit.rows * unit.seconds
+                note = f"{counted(len(self.lost), 'file')} failed" if self.lost else ""
+                progress.advance(0 if receipt.failure else receipt.rows or unit.rows, note)
 
     def merge(self, todo: Sequence[Merge]) -> None:
         """Merge small files into large ones."""

@@ -48,15 +48,13 @@ class LabelRecipe:
 class Unit:
     """A file of labels to be made by one worker: rows ``start`` to ``stop`` (excluded) of size ``n``.
 
-    A row takes about ``seconds``. An ``isolated`` unit is solved row by row in a child process, so that a
-    crash or a hang costs one instance only.
+    A row takes about ``seconds``.
     """
 
     n: int
     start: int
     stop: int
     seconds: float = 0.0
-    isolated: bool = False
 
     @property
     def rows(self) -> int:

@@ -127,18 +127,17 @@ def windowed(
     shared: object,
     *,
     refusals: bool = False,
-    retries: int = RETRIES,
     tick: Callable[[], int] | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with ``work(item, shared)``, in the order of completion.
 
     ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. If the worker of an item died
-    in spite of the ``retries`` by Ray, its result is the `ray.exceptions.RayError`; with ``refusals``, that of
-    an item refused by ``work`` is the McvrpError, which is raised otherwise, as a StoreError always is.
-    ClusterLost if Ray is gone. ``tick`` is called at least twice a second: it may end all by an error, and
-    returns the number of workers from then on.
+    in spite of Ray's retries, its result is the `ray.exceptions.RayError`; with ``refusals``, that of an item
+    refused by ``work`` is the McvrpError, which is raised otherwise, as a StoreError always is. ClusterLost
+    if Ray is gone. ``tick`` is called at least twice a second: it may end all by an error, and returns the
+    number of workers from then on.
     """
-    remote = ray.remote(num_cpus=1, max_retries=retries)(work)
+    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
     context = ray.put(shared)
     waiting = iter(items)
     in_flight: dict[ray.ObjectRef, T] = {}
