@@ -91,7 +91,6 @@ champion_move = Path[str, int]("models/{model}/champion/{number:06d}.json")  # t
 # Attention models, one per size
 attention_dir = Path[str]("attention/{model}")
 attention_size_dir = Path[str, int]("attention/{model}/n={n:03d}")
-attention_costs = Path[str, int]("attention/{model}/n={n:03d}/costs.png")
 attention_card = Path[str, int]("attention/{model}/n={n:03d}/model.json")  # written last
 attention_training = Path[str, int]("attention/{model}/n={n:03d}/training.safetensors")
 attention_lease = Path[str]("attention/{model}/.lease")

@@ -67,7 +67,7 @@ class Training:
     def __init__(
         self, store: Store, city: City, spec: AttentionSpec, n: int, stored: Checkpoint | None, lease: Lease
     ) -> None:
-        self.store, self.spec, self.n, self.unit, self.lease = store, spec, n, city.unit, lease
+        self.store, self.spec, self.n, self.lease = store, spec, n, lease
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
         self.costs = TravelCosts.of(city, self.table)
@@ -230,9 +230,6 @@ class Training:
         return self.state.seconds + time.monotonic() - self.began
 
     def _publish(self, divergence: str | None) -> AttentionCard:
-        from mcvrp.tasks.attention.curves import cost_curves
-        from mcvrp.tasks.support.pictures import png
-
         state, origin = self.state, self.state.origin
         machine = f"{torch.get_num_threads()} threads of {hardware()}"
         if self.device.type == "cuda":
@@ -253,9 +250,8 @@ class Training:
         )
         if divergence:
             logger.warning("attention model, n=%d: diverged at %s", self.n, divergence)
-        costs = png(cost_curves(card, self.unit)) if card.epochs else None
         self.lease.confirm()
-        return publish_attention_model(self.store, card, _arrays(self.model.state_dict()), costs)
+        return publish_attention_model(self.store, card, _arrays(self.model.state_dict()))
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> Arrays:
