@@ -74,7 +74,7 @@ def copied_to(path: str) -> Callable[[Store], None]:
 @pytest.mark.parametrize(
     ("change", "path", "what"),
     [
-        (lambda b: rewritten(b, in_row(1, dearer)), SECOND, "row 1, instance (n=20, i=7), has cost"),
+        (lambda b: rewritten(b, in_row(1, dearer)), SECOND, "at i=7 of n=20"),
         (None, layout.label_file("d", 21, 10, 16), "has rows 0 to 6 of n=20, not those of its name"),
     ],
 )
