@@ -93,9 +93,8 @@ class ModelCard:
         An extended city may have as many nodes as the network has output classes.
         """
         if not city.accepts(self.city_id):
-            alike = not (self.city and name) or self.city == name
             own, other = (
-                f"{called!r} ({id})" if called and alike else repr(called) if called else id
+                f"{called!r} ({id})" if called else id
                 for called, id in ((self.city, self.city_id), (name, city.city_id))
             )
             raise McvrpError(

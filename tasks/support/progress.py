@@ -1,7 +1,4 @@
-"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners.
-
-Rate and ETA are those of the last minute, so that neither slow starts nor pauses weigh on them.
-"""
+"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import logging
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,9 +20,6 @@ logger = logging.getLogger(__name__)
 INTERRUPTED = "Interrupted, what is finished is kept, start again to resume"  # of a run
 LINE_SECONDS = 10.0  # between two log lines
 _CONSOLE_SECONDS = 0.2  # between two updates of the bar
-_WINDOW_SECONDS = 60.0  # of the rate, or more until it contains enough counts
-_WINDOW_COUNTS = 20
-_COUNT_SECONDS = 1.0  # at least, between two counts of the window
 
 
 @dataclass(frozen=True)
@@ -83,7 +76,7 @@ class Progress:
     done: int = 0  # at first, that of an earlier run, which is not part of the rate
     note: str = ""
     left: float | None = None  # work left, if the rest takes more or less time per ``unit``
-    _window: deque[tuple[float, int, float]] = field(default_factory=deque, init=False)
+    _began: tuple[float, int, float] = field(default=(0.0, 0, 0.0), init=False)  # when, done, left
     _initial: int = field(default=0, init=False)
     _reported: float = field(default=0.0, init=False)
     _logged: int = field(default=-1, init=False)
@@ -123,28 +116,20 @@ class Progress:
         self.done = done
         self.note = self.note if note is None else note
         now = time.monotonic()
-        self._count(now)
         if now - self._reported >= (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
             self._reported = now
             self._publish(line=True)
 
     def begin(self) -> None:
         """Start measuring the rate now, without the preparation before."""
-        self._window = deque([(time.monotonic(), self.done, self._left)])
+        self._began = time.monotonic(), self.done, self._left
 
     @property
     def _left(self) -> float:
         return float(self.total - self.done) if self.left is None else self.left
 
-    def _count(self, now: float) -> None:
-        last, done, _ = self._window[-1]
-        if self.done != done and now - last >= _COUNT_SECONDS:
-            self._window.append((now, self.done, self._left))
-        while len(self._window) > _WINDOW_COUNTS and self._window[1][0] <= now - _WINDOW_SECONDS:
-            self._window.popleft()
-
     def report(self) -> ProgressReport:
-        began, done, left = self._window[0]
+        began, done, left = self._began
         seconds, worked = time.monotonic() - began, left - self._left
         rate = max(0.0, (self.done - done) / seconds) if seconds > 0 else 0.0
         eta = self._left / worked * seconds if worked > 0 else float("inf")
