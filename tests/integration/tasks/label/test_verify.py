@@ -27,7 +27,6 @@ from tests.support.datasets import (
     rewritten,
 )
 
-NOWHERE = Store("/nowhere")
 FIRST, SECOND = label_path(0), label_path(1)  # rows 0-5 and 6-9
 
 
