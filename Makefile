@@ -134,7 +134,7 @@ UP_SECONDS ?= 600
 SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
 
 up: docker/.env
-	COMMIT=$$(git rev-parse HEAD 2>/dev/null) $(COMPOSE) build
+	$(COMPOSE) build
 	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
 down: docker/.env

@@ -9,10 +9,9 @@ from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_attention
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import attention_figures
-from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress
+from mcvrp.flows.server.artifacts import links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
-from mcvrp.storage import layout
 from mcvrp.storage.models.attention import AttentionCard, attention_table
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -37,9 +36,7 @@ def attention(
     opened, read = inputs(check_attention, store, city, spec)
     cards = tuple(train_attention_model(opened, read.city, spec, n) for n in spec.sizes or ())
     summary = AttentionSummary(spec.model or city, cards, time.monotonic() - began)
-    curves = {f"n = {card.n}": layout.attention_costs(card.name, card.n) for card in cards}
     paths = {f"n = {card.n}": card.folder for card in cards}
-    title, body = f"Attention models {summary.model}", (album(opened, curves), links(opened, paths))
-    figures = attention_figures(summary)
-    show_figures(f"attention {summary.model}", title, figures, attention_table(cards), *body)
+    title, figures = f"Attention models {summary.model}", attention_figures(summary)
+    show_figures(f"attention {summary.model}", title, figures, attention_table(cards), links(opened, paths))
     return summary

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.curriculum import Order
-from mcvrp.model.errors import McvrpError
 
 _Positions = NDArray[np.int64]
 
@@ -26,7 +25,7 @@ def micro_batches(
     """Return the micro-batches of each rank, as positions in the global batch.
 
     Each sample is in one micro-batch. All ranks have the same number of samples and of micro-batches, as
-    they synchronize after each. McvrpError if the samples cannot be shared equally.
+    they synchronize after each; ``ranks`` divides the number of samples.
 
     Parameters
     ----------
@@ -40,10 +39,6 @@ def micro_batches(
         micro-batch. A larger sample is a micro-batch by itself.
     """
     pieces: list[list[_Positions]] = []  # of each rank
-    if len(sizes) % ranks:
-        raise McvrpError(
-            f"train.batch = {len(sizes)} cannot be shared by {ranks} ranks: give a multiple of {ranks}"
-        )
     positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
     for share in positions.reshape(ranks, -1):
         runs = [share] if order == "paper" else np.split(share, np.flatnonzero(np.diff(sizes[share])) + 1)

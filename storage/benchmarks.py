@@ -18,7 +18,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import BENCHMARK
 
 _ROWS = re.compile(r"([^/]+)/n=(\d{3,})/rows-(\d{5,})-(\d{5,})\.parquet$")
 
@@ -105,12 +104,12 @@ def stored_parts(store: Store, run: str) -> list[StoredPart]:
 
 def write_part(store: Store, path: str, rows: Sequence[PartRow]) -> None:
     """Write ``rows`` to ``path`` atomically."""
-    write_parquet(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART), BENCHMARK)
+    write_parquet(store, path, pa.Table.from_pylist([asdict(row) for row in rows], _PART))
 
 
 def read_part(store: Store, path: str) -> list[PartRow]:
     """Return the rows of a part; McvrpError if it is corrupt or holds other instances than its name says."""
-    table = read_parquet(store, path, BENCHMARK, columns=_PART)
+    table = read_parquet(store, path, columns=_PART)
     url = store.url(path)
     rows = [as_document(row, PartRow, url, named="part", hint="remove it") for row in table.to_pylist()]
     match = _ROWS.search(path)
@@ -126,7 +125,7 @@ def write_results(store: Store, run: str, rows: Sequence[PartRow]) -> pa.Table:
     Routes and the costs of all samples are in the row of the largest number; the others are prefixes of it.
     """
     table = pa.Table.from_pylist([line for row in rows for line in _prefixes(row)], RESULTS)
-    write_parquet(store, layout.benchmark_results(run), table, BENCHMARK)
+    write_parquet(store, layout.benchmark_results(run), table)
     return table
 
 

@@ -19,7 +19,6 @@ from mcvrp.storage.documents import read_document
 from mcvrp.storage.parquet import parquet_batches, read_parquet, write_parquet
 from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import CITY
 
 UNKNOWN = -1  # node of an unknown id
 _AGAIN = "delete its folder, and create it again"
@@ -142,7 +141,6 @@ class CityCard:
     dates: DateOrder | None = None
     provenance: Provenance | None = None
     roads: RoadFacts | None = None
-    schema_version: int = CITY.version
 
 
 def save_city(
@@ -179,14 +177,6 @@ def save_city(
     store.put_json(layout.city_card(name), asdict(card))  # last: a city without a card does not exist
 
 
-def save_nodes(store: Store, path: str, city: City) -> None:
-    """Write coordinates and address ids, and nothing else, of the nodes of ``city`` to ``path``."""
-    columns = {"x": pa.array(city.xy[:, 0]), "y": pa.array(city.xy[:, 1])}
-    if city.address_ids:
-        columns["id"] = pa.array(city.address_ids, pa.string())
-    write_parquet(store, path, pa.table(columns))
-
-
 def has_city(store: Store, name: str) -> bool:
     return store.exists(layout.city_card(name))
 
@@ -197,7 +187,7 @@ def city_names(store: Store) -> list[str]:
 
 
 def load_city(store: Store, name: str) -> City:
-    """Return the city ``name``; McvrpError without one, if it is corrupt, or of a newer version of mcvrp."""
+    """Return the city ``name``; McvrpError without one, or if it is corrupt."""
     return stored_city(store, name).city
 
 
@@ -209,7 +199,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
             f"no city {name!r} in {store.url()}{others}: name one that exists, run mcvrp city create, "
             "or mcvrp city import"
         )
-    card = read_document(store, layout.city_card(name), CityCard, CITY, named="city's card", hint=_AGAIN)
+    card = read_document(store, layout.city_card(name), CityCard, named="city's card", hint=_AGAIN)
     path, matrix = layout.city_path(name), None
     table = read_parquet(store, path, named="city", hint=_AGAIN)
     try:

@@ -12,33 +12,27 @@ from pydantic import TypeAdapter, ValidationError
 from mcvrp.model.errors import McvrpError, brief
 from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import Schema
 
 T = TypeVar("T")
 _REASON = 100  # characters of an error message
 
 
-def read_document(store: Store, path: str, kind: type[T], schema: Schema | None = None, **texts: str) -> T:
+def read_document(store: Store, path: str, kind: type[T], **texts: str) -> T:
     """Return the JSON document at ``path`` as the dataclass ``kind``; see `as_document`."""
-    return as_document(store.get_json(path), kind, store.url(path), schema, **texts)
+    return as_document(store.get_json(path), kind, store.url(path), **texts)
 
 
-def as_document(
-    document: Any, kind: type[T], where: str, schema: Schema | None = None, *, named: str, hint: str
-) -> T:
+def as_document(document: Any, kind: type[T], where: str, *, named: str, hint: str) -> T:
     """Return ``document``, JSON (parsed or as bytes) read from ``where``, as the dataclass ``kind``.
 
-    ``schema`` is that of documents that have a version; ``named`` and ``hint`` ("model's card", "remove it")
-    are the expected kind of document and the remedy in the error message. TooNew if a newer version of mcvrp
-    wrote it; McvrpError if a field is missing, unknown or of another type.
+    ``named`` and ``hint`` ("model's card", "remove it") are the expected kind of document and the remedy in
+    the error message. McvrpError if a field is missing, unknown or of another type.
     """
     try:
         if isinstance(document, bytes):
             document = parse_json(document)
         if not isinstance(document, Mapping):
             raise ValueError("not an object")
-        if schema is not None:
-            schema.require_readable(document.get(schema.field, 1), where)
         # pydantic drops unknown fields of a dataclass, but they may change the meaning of the document
         if unknown := set(document) - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
             raise ValueError(f"unknown field {min(unknown)!r}")

@@ -68,14 +68,12 @@ label_spec = Path[str]("labels/{dataset}/spec.json")
 manifest = Path[str]("labels/{dataset}/manifest.json")  # derived from the footers of the files
 driver_lease = Path[str]("labels/{dataset}/.lease")
 card = Path[str]("labels/{dataset}/README.md")
-label_city = Path[str]("labels/{dataset}/city.parquet")  # so that a dataset can be uploaded alone
 
 # Training runs
 run_dir = Path[str]("training/{run}")
 phase_dir = Path[str, str]("training/{run}/{phase}")
 checkpoint_dir = Path[str, str, int]("training/{run}/{phase}/step-{step:08d}")
 phase_metrics = Path[str, str]("training/{run}/{phase}/metrics.parquet")
-phase_events = Path[str, str, int]("training/{run}/{phase}/events.out.tfevents.{step:08d}")  # its first step
 run_card = Path[str]("training/{run}/README.md")
 run_spec = Path[str]("training/{run}/spec.json")
 run_losses = Path[str]("training/{run}/losses.png")
@@ -93,7 +91,6 @@ champion_move = Path[str, int]("models/{model}/champion/{number:06d}.json")  # t
 # Attention models, one per size
 attention_dir = Path[str]("attention/{model}")
 attention_size_dir = Path[str, int]("attention/{model}/n={n:03d}")
-attention_costs = Path[str, int]("attention/{model}/n={n:03d}/costs.png")
 attention_card = Path[str, int]("attention/{model}/n={n:03d}/model.json")  # written last
 attention_training = Path[str, int]("attention/{model}/n={n:03d}/training.safetensors")
 attention_lease = Path[str]("attention/{model}/.lease")

@@ -7,18 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from mcvrp.model.errors import printable
 
-TASK = "graph-ml"  # the closest task of the Hugging Face Hub
-_TAGS = ["combinatorial-optimization", "vehicle-routing", "cvrp", "mcvrp"]
 # Start of a link, an image, HTML, an entity, code or emphasis; also in URLs, which GitHub turns into links.
 _SPECIAL = re.compile(r"[\\`<>\[\]*~@]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([\\`<>\[\]&*~@_:.|])")
 _URL_SAFE = "/:;,=+@$&?#%~"
-_METADATA = re.compile(r"---\n.*?\n---\n+", re.DOTALL)
 
 
 def render(package: str, template: str, **values: object) -> str:
@@ -73,19 +69,6 @@ def link(name: str, address: str) -> str:
     return f"[{escaped(name)}]({quote(address, safe=_URL_SAFE)})"
 
 
-def card_metadata(fields: Mapping[str, object]) -> str:
-    """Return ``fields`` and our tags as the YAML front matter of a card of the Hugging Face Hub.
-
-    Without a license: the owners of the addresses and routes choose it.
-    """
-    return f"---\n{yaml.safe_dump({**fields, 'tags': _TAGS}, sort_keys=False, allow_unicode=True)}---\n\n"
-
-
-def without_metadata(text: str) -> str:
-    """Return the Markdown ``text`` without its YAML front matter, if any."""
-    return text[match.end() :] if (match := _METADATA.match(text)) else text
-
-
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], align: str = "", *, right: bool = False
 ) -> str:
@@ -105,14 +88,12 @@ def card(
     lead: str = "",
     files: Mapping[str, str] | None = None,
     made: str = "",
-    metadata: Mapping[str, object] | None = None,
 ) -> str:
     """Return the card, README.md, of an artifact as Markdown.
 
     Title, a ``lead`` paragraph, a table of ``figures`` by name, further ``parts`` (tables, pictures,
     sections), the line of provenance ``made``, and the ``files`` beside it with what they hold. All texts are
-    Markdown, only the names of files are not; what is empty is left out. ``metadata`` is that of a card of
-    the Hugging Face Hub.
+    Markdown, only the names of files are not; what is empty is left out.
     """
     text = _joined(
         f"# {title}",
@@ -124,7 +105,7 @@ def card(
         if files
         else "",
     )
-    return (card_metadata(metadata) if metadata else "") + text + "\n"
+    return text + "\n"
 
 
 def section(title: str, *parts: str) -> str:

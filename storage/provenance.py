@@ -6,21 +6,16 @@ another version, are the same labels.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import distributions
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from mcvrp.storage.markdown import code, escaped, link
 
-_SOURCES = ("src", "model", "storage", "tasks", "flows", "pyproject.toml")  # of the package, in a checkout
 _PROGRAMS = ("hybgensea", "pyvrp", "elkai", "torch", "deepspeed")
 OUTSIDE = "file:"  # prefix of the name of a file that is not in the store
 FIELD = "provenance"
@@ -36,24 +31,13 @@ class Parent:
 
 @dataclass(frozen=True)
 class Maker:
-    """Installation that made an artifact, with its solvers, PyTorch and DeepSpeed, as "torch 2.13.0".
-
-    ``modified``: the package differed from ``commit``. The commit is None if the installation has none.
-    """
+    """Installation that made an artifact, with its solvers, PyTorch and DeepSpeed, as "torch 2.13.0"."""
 
     version: str
-    commit: str | None
-    modified: bool
     programs: tuple[str, ...] = ()
 
-    @property
-    def release(self) -> str:
-        """Version with the commit as its local part (PEP 440): "0.1.0+g1a89c2d0b7e3.modified"."""
-        commit = f"+g{self.commit[:12]}{'.modified' * self.modified}" if self.commit else ""
-        return self.version + commit
-
     def __str__(self) -> str:
-        return ", ".join([f"mcvrp {self.release}", *self.programs])
+        return ", ".join([f"mcvrp {self.version}", *self.programs])
 
 
 @dataclass(frozen=True)
@@ -80,40 +64,10 @@ def made(parents: Iterable[Parent | None], earlier: Provenance | None = None) ->
 
 @lru_cache(maxsize=1)
 def installation() -> Maker:
-    """Return the running installation.
-
-    In a checkout, the commit is that of git. Otherwise it is what pip recorded when it installed from a
-    repository (PEP 610), or the local part of the version, as in 0.1.0+gCOMMIT, which the image has.
-    """
+    """Return the running installation."""
     installed = (each for name in _PROGRAMS for each in distributions(name=name))
     programs = tuple(sorted({f"{each.name} {each.version}" for each in installed}))
-    package = next(iter(distributions(name="mcvrp")), None)
-    number, _, local = (package.version if package else "unknown").partition("+g")
-    root = Path(__file__).resolve().parents[1]
-    if (root / ".git").exists():  # not of a repository that only has this installation in one of its folders
-        return Maker(number, *_checkout(root), programs)
-    recorded = json.loads((package and package.read_text("direct_url.json")) or "{}")
-    commit = recorded.get("vcs_info", {}).get("commit_id") or local.partition(".")[0]
-    return Maker(number, commit or None, local.endswith(".modified"), programs)
-
-
-def _checkout(root: Path) -> tuple[str | None, bool]:
-    """Return the commit of the checkout ``root``, None without git, and whether the package is modified."""
-    # in a hook, git's variables name another repository
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-
-    def git(*words: str) -> str:
-        command = ["git", "--no-optional-locks", "-C", str(root), *words]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=10, check=True
-        )
-        return done.stdout.strip()
-
-    try:
-        commit = git("rev-parse", "--verify", "HEAD")
-        return commit, bool(git("status", "--porcelain", "--untracked-files=all", "--", *_SOURCES))
-    except (OSError, subprocess.SubprocessError):  # not installed, or the checkout is another user's
-        return None, False
+    return Maker(next((each.version for each in distributions(name="mcvrp")), "unknown"), programs)
 
 
 def provenance_in(document: object) -> Provenance | None:

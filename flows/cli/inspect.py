@@ -13,7 +13,6 @@ from mcvrp.flows.cli.models import model_versions
 from mcvrp.flows.cli.output import markdown_text, plain, table
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import without_metadata
 from mcvrp.storage.models.models import named_version
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
@@ -106,7 +105,7 @@ def _parquet(store: Store, path: str) -> Outcome:
 
 
 def _markdown(store: Store, path: str) -> str:
-    return markdown_text(without_metadata(store.get(path).decode(errors="replace")))
+    return markdown_text(store.get(path).decode(errors="replace"))
 
 
 def _pretty(document: Any) -> str:

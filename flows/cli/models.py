@@ -59,7 +59,7 @@ def model_versions(store: Store, name: str) -> Outcome | None:
             card.dataset,
             *("" if (value := card.metrics.get(figure)) is None else f"{value:.3f}" for figure in _METRICS),
             card.city or card.city_id,
-            card.provenance.makers[-1].release if card.provenance else "",
+            card.provenance.makers[-1].version if card.provenance else "",
         )
         for card in cards
     ]

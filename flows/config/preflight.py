@@ -22,7 +22,7 @@ from mcvrp.tasks.train.spec import TrainSpec
 
 AnyCity = StoredCity | PlannedCity
 
-_PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg", "tensorboard")
+_PIPELINE = ("prefect", "ray", "deepspeed", "asyncpg")
 
 
 def _require_cores(field: str, count: int | None) -> None:

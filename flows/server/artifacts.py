@@ -22,11 +22,11 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image, without_metadata
+from mcvrp.storage.markdown import code, escaped, image
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
-from mcvrp.tasks.support.progress import ProgressReport, interrupted_text, listening
+from mcvrp.tasks.support.progress import INTERRUPTED, ProgressReport, listening
 from mcvrp.tasks.train.card import begun_phases, loss_figure
 
 logger = logging.getLogger(__name__)
@@ -80,8 +80,7 @@ class _Bar:
 def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     """Show the progress that is reported in this context as bars in Prefect, one per label of a report.
 
-    Ctrl-C and Cancel are logged with what the next run finds of it, nothing unless it ``resumes``, and so do
-    the bars end.
+    Ctrl-C and Cancel are logged with whether the next run ``resumes``, and so do the bars end.
     """
     bars: dict[str, _Bar] = {}
     reports: dict[str, ProgressReport] = {}
@@ -90,8 +89,7 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
         bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
         reports[report.label] = report
         if report.share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
-            kept = f"; {report.kept} after a cancel" if report.kept and report.share < 1 else ""
-            bar.show(report.share, f"{report}{kept}")
+            bar.show(report.share, str(report))
 
     try:
         with listening(listener):
@@ -99,9 +97,7 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     except Exception:
         raise
     except BaseException:
-        kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
-        sentence = interrupted_text(kept)
-        sentence = sentence if resumes else "Interrupted, nothing is kept, start again"
+        sentence = INTERRUPTED if resumes else "Interrupted, nothing is kept, start again"
         logger.warning(sentence)
         for label, report in reports.items():
             if report.share < 1:
@@ -167,7 +163,7 @@ def card_markdown(store: Store, dataset: str) -> str:
     """Return the README of ``dataset`` without its title; "" if it has none."""
     if (card := store.find(layout.card(dataset))) is None:
         return ""
-    _, _, text = without_metadata(card.decode(errors="replace")).partition("\n")
+    _, _, text = card.decode(errors="replace").partition("\n")
     return text.strip()
 
 

@@ -34,7 +34,7 @@ from mcvrp.flows.server.server import configured_server, new_password, own_serve
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
-from mcvrp.tasks.support.progress import interrupted_text
+from mcvrp.tasks.support.progress import INTERRUPTED
 
 logger = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ def end_silent_runs(within: timedelta = SILENT) -> None:
             posture=Posture.Proactive,
             within=within,
         ),
-        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=interrupted_text())],
+        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=INTERRUPTED)],
     )
     with get_client(sync_client=True) as client:
         if not client.read_automations_by_name(ZOMBIES):

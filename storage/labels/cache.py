@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from filelock import FileLock
@@ -22,8 +22,6 @@ from mcvrp.storage.labels.label_files import ROW_GROUP
 from mcvrp.storage.labels.mapped import MAPPED_FORMAT, MappedLabels, map_labels, write_mapped
 from mcvrp.storage.layout import checked_name
 from mcvrp.storage.store.store import Store
-
-Listener = Callable[[int, int], None]  # called with the number of cached sizes and of all sizes
 
 
 class LabelCache:
@@ -40,13 +38,12 @@ class LabelCache:
         dataset: str,
         fingerprint: str,
         counts: Mapping[int, int],
-        listener: Listener | None = None,
     ) -> LabelCache:
         """Return the first ``counts[n]`` labels of each size n, read from ``store`` if they are not cached.
 
         ``folder`` has all caches of this machine, ``fingerprint`` is `Dataset.fingerprint` of ``dataset``.
-        ``listener`` is called with the progress if anything has to be read. McvrpError if labels are
-        missing, have changed since the fingerprint was computed, or the disk refuses them.
+        McvrpError if labels are missing, have changed since the fingerprint was computed, or the disk refuses
+        them.
         """
         mark = hashlib.sha256(store.uri.encode()).hexdigest()[:8]
         parent = folder / f"{checked_name('dataset', dataset)}-{mark}"
@@ -55,7 +52,7 @@ class LabelCache:
             with _locked(cache):
                 tables = _mapped(cache, counts)
                 if len(tables) < len(counts):
-                    tables = _completed(cache, store, dataset, counts, listener)
+                    tables = _completed(cache, store, dataset, counts)
                     if Dataset.open(store, dataset).fingerprint() != fingerprint:
                         shutil.rmtree(cache)
                         raise McvrpError(
@@ -96,19 +93,12 @@ def _locked(cache: Path) -> Iterator[None]:
         yield
 
 
-def _completed(
-    cache: Path, store: Store, name: str, counts: Mapping[int, int], listener: Listener | None
-) -> dict[int, MappedLabels]:
+def _completed(cache: Path, store: Store, name: str, counts: Mapping[int, int]) -> dict[int, MappedLabels]:
     """Return all sizes of ``counts`` after writing those that are missing."""
     labels, tables = Dataset.open(store, name), _mapped(cache, counts)
-    missing = [n for n in counts if n not in tables]
-    for n in missing:
-        if listener:
-            listener(len(tables), len(counts))
+    for n in [n for n in counts if n not in tables]:
         write_mapped(_path(cache, n), _read(labels, n, counts[n]))
         tables |= _mapped(cache, {n: counts[n]})
-    if listener:
-        listener(len(tables), len(counts))
     return tables
 
 

@@ -67,12 +67,8 @@ def _unserved_customers(city: City, labels: LabelArrays) -> dict[int, str]:
         return {}
     visits, counts = np.unique(served, return_counts=True)
     off = np.union1d(np.setxor1d(required, visits), visits[counts > 1])
-    rows, first = np.unique(off >> _NODE_BITS, return_index=True)
-    nodes = off[first] & (2**_NODE_BITS - 1)
-    return {
-        int(row): f"routes that do not serve customer {node} exactly once"
-        for row, node in zip(rows, nodes, strict=True)
-    }
+    rows = np.unique(off >> _NODE_BITS)
+    return dict.fromkeys(rows.tolist(), "routes that do not serve each customer exactly once")
 
 
 def _overloads(city: City, labels: LabelArrays) -> dict[int, str]:

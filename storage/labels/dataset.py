@@ -9,14 +9,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from mcvrp.model.errors import McvrpError, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
-from mcvrp.storage.labels.schema import Label, table_labels
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
@@ -139,23 +137,6 @@ class Dataset:
     def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""
         return LabelArrays.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
-
-    def label(self, n: int, i: int) -> Label:
-        """Return the label of instance (``n``, ``i``); McvrpError if it does not exist, or is corrupt."""
-        for file in self.files.get(n, ()):
-            if file.start <= i < file.stop:
-                footer = read_footer(self.store, file.path)
-                if i in footer.absent:
-                    why = footer.absent[i]
-                    raise McvrpError(f"instance (n={n}, i={i}) of dataset {self.name!r} has no label: {why}")
-                table = read_table(self.store, file.path)
-                row = int(np.searchsorted(table["index"].to_numpy(), i))
-                return next(table_labels(table.slice(row, 1), footer.city_id))
-        rows = sum(file.stop - file.start for file in self.files.get(n, ()))
-        raise McvrpError(
-            f"dataset {self.name!r} has no label of instance (n={n}, i={i}): it has {rows:,} labels of "
-            f"n={n}, i counts from 0; choose one of these"
-        )
 
 
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:

@@ -13,25 +13,17 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.provenance import FIELD, Provenance, provenance_in
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import MANIFEST, TooNew
 
 
 def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
-    """Return the manifest of ``dataset``, None if there is none.
-
-    Raises McvrpError if it is invalid, or was written by a newer version of mcvrp.
-    """
+    """Return the manifest of ``dataset``, None if there is none; McvrpError if it is invalid."""
     path = layout.manifest(dataset)
     if not store.exists(path):
         return None
     document = store.get_json(path)
-    try:
-        MANIFEST.require_readable(document.get(MANIFEST.field, 1), store.url(path))
-        if not isinstance(document.get("files", {}), dict):
-            raise ValueError("files is not an object")
-    except (ValueError, AttributeError) as error:
-        raise McvrpError(f"{store.url(path)} is not a manifest ({error}): run mcvrp label") from error
-    return dict(document)
+    if not isinstance(document, dict) or not isinstance(document.get("files"), dict):
+        raise McvrpError(f"{store.url(path)} is not a manifest: run mcvrp label")
+    return document
 
 
 def listed_sha256(manifest: Mapping[str, Any] | None, path: str, footer: Footer) -> str:
@@ -48,13 +40,12 @@ def rebuild_manifest(
     """Write the manifest of ``dataset`` from the footers of its files, and return it.
 
     ``known`` are the SHA-256 of some files by path; those of the others are taken from the last manifest,
-    if the file is the same, or computed. The ``provenance`` of a dataset with a spec is in the spec. Raises
-    TooNew if the existing manifest was written by a newer version of mcvrp.
+    if the file is the same, or computed. The ``provenance`` of a dataset with a spec is in the spec.
     """
     store, name = dataset.store, dataset.name
     try:
         last = read_manifest(store, name)
-    except (StoreError, TooNew):
+    except StoreError:
         raise
     except McvrpError:  # corrupt: it is replaced
         last = None
@@ -67,7 +58,6 @@ def rebuild_manifest(
     spec = store.get_json(path) if store.exists(path) else None
     provenance = provenance_in(spec) or provenance
     manifest = {
-        "manifest_version": MANIFEST.version,
         "dataset": name,
         "fingerprint": dataset.fingerprint(),
         "rows": sum(file.footer.rows for file in dataset.label_files),

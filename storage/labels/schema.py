@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import Instance, Solution
-from mcvrp.storage.versions import LABEL
 
+SCHEMA_VERSION = 2  # of label files, and of the spec of their dataset
 DRIVEN = "driven"  # source of routes that drivers took
 SOLVED = "solver"  # source of routes that a solver found
 MODEL = "model"  # source of routes that a model found, better than the earlier ones
@@ -72,7 +73,7 @@ class Footer:
     content: str
     absent: Mapping[int, str] = field(default_factory=dict)
     figures: str = field(default="", repr=False)
-    schema_version: int = LABEL.version
+    schema_version: int = SCHEMA_VERSION
 
     @property
     def rows(self) -> int:
@@ -94,7 +95,7 @@ class Footer:
     def of(cls, metadata: dict[bytes, bytes] | None, where: str) -> Footer | None:
         """Return the footer in ``metadata`` of the file at ``where``, None if it is corrupt.
 
-        KeyError if the file is not a label file, TooNew if it was written by a newer version of mcvrp.
+        KeyError if the file is not a label file, McvrpError if it has another schema version.
         """
         stored = {key: value for key, value in (metadata or {}).items() if key != b"ARROW:schema"}
         names = {f.name.encode() for f in fields(cls)}
@@ -102,7 +103,11 @@ class Footer:
             raise KeyError("no footer")
         if stored.pop(_CHECK, None) != _checksum(stored):
             return None
-        LABEL.require_readable(int(stored[b"schema_version"]), where)
+        if (version := int(stored[b"schema_version"])) != SCHEMA_VERSION:
+            raise McvrpError(
+                f"{where} has labels of schema version {version}, this version of mcvrp reads "
+                f"{SCHEMA_VERSION}: update mcvrp"
+            )
         values: dict[str, Any] = {name.decode(): stored[name].decode() for name in names}
         values |= {name: int(values[name]) for name in ("n", "row_start", "row_stop", "schema_version")}
         values["absent"] = {int(row): str(why) for row, why in json.loads(values["absent"]).items()}

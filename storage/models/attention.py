@@ -1,7 +1,7 @@
 """Attention models in the store, one per size: finished models, and checkpoints of unfinished ones.
 
 A size has a folder: during training with `training.safetensors` (weights, Adam's moments, baseline and
-counters in one file), afterwards with `model.safetensors`, `costs.png`, `README.md` (card for people) and
+counters in one file), afterwards with `model.safetensors`, `README.md` (card for people) and
 `model.json` (card for programs, written last). A training that diverged leaves cards without weights.
 """
 
@@ -25,7 +25,6 @@ from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
-from mcvrp.storage.versions import ATTENTION
 
 if TYPE_CHECKING:
     from mcvrp.model.attention_model import AttentionModel
@@ -75,7 +74,6 @@ class AttentionCard:
     weights_bytes: int = 0
     weights_sha256: str = ""
     provenance: Provenance | None = None
-    format: int = ATTENTION.version
 
     @property
     def folder(self) -> str:
@@ -111,20 +109,16 @@ def load_training(store: Store, name: str, n: int) -> tuple[TrainingState, Array
     return as_document(document, TrainingState, url, named=named, hint=_TRAIN_AGAIN), arrays
 
 
-def publish_attention_model(
-    store: Store, card: AttentionCard, weights: Arrays, costs: bytes | None = None
-) -> AttentionCard:
+def publish_attention_model(store: Store, card: AttentionCard, weights: Arrays) -> AttentionCard:
     """Write a finished model, or only the cards of one that diverged; return its card.
 
-    ``costs`` is the plot (PNG) of the costs of its epochs. An interrupted publication is repeated.
+    An interrupted publication is repeated.
     """
     if card.diverged is None:
         data = save(weights)
         card = replace(card, weights_bytes=len(data), weights_sha256=hashlib.sha256(data).hexdigest())
         store.put(f"{card.folder}/{MODEL_WEIGHTS}", data)
-    if costs is not None:
-        store.put(layout.attention_costs(card.name, card.n), costs)
-    store.put(f"{card.folder}/README.md", _readme(card, plotted=costs is not None).encode())
+    store.put(f"{card.folder}/README.md", _readme(card).encode())
     store.put_json(layout.attention_card(card.name, card.n), asdict(card))  # the model is finished from here
     store.delete(layout.attention_training(card.name, card.n))
     return card
@@ -143,7 +137,7 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
     if not store.exists(path):
         return None
     named = "attention model's card"
-    return read_document(store, path, AttentionCard, ATTENTION, named=named, hint=_TRAIN_AGAIN)
+    return read_document(store, path, AttentionCard, named=named, hint=_TRAIN_AGAIN)
 
 
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:
@@ -192,7 +186,7 @@ def attention_table(cards: Iterable[AttentionCard]) -> str:
     return markdown.table(header, rows, "rrrrrrll")
 
 
-def _readme(card: AttentionCard, *, plotted: bool) -> str:
+def _readme(card: AttentionCard) -> str:
     network, recipe = card.network, card.recipe
     weights = f"{card.weights_bytes:,} bytes, sha256 `{card.weights_sha256[:16]}`"
     return markdown.card(
@@ -210,9 +204,7 @@ def _readme(card: AttentionCard, *, plotted: bool) -> str:
             + (f", {card.epochs[-1].greedy:.4f} after its last epoch" if card.epochs else ""),
             "weights": f"none: the training diverged at {card.diverged}" if card.diverged else weights,
         },
-        markdown.image("Mean costs by epoch", "costs.png") if plotted else "",
         lead="The attention model of Kool, van Hoof and Welling (2019), a baseline that is trained without "
         "labels.",
         made=provenance_line(card.provenance, card.folder),
-        metadata={"library_name": "mcvrp", "pipeline_tag": markdown.TASK},
     )

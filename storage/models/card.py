@@ -12,9 +12,8 @@ from pydantic import Field, Strict
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import TASK, card as card_of, code, code_block, escaped, image, section
+from mcvrp.storage.markdown import card as card_of, code, code_block, escaped, image, section
 from mcvrp.storage.provenance import Parent, Provenance, provenance_line
-from mcvrp.storage.versions import MODEL
 
 # Strict types and patterns: a card may come from anybody.
 _Name = Annotated[str, Field(pattern=layout.NAME_PATTERN)]
@@ -67,13 +66,12 @@ class ModelCard:
     metrics: Mapping[str, _Figure]  # the last row of the run's training metrics
     weights_bytes: _Count
     weights_sha256: _Hash
-    # Sizes and steps of the last phase; None in cards that were written before these fields.
+    # Sizes and steps of the last phase, if known.
     smallest: _Count | None = None
     largest: _Count | None = None
     steps: _Count | None = None
     city: _Name | None = None  # name of the city; None if unknown
     provenance: Provenance | None = None
-    format: int = MODEL.version
 
     def __post_init__(self) -> None:
         if self.smallest and self.largest and self.smallest > self.largest:
@@ -95,9 +93,8 @@ class ModelCard:
         An extended city may have as many nodes as the network has output classes.
         """
         if not city.accepts(self.city_id):
-            alike = not (self.city and name) or self.city == name
             own, other = (
-                f"{called!r} ({id})" if called and alike else repr(called) if called else id
+                f"{called!r} ({id})" if called else id
                 for called, id in ((self.city, self.city_id), (name, city.city_id))
             )
             raise McvrpError(
@@ -127,7 +124,6 @@ def model_config(card: ModelCard) -> bytes:
         "masked": _MASKED,
         "rotation_trained": card.rotation_trained,
         "weights_sha256": card.weights_sha256,
-        "format": MODEL.version,
     }
     return (json.dumps(config, indent=2) + "\n").encode()
 
@@ -178,5 +174,4 @@ def model_readme(card: ModelCard, *, plotted: bool = False) -> str:
         "customers with demands and the vehicle capacity, it decodes routes customer by customer. It was "
         "trained on solutions of a heuristic.",
         made=provenance_line(card.provenance, card.folder),
-        metadata={"library_name": "mcvrp", "pipeline_tag": TASK},
     )

@@ -21,7 +21,6 @@ from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import WEIGHTS, CheckpointState, checkpoint_bytes
-from mcvrp.storage.versions import MODEL
 
 if TYPE_CHECKING:
     from mcvrp.model.network import FmMcvrp
@@ -145,7 +144,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
 
 def _card(store: Store, path: str, data: bytes) -> ModelCard:
     hint = "restore it, or remove the version's folder"
-    return as_document(data, ModelCard, store.url(path), MODEL, named="model's card", hint=hint)
+    return as_document(data, ModelCard, store.url(path), named="model's card", hint=hint)
 
 
 def named_version(store: Store, name: str, version: str) -> ModelCard:

@@ -22,7 +22,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import MOVE
 
 Alias = Literal["champion", "challenger"]
 ALIASES: tuple[Alias, ...] = get_args(Alias)
@@ -32,7 +31,6 @@ ALIASES: tuple[Alias, ...] = get_args(Alias)
 class Move:
     """One move of the champion: version, time (UTC, ISO 8601), user and reason; ``back``: a rollback."""
 
-    schema_version: int = MOVE.version
     version: int | None
     when: str
     by: str
@@ -74,7 +72,7 @@ def pointer(store: Store, name: str, alias: Alias) -> Pointer:
     files = store.numbered(layout.champion_dir(name))
     paths = [file.path for file in files.values()]
     moves = tuple(
-        as_document(data, Move, store.url(path), MOVE, named="move of a champion", hint="remove it")
+        as_document(data, Move, store.url(path), named="move of a champion", hint="remove it")
         for path, data in zip(paths, in_parallel(store.get, paths), strict=True)
     )
     champion = Pointer(moves[-1].version, max(files), moves) if moves else Pointer(None)

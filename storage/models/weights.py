@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -67,21 +67,11 @@ def network_of_weights(card: Mapping[str, Any], weights: Arrays, where: str, hin
                 f"its network has {config.parameters():,} parameters, the weights have {stored:,}"
             )
         network = FmMcvrp(config)
-        for difference in _differences(network, weights):
-            raise McvrpError(difference)
-    except McvrpError as error:
-        raise McvrpError(f"{where} is no model's card ({brief(str(error), _SHOWN)}): {hint}") from error
-    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+        for name, array in weights.items():
+            if array.dtype != np.float32 or not np.isfinite(array).all():
+                raise McvrpError(f"{shown(name)} is not float32, or has weights that are not finite")
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+    except (McvrpError, RuntimeError) as error:  # the latter for parameters of other names and shapes
+        why = brief(str(error).splitlines()[-1].strip(), _SHOWN)
+        raise McvrpError(f"{where} is no model's card ({why}): {hint}") from error
     return network.eval()
-
-
-def _differences(network: FmMcvrp, weights: Arrays) -> Iterator[str]:
-    shapes = {name: tuple(parameter.shape) for name, parameter in network.state_dict().items()}
-    for name in sorted(shapes.keys() ^ weights.keys()):
-        yield f"only the {'network has' if name in shapes else 'weights have'} a parameter {shown(name)}"
-    for name, shape in shapes.items():
-        array = weights[name]
-        if array.shape != shape or array.dtype != np.float32:
-            yield f"{name} is float32 {shape}, the weights have {array.dtype} {array.shape}"
-        elif not np.isfinite(array).all():
-            yield f"{name} has weights that are not finite"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -26,7 +26,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.provenance import Parent, Provenance
 from mcvrp.storage.store.store import Store, StoreError
-from mcvrp.storage.versions import CHECKPOINT, TooNew
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +68,6 @@ class CheckpointState:
     metrics: Mapping[str, Any]
     files: Mapping[str, str] = field(default_factory=dict)
     provenance: Provenance | None = None
-    format: int = CHECKPOINT.version
 
     @property
     def complete(self) -> bool:
@@ -106,15 +104,13 @@ def save_checkpoint(
     weights: Arrays,
     moments: Moments,
     keep: int = 2,
-    confirm: Callable[[], None] = lambda: None,
 ) -> CheckpointState:
     """Write a checkpoint, mark it complete, and return its state.
 
     The last ``keep`` checkpoints of the phase up to this one are kept, and the one with the lowest
-    ``greedy_gap``. An interruption at any moment leaves the previous checkpoint. ``confirm`` raises if
-    another process has taken over (`Lease.confirm`). IncompleteError if the phase has a later checkpoint.
+    ``greedy_gap``. An interruption at any moment leaves the previous checkpoint. IncompleteError if the phase
+    has a later checkpoint.
     """
-    confirm()
     latest = latest_checkpoint(store, state.run, state.phase)
     if latest and latest.step > state.step:
         raise IncompleteError(
@@ -123,21 +119,15 @@ def save_checkpoint(
         )
     named = {f"{f.name}.{name}": a for f in fields(moments) for name, a in getattr(moments, f.name).items()}
     arrays = {WEIGHTS: weights, OPTIMIZER: named}
-    # The lease is confirmed before every change: writing gigabytes takes longer than its time to live.
-    files = {name: _write(store, f"{state.folder}/{name}", a, confirm) for name, a in arrays.items()}
+    files = {name: _write(store, f"{state.folder}/{name}", a) for name, a in arrays.items()}
     state = replace(state, files=files)
-    confirm()
     store.put_json(f"{state.folder}/{STATE}", asdict(state))
-    confirm()
     _prune(store, state, keep)
     return state
 
 
 def checkpoints(store: Store, run: str, phase: str) -> list[CheckpointState]:
-    """Return the checkpoints of a phase, oldest first; folders without a valid state are ignored.
-
-    TooNew if one was written by a newer version of this program.
-    """
+    """Return the checkpoints of a phase, oldest first; folders without a valid state are ignored."""
     folder = layout.phase_dir(run, phase)
     paths = [path for path in store.list(folder) if path.endswith(f"/{STATE}")]
     states = [state for state in (_read_state(store, path) for path in paths) if state is not None]
@@ -195,22 +185,20 @@ def checkpoint_bytes(store: Store, state: CheckpointState, name: str) -> bytes:
     return data
 
 
-def _write(store: Store, path: str, arrays: Arrays, confirm: Callable[[], None]) -> str:
+def _write(store: Store, path: str, arrays: Arrays) -> str:
     data = save({key: np.ascontiguousarray(a, dtype=np.float32) for key, a in arrays.items()})
-    confirm()
     store.put(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
 def _read_state(store: Store, path: str) -> CheckpointState | None:
     try:
-        state = read_document(store, path, CheckpointState, CHECKPOINT, named="checkpoint", hint="remove it")
-    except (StoreError, TooNew):  # a store that is silent may have the checkpoint
+        state = read_document(store, path, CheckpointState, named="checkpoint", hint="remove it")
+    except StoreError:  # a store that is silent may have the checkpoint
         raise
     except McvrpError:
         return None
-    consistent = state.format == CHECKPOINT.version and path == f"{state.folder}/{STATE}"
-    return state if consistent else None
+    return state if path == f"{state.folder}/{STATE}" else None
 
 
 def _prune(store: Store, newest: CheckpointState, keep: int) -> None:

@@ -1,21 +1,16 @@
-"""Metrics of a training phase, one row per logged step: a Parquet file, and TensorBoard events."""
+"""Metrics of a training phase, one row per logged step, as a Parquet file."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 
 import pyarrow as pa
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
 
 from mcvrp.storage import layout
 from mcvrp.storage.parquet import read_parquet, write_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import METRICS
 
 _TYPES = {"int": pa.int64(), "float": pa.float64()}
 
@@ -49,7 +44,7 @@ SCHEMA = pa.schema([pa.field(f.name, _TYPES[str(f.type)], nullable=False) for f 
 def write_metrics(store: Store, run: str, phase: str, rows: Sequence[StepMetrics]) -> None:
     """Write the metrics of a phase; replaces the file."""
     table = pa.Table.from_pylist([asdict(row) for row in rows], SCHEMA)
-    write_parquet(store, layout.phase_metrics(run, phase), table, METRICS)
+    write_parquet(store, layout.phase_metrics(run, phase), table)
 
 
 def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
@@ -57,41 +52,5 @@ def read_metrics(store: Store, run: str, phase: str) -> list[StepMetrics]:
     path = layout.phase_metrics(run, phase)
     if not store.exists(path):
         return []
-    table = read_parquet(store, path, METRICS, columns=SCHEMA, named="file of training metrics")
+    table = read_parquet(store, path, columns=SCHEMA, named="file of training metrics")
     return [StepMetrics(**row) for row in table.to_pylist()]
-
-
-_VERSION = "brain.Event:2"  # the first record of an event file
-_TAGS = {f.name: f.name for f in fields(StepMetrics) if f.name not in ("step", "samples")} | {
-    f"{stream}_{quantity}": f"{quantity}/{stream}"  # one section of charts per quantity
-    for stream in ("problem", "solution")
-    for quantity in ("loss", "accuracy")
-}
-
-
-def scalars(row: StepMetrics) -> list[tuple[str, float]]:
-    """Return the measured values of ``row`` by their names in charts."""
-    values = [(tag, getattr(row, name)) for name, tag in _TAGS.items()]
-    return [(tag, value) for tag, value in values if not math.isnan(value)]
-
-
-def write_events(
-    store: Store, run: str, phase: str, rows: Sequence[StepMetrics], times: Sequence[float]
-) -> None:
-    """Write the events of ``rows``, which were closed at ``times`` (seconds since 1970).
-
-    The file is named after the first step, so that a run that resumes before it replaces the file.
-    """
-    if rows:
-        buffer = io.BytesIO()
-        writer = RecordWriter(buffer)
-        for event in _events(rows, times):
-            writer.write(event.SerializeToString())
-        store.put(layout.phase_events(run, phase, rows[0].step), buffer.getvalue())
-
-
-def _events(rows: Sequence[StepMetrics], times: Sequence[float]) -> Iterable[Event]:
-    yield Event(wall_time=times[0], file_version=_VERSION)
-    for row, at in zip(rows, times, strict=True):
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars(row)]
-        yield Event(wall_time=at, step=row.step, summary=Summary(value=values))

@@ -67,7 +67,7 @@ class Training:
     def __init__(
         self, store: Store, city: City, spec: AttentionSpec, n: int, stored: Checkpoint | None, lease: Lease
     ) -> None:
-        self.store, self.spec, self.n, self.unit, self.lease = store, spec, n, city.unit, lease
+        self.store, self.spec, self.n, self.lease = store, spec, n, lease
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.table = CityTable.of(city, self.device)
         self.costs = TravelCosts.of(city, self.table)
@@ -98,7 +98,7 @@ class Training:
         label = f"attention model, n={self.n}"
         divergence = self._diverged()
         step = self.state.step
-        with Progress(label, total, "steps", done=step, note=self._note(), saved=step) as progress:
+        with Progress(label, total, "steps", done=step, note=self._note()) as progress:
             for orders, uniforms in self._batches():
                 if divergence:
                     break
@@ -117,7 +117,6 @@ class Training:
                         divergence = self._diverged()
                     if epoch_ended or time.monotonic() - self.saved > self.spec.checkpoint_seconds:
                         self._save()
-                        progress.saved = step
                 progress.advance(note=self._note())
         return self._publish(divergence)
 
@@ -231,9 +230,6 @@ class Training:
         return self.state.seconds + time.monotonic() - self.began
 
     def _publish(self, divergence: str | None) -> AttentionCard:
-        from mcvrp.tasks.attention.curves import cost_curves
-        from mcvrp.tasks.support.pictures import png
-
         state, origin = self.state, self.state.origin
         machine = f"{torch.get_num_threads()} threads of {hardware()}"
         if self.device.type == "cuda":
@@ -254,9 +250,8 @@ class Training:
         )
         if divergence:
             logger.warning("attention model, n=%d: diverged at %s", self.n, divergence)
-        costs = png(cost_curves(card, self.unit)) if card.epochs else None
         self.lease.confirm()
-        return publish_attention_model(self.store, card, _arrays(self.model.state_dict()), costs)
+        return publish_attention_model(self.store, card, _arrays(self.model.state_dict()))
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> Arrays:

@@ -35,10 +35,8 @@ def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> list[st
                     yield Task(part, block.program)
 
     lost: list[str] = []
-    with Progress("benchmark, heuristics", total, "instances", done=done, saves=True) as progress:
-        for task, answer in windowed(
-            solve_part, submitted(), context.workers, context, context.store, refusals=True
-        ):
+    with Progress("benchmark, heuristics", total, "instances", done=done) as progress:
+        for task, answer in windowed(solve_part, submitted(), context.workers, context, refusals=True):
             part, block = task.part, owners.pop(task.part.path)
             if isinstance(answer, McvrpError):
                 block.failures[part.n] = str(answer)
@@ -62,7 +60,7 @@ def require_none(lost: Sequence[str]) -> None:
 
 
 def _progress(block: Block, done: int) -> Progress:
-    return Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done, saves=True)
+    return Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done)
 
 
 def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import save_nodes
 from mcvrp.storage.labels.label_files import LabelFile
 from mcvrp.storage.labels.statistics import SizeStatistics, size_statistics
-from mcvrp.storage.markdown import TASK, card, code_block, section, table
+from mcvrp.storage.markdown import card, code_block, section, table
 from mcvrp.storage.provenance import provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.progress import duration
@@ -21,7 +20,6 @@ from mcvrp.tasks.support.text import counted, unit_text
 
 _MOST_ROWS = 40  # of the table by size; of more sizes `_SELECTED` are shown
 _SELECTED = 20
-_SPLITS = {"valid": "validation"}  # splits that the Hugging Face Hub names otherwise
 COLUMNS = {  # of a label file
     "index": "i of instance (n, i); n is the folder's name",
     "ids": "customers: node numbers of the city in ascending order, without the depot (0)",
@@ -39,23 +37,18 @@ COLUMNS = {  # of a label file
 }
 _READING = """
 `mcvrp verify {dataset}` verifies every label from its bytes. The folder `data/` beside this file holds the
-labels and nothing else, partitioned by n: `pandas.read_parquet("data")` or
-`datasets.load_dataset(".", split="{split}")` reads all of them. Node numbers in `ids` and `routes` are rows
-of `city.parquet` beside this file, row 0 is the depot: coordinates, and the addresses' own ids if they have
-any. The columns `source` to `cpu` say how each label was made. The fingerprint is that of city, instances and
-routes.
+labels and nothing else, partitioned by n: `pandas.read_parquet("data")` reads all of them. Node numbers in
+`ids` and `routes` are rows of the city's `city.parquet`, row 0 is the depot. The columns `source` to `cpu`
+say how each label was made. The fingerprint is that of city, instances and routes.
 """
 
 
 def write_card(
     store: Store, city: City, dataset: str, manifest: Mapping[str, Any], files: Sequence[LabelFile]
 ) -> None:
-    """Write README.md and the nodes of ``dataset`` from its manifest and files, where they differ."""
+    """Write README.md of ``dataset`` from its manifest and files, if it differs."""
     text = card_text(dataset, city, manifest, size_statistics(files)).encode()
-    current = store.find(layout.card(dataset)) == text
-    if not (current and store.exists(layout.label_city(dataset))):
-        save_nodes(store, layout.label_city(dataset), city)
-    if not current:  # last: after a kill the next run finds that the others may be out of date
+    if store.find(layout.card(dataset)) != text:
         store.put(layout.card(dataset), text)
 
 
@@ -64,7 +57,6 @@ def card_text(
 ) -> str:
     """Return the card as Markdown."""
     spec, rows = manifest.get("spec") or {}, sum(size.rows for size in statistics)
-    split = split_name(spec.get("split", ""))
     sizes = " to ".join(dict.fromkeys(str(size.n) for size in (*statistics[:1], *statistics[-1:])))
     kind = "straight lines" if city.matrix is None else "from a matrix, given or of roads"
     figures = {
@@ -85,31 +77,11 @@ def card_text(
         else "",
         section("By size", size_tables(statistics) if statistics else ""),
         section("Spec", code_block("json", json.dumps(manifest.get("spec"), indent=2))),
-        section("Verifying and reading", _READING.format(dataset=dataset, split=split), columns),
+        section("Verifying and reading", _READING.format(dataset=dataset), columns),
         lead=f"{rows:,} solved instances of the Montreal capacitated vehicle routing problem"
         + (f", {sizes} customers each." if sizes else "."),
         made=provenance_line(provenance_in(manifest), layout.label_dir(dataset)),
-        metadata=_metadata(dataset, split),
     )
-
-
-def _metadata(dataset: str, split: str) -> Mapping[str, object]:
-    """Return the metadata for the Hugging Face Hub and `datasets.load_dataset`."""
-    labels = {"split": split, "path": "data/*/*.parquet"}
-    nodes = {"split": "nodes", "path": "city.parquet"}
-    return {
-        "pretty_name": dataset,
-        "task_categories": [TASK],
-        "configs": [
-            {"config_name": "default", "data_files": [labels]},
-            {"config_name": "city", "data_files": [nodes]},
-        ],
-    }
-
-
-def split_name(split: str) -> str:
-    """Return the name of ``split`` in `datasets.load_dataset`."""
-    return _SPLITS.get(split, split or "train")
 
 
 def size_tables(statistics: Sequence[SizeStatistics]) -> str:

@@ -17,11 +17,11 @@ from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import city_text
+from mcvrp.storage.labels.schema import SCHEMA_VERSION
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import FIELD
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import LABEL
 from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.solvers.budgets import TUNED, Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SOLVERS, takers
@@ -194,7 +194,7 @@ class LabelSpec(OrdersSpec):
         )
         # absent as in datasets that are older than the field, otherwise with the version of the settings
         tuned = {"tuned": TUNED} if chosen.pop("tuned") else {}
-        return {"schema_version": LABEL.version, "city_id": city.city_id, **chosen, **tuned}
+        return {"schema_version": SCHEMA_VERSION, "city_id": city.city_id, **chosen, **tuned}
 
     def recipe(self, city: City) -> LabelRecipe:
         """Return the settings that a worker needs."""
@@ -209,13 +209,6 @@ class LabelSpec(OrdersSpec):
             fleet=self.fleet,
             budget=self.chosen_budget,
         )
-
-
-def taken_by(solver: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the ``fields`` of a spec that ``solver`` takes; all if there is no such solver."""
-    entry = SOLVERS.get(solver)
-    foreign = {*_OPTIONS, "tuned"} - set(entry.takes) if entry else ()
-    return {name: value for name, value in fields.items() if name not in foreign}
 
 
 def _unsupported(solver: str, name: str, value: object, solvers: str) -> str:
@@ -311,7 +304,12 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     document = store.get_json(path)
     try:
         fields = dict(document)
-        city_id, _ = str(fields.pop("city_id")), fields.pop("schema_version")
+        city_id, version = str(fields.pop("city_id")), fields.pop("schema_version")
+        if version != SCHEMA_VERSION:
+            raise McvrpError(
+                f"{store.url(path)} has schema version {shown(version)}, this version of mcvrp reads "
+                f"{SCHEMA_VERSION}: update mcvrp"
+            )
         tuned = bool(fields.pop("tuned", False))
         fields.pop(FIELD, None)
         return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id

@@ -8,12 +8,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from textwrap import shorten
-from typing import Any
-
-import ray
 
 from mcvrp.model.errors import IncompleteError, McvrpError, reason
 from mcvrp.model.problem import City
@@ -29,8 +26,8 @@ from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.plan import Merge, merges, missing_units
 from mcvrp.tasks.label.solving import make_solver
 from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
-from mcvrp.tasks.label.work import Unit
-from mcvrp.tasks.label.worker import Counter, WorkerContext, label_unit, merge_files
+from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.worker import WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster, windowed
 from mcvrp.tasks.support.text import counted
@@ -38,7 +35,6 @@ from mcvrp.tasks.support.text import counted
 logger = logging.getLogger(__name__)
 
 _CORE_SECONDS = 10.0  # between two counts of the cluster's cores
-_COUNTED_SECONDS = 10.0  # of the longest unit from which the units in flight are counted, by an actor
 _MOST_CHARACTERS = 80  # of the first reason
 
 
@@ -74,6 +70,7 @@ class _Run:
     source: Source
     lease: Lease
     workers: int = 0
+    counted: float = 0.0  # when the cores of the cluster were counted
     made: int = 0
     solving: float = 0.0
     lost: dict[Unit | Merge, str] = field(default_factory=dict)
@@ -85,51 +82,35 @@ class _Run:
         return self.source.spec
 
     def label(self, units: Sequence[Unit]) -> None:
-        """Make the files of ``units``; those whose worker is lost twice in a child process, row by row."""
-        spec, longest = self.spec, max(unit.rows * unit.seconds for unit in units)
+        """Make the files of ``units``."""
+        spec, left = self.spec, sum(unit.rows * unit.seconds for unit in units)
         done = spec.rows - sum(unit.rows for unit in units)
-        with (
-            Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, saved=done) as progress,
-            _counting(longest > _COUNTED_SECONDS) as counter,
-        ):
-            watch = _Watch(self, progress, counter, left=sum(unit.rows * unit.seconds for unit in units))
-            crashed = list[Unit]()
-            for unit, error in self._send(units, watch):
-                logger.warning("the worker of %s was lost twice (%s): solved row by row", unit, reason(error))
-                crashed.append(replace(unit, isolated=True))
-            for unit, error in self._send(crashed, watch):
-                self.lost[unit] = f"its worker was lost ({reason(error)})"
-            progress.update(watch.stored)
-
-    def _send(self, units: Sequence[Unit], watch: _Watch) -> Iterator[tuple[Unit, Exception]]:
-        """Make the files of ``units``; yield those whose worker was lost."""
-        context = WorkerContext(self.store, self.source.city, self.source.recipe, watch.counter)
-        name = self.spec.dataset
-        for unit, receipt in windowed(
-            label_unit, units, self.workers, context, self.store, retries=1, tick=watch.tick
-        ):
-            if isinstance(receipt, Exception):
-                yield unit, receipt
-                continue
-            watch.end(unit, 0 if receipt.failure else receipt.rows or unit.rows)
-            self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
-            if receipt.sha256:
-                self.checksums[unit.path(name)] = receipt.sha256
-            if len(receipt.absent) == unit.rows:
-                self.unsolved[unit] = receipt.failure
-            elif receipt.failure:
-                self.lost[unit] = receipt.failure
-            elif receipt.absent:
-                i, why = next(iter(receipt.absent.items()))
-                count = len(receipt.absent)
-                logger.warning("no attempt has solved %d of %s, the first i=%d: %s", count, unit, i, why)
+        context = WorkerContext(self.store, self.source.city, self.source.recipe)
+        with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, left=left) as progress:
+            for unit, receipt in windowed(label_unit, units, self.workers, context, tick=self.tick):
+                if isinstance(receipt, Exception):
+                    receipt = UnitReceipt(failure=f"its worker was lost ({reason(receipt)})")
+                self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
+                if receipt.sha256:
+                    self.checksums[unit.path(spec.dataset)] = receipt.sha256
+                if len(receipt.absent) == unit.rows:
+                    self.unsolved[unit] = receipt.failure
+                elif receipt.failure:
+                    self.lost[unit] = receipt.failure
+                elif receipt.absent:
+                    i, why = next(iter(receipt.absent.items()))
+                    count = len(receipt.absent)
+                    logger.warning("no attempt has solved %d of %s, the first i=%d: %s", count, unit, i, why)
+                progress.left = (progress.left or 0.0) - unit.rows * unit.seconds
+                note = f"{counted(len(self.lost), 'file')} failed" if self.lost else ""
+                progress.advance(0 if receipt.failure else receipt.rows or unit.rows, note)
 
     def merge(self, todo: Sequence[Merge]) -> None:
         """Merge small files into large ones."""
         context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
-        with Progress(f"merge {name}", len(todo), "files", saves=True) as progress:
+        with Progress(f"merge {name}", len(todo), "files") as progress:
             for merge, sha256 in windowed(
-                merge_files, todo, self.workers, context, self.store, refusals=True, tick=self.tick
+                merge_files, todo, self.workers, context, refusals=True, tick=self.tick
             ):
                 if isinstance(sha256, Exception):
                     self.lost[merge] = reason(sha256)
@@ -138,62 +119,12 @@ class _Run:
                 progress.advance()
 
     def tick(self) -> int:
+        """Raise LeaseLost if another driver has taken over; return how many workers the cluster has now."""
         self.lease.check()
-        return self.workers
-
-
-class _Watch:
-    """Progress of the units in flight, and the number of workers, which may change on a cluster."""
-
-    def __init__(self, run: _Run, progress: Progress, counter: Any, left: float) -> None:
-        self.counter = counter
-        self.stored = progress.done
-        self._run, self._progress, self._left, self._flying = run, progress, left, (0, 0.0)
-        self._asked, self._pending = time.monotonic(), None
-        progress.left = left
-        progress.begin()
-
-    def end(self, unit: Unit, rows: int) -> None:
-        """Note the end of ``unit``, of which so many ``rows`` have a label now."""
-        self._left -= unit.rows * unit.seconds
-        self.stored += rows
-        self._progress.saved = self.stored
-        self._pending = None  # which may count the rows of this unit once more
-        self._show()
-
-    def tick(self) -> int:
-        """Report the progress, raise LeaseLost if another driver has taken over; return how many workers."""
-        run, now = self._run, time.monotonic()
-        run.lease.check()
-        if run.spec.workers is None and now - self._asked > _CORE_SECONDS:
+        if self.spec.workers is None and time.monotonic() - self.counted > _CORE_SECONDS:
             require_cluster()  # which the question below would wait for
-            self._asked, run.workers = now, cluster_cores() or run.workers
-        if self.counter is None:
-            return run.workers
-        if self._pending is None:
-            self._pending = self.counter.total.remote()
-        elif ray.wait([self._pending], timeout=0)[0]:
-            with contextlib.suppress(ray.exceptions.RayError):  # its node was lost: Ray starts it again
-                self._flying = ray.get(self._pending)
-                self._show()
-            self._pending = None
-        return run.workers
-
-    def _show(self) -> None:
-        progress, (rows, seconds) = self._progress, self._flying
-        progress.left = self._left - seconds
-        note = f"{counted(len(self._run.lost), 'file')} failed" if self._run.lost else ""
-        # A repeated unit begins from nothing, and one that has just ended may be counted twice.
-        progress.update(min(progress.total, max(progress.done, self.stored + rows)), note)
-
-
-@contextlib.contextmanager
-def _counting(wanted: bool) -> Iterator[Any]:
-    """Yield the handle of an actor that counts the labels of the units in flight, None if not ``wanted``."""
-    counter = ray.remote(num_cpus=0, max_restarts=-1)(Counter).remote() if wanted else None
-    yield counter
-    if counter is not None:  # not after an error: Ray would wait for a cluster that is lost
-        ray.kill(counter)
+            self.counted, self.workers = time.monotonic(), cluster_cores() or self.workers
+        return self.workers
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:

@@ -18,7 +18,6 @@ from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
 from mcvrp.tasks.label.verify_file import verify_file
@@ -124,7 +123,7 @@ def _manifest(store: Store, dataset: str, faults: list[FileFault]) -> dict[str, 
     """Return the manifest with the checksums of files, if there is one; one that is corrupt is a fault."""
     try:
         return read_manifest(store, dataset)
-    except (StoreError, TooNew):
+    except StoreError:
         raise
     except McvrpError as error:
         path = layout.manifest(dataset)
@@ -139,7 +138,7 @@ def _verified(
     rows = bad = 0
     paths = [file.path for n in files for file in files[n]]
     with Progress(f"verify {context.source.spec.dataset}", len(paths), "files") as progress:
-        for path, result in windowed(_verify_one, paths, cores, context, context.store):
+        for path, result in windowed(_verify_one, paths, cores, context):
             if isinstance(result, Exception):
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0

@@ -14,7 +14,6 @@ from mcvrp.tasks.solvers.registry import SolverEntry
 
 LONGEST_INSTANCE = 60.0  # seconds: minimum time limit of an instance, on a machine that is busy
 _SLOWEST = 20.0  # time limit as a multiple of the estimate
-_COUNTS = 50  # signs of life per unit, as thousands of workers have one driver
 
 
 @dataclass(frozen=True)
@@ -49,15 +48,13 @@ class LabelRecipe:
 class Unit:
     """A file of labels to be made by one worker: rows ``start`` to ``stop`` (excluded) of size ``n``.
 
-    A row takes about ``seconds``. An ``isolated`` unit is solved row by row in a child process, so that a
-    crash or a hang costs one instance only.
+    A row takes about ``seconds``.
     """
 
     n: int
     start: int
     stop: int
     seconds: float = 0.0
-    isolated: bool = False
 
     @property
     def rows(self) -> int:
@@ -67,11 +64,6 @@ class Unit:
     def limit(self) -> float:
         """Time limit of an instance in seconds: after it, the solver counts as hanging."""
         return max(LONGEST_INSTANCE, _SLOWEST * self.seconds)
-
-    @property
-    def count_seconds(self) -> float:
-        """Seconds between two signs of life."""
-        return min(max(2.0, self.rows * self.seconds / _COUNTS), 60.0)
 
     def path(self, dataset: str) -> str:
         return layout.label_file(dataset, self.n, self.start, self.stop)

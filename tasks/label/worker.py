@@ -6,10 +6,7 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -30,65 +27,37 @@ _HOPELESS = 8  # first rows of a unit: if none of them is solved, the instances 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What all workers of a run share; ``counter`` is the handle of its `Counter`, if there is one."""
+    """What all workers of a run share."""
 
     store: Store
     city: City
     recipe: LabelRecipe
-    counter: Any = None
-
-    def count(self, unit: Unit, rows: int) -> None:
-        if self.counter is not None:
-            self.counter.note.remote((unit.n, unit.start), rows, rows * unit.seconds)
-
-
-class Counter:
-    """Actor with the labels that the units in flight have made so far, for the progress of a run."""
-
-    def __init__(self) -> None:
-        self._units: dict[tuple[int, int], tuple[int, float]] = {}
-
-    def note(self, unit: tuple[int, int], rows: int, seconds: float) -> None:
-        """Note that ``unit`` has made ``rows`` labels of ``seconds``; none when it begins and ends."""
-        self._units.pop(unit, None)
-        if rows:
-            self._units[unit] = rows, seconds
-
-    def total(self) -> tuple[int, float]:
-        """Return the labels of all units in flight, and their estimated seconds."""
-        return sum(rows for rows, _ in self._units.values()), sum(s for _, s in self._units.values())
 
 
 def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
     """Solve the rows of ``unit`` and create its file, unless it exists; StoreError if the store refuses."""
     store, city, recipe, path = context.store, context.city, context.recipe, unit.path(context.recipe.dataset)
-    context.count(unit, 0)
     if store.stat(path) is not None:  # of a worker that was lost after it had created the file
         return UnitReceipt()
     with solving(city, recipe, unit) as attempt:
-        labels, absent = solve_rows(unit, city, recipe.seed, attempt, lambda rows: context.count(unit, rows))
-    try:
-        if not labels:  # with no label at all, such a file would hide that the solver does not work
-            return UnitReceipt(absent=absent, failure=next(iter(absent.values())))
-        rows = label_table([*labels.values()])
-        data = label_file(city, recipe.spec_hash, unit.n, rows, absent)
-        if not store.put_new(path, data):
-            return UnitReceipt()
-        seconds = sum(label.runtime for label in labels.values())
-        return UnitReceipt(len(labels), seconds, hashlib.sha256(data).hexdigest(), absent)
-    finally:
-        context.count(unit, 0)
+        labels, absent = solve_rows(unit, city, recipe.seed, attempt)
+    if not labels:  # with no label at all, such a file would hide that the solver does not work
+        return UnitReceipt(absent=absent, failure=next(iter(absent.values())))
+    data = label_file(city, recipe.spec_hash, unit.n, label_table([*labels.values()]), absent)
+    if not store.put_new(path, data):
+        return UnitReceipt()
+    seconds = sum(label.runtime for label in labels.values())
+    return UnitReceipt(len(labels), seconds, hashlib.sha256(data).hexdigest(), absent)
 
 
 def solve_rows(
-    unit: Unit, city: City, seed: int, attempt: Attempt, count: Callable[[int], None] = lambda _: None
+    unit: Unit, city: City, seed: int, attempt: Attempt
 ) -> tuple[dict[int, Label], dict[int, str]]:
     """Return the labels of the rows of ``unit``, by i, and why the others have none.
 
-    ``seed`` is that of the dataset. Every label is feasible, canonical and of the city's cost. ``count`` is
-    called with the number of labels now and then.
+    ``seed`` is that of the dataset. Every label is feasible, canonical and of the city's cost.
     """
-    labels, failed, counted = dict[int, Label](), dict[int, str](), time.monotonic()
+    labels, failed = dict[int, Label](), dict[int, str]()
     for i in range(unit.start, unit.stop):
         for number in range(ATTEMPTS):
             outcome = attempt(i, solver_seed(seed, unit.n, i) + number)
@@ -99,9 +68,6 @@ def solve_rows(
             failed[i] = str(outcome)
         if not labels and len(failed) == _HOPELESS:
             return {}, failed
-        if time.monotonic() - counted > unit.count_seconds:
-            counted = time.monotonic()
-            count(len(labels))
     if labels:  # together: one by one would take as long as the solver with a small budget
         arrays = LabelArrays.of(label_table([*labels.values()]), unit.n)
         for fault in row_faults(city, arrays):

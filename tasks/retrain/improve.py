@@ -131,7 +131,7 @@ def improved(
 ) -> list[Label]:
     """Return ``labels`` with improvements by ``solver``, stored with ``trial`` (model, night or round)."""
     result = list(labels)
-    with Progress("improve labels", len(labels), "labels", saves=True) as progress:
+    with Progress("improve labels", len(labels), "labels") as progress:
         for n, start, places in _chunks(labels):
             chunk = numbered((labels[place] for place in places), start)
             path = layout.improved_chunk(*trial, n, start, start + len(chunk))

@@ -1,7 +1,4 @@
-"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners.
-
-Rate and ETA are those of the last minute, so that neither slow starts nor pauses weigh on them.
-"""
+"""Progress of long tasks: a bar with rate and ETA on a terminal, otherwise log lines, and for listeners."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import logging
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,19 +17,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+INTERRUPTED = "Interrupted, what is finished is kept, start again to resume"  # of a run
 LINE_SECONDS = 10.0  # between two log lines
 _CONSOLE_SECONDS = 0.2  # between two updates of the bar
-_WINDOW_SECONDS = 60.0  # of the rate, or more until it contains enough counts
-_WINDOW_COUNTS = 20
-_COUNT_SECONDS = 1.0  # at least, between two counts of the window
 
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """Progress of a task: counts in ``unit``, ``rate`` per second, ``eta`` in seconds.
-
-    Of what is done, ``saved`` is in the store; None if nothing of the task is stored before its end.
-    """
+    """Progress of a task: counts in ``unit``, ``rate`` per second, ``eta`` in seconds."""
 
     label: str
     unit: str
@@ -42,17 +33,11 @@ class ProgressReport:
     rate: float
     eta: float
     note: str
-    saved: int | None = None
 
     @property
     def share(self) -> float:
         """Part that is done, 0 to 1."""
         return self.done / self.total if self.total else 1.0
-
-    @property
-    def kept(self) -> str:
-        """Text on the part of the task that an interruption keeps: "10,278 labels are kept", or ""."""
-        return "" if self.saved is None else f"{self.saved:,} {self.unit} are kept"
 
     def __str__(self) -> str:
         counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({100 * self.share:.0f} %)"
@@ -65,11 +50,6 @@ class ProgressReport:
         rate = f"{number} {self.unit}/s" if self.rate > 0 and self.unit != "s" else ""
         left = f"{duration(self.eta)} left" if math.isfinite(self.eta) and self.done < self.total else ""
         return [text for text in (rate, left, self.note) if text]
-
-
-def interrupted_text(kept: str = "") -> str:
-    """Return the sentence on an interrupted run, with what is ``kept`` (`ProgressReport.kept`)."""
-    return f"Interrupted, {kept or 'what is finished is kept'}, start again to resume"
 
 
 Listener = Callable[[ProgressReport], None]
@@ -95,10 +75,8 @@ class Progress:
     unit: str
     done: int = 0  # at first, that of an earlier run, which is not part of the rate
     note: str = ""
-    saves: bool = False  # what is done is stored at once
-    saved: int | None = None  # otherwise: what is stored, if anything is before the end
     left: float | None = None  # work left, if the rest takes more or less time per ``unit``
-    _window: deque[tuple[float, int, float]] = field(default_factory=deque, init=False)
+    _began: tuple[float, int, float] = field(default=(0.0, 0, 0.0), init=False)  # when, done, left
     _initial: int = field(default=0, init=False)
     _reported: float = field(default=0.0, init=False)
     _logged: int = field(default=-1, init=False)
@@ -138,33 +116,24 @@ class Progress:
         self.done = done
         self.note = self.note if note is None else note
         now = time.monotonic()
-        self._count(now)
         if now - self._reported >= (_CONSOLE_SECONDS if self._bar else LINE_SECONDS):
             self._reported = now
             self._publish(line=True)
 
     def begin(self) -> None:
         """Start measuring the rate now, without the preparation before."""
-        self._window = deque([(time.monotonic(), self.done, self._left)])
+        self._began = time.monotonic(), self.done, self._left
 
     @property
     def _left(self) -> float:
         return float(self.total - self.done) if self.left is None else self.left
 
-    def _count(self, now: float) -> None:
-        last, done, _ = self._window[-1]
-        if self.done != done and now - last >= _COUNT_SECONDS:
-            self._window.append((now, self.done, self._left))
-        while len(self._window) > _WINDOW_COUNTS and self._window[1][0] <= now - _WINDOW_SECONDS:
-            self._window.popleft()
-
     def report(self) -> ProgressReport:
-        began, done, left = self._window[0]
+        began, done, left = self._began
         seconds, worked = time.monotonic() - began, left - self._left
         rate = max(0.0, (self.done - done) / seconds) if seconds > 0 else 0.0
         eta = self._left / worked * seconds if worked > 0 else float("inf")
-        saved = self.done if self.saves else self.saved
-        return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note, saved)
+        return ProgressReport(self.label, self.unit, self.done, self.total, rate, eta, self.note)
 
     def _publish(self, *, line: bool) -> None:
         """Show the current progress on the bar, otherwise log it if ``line``, and pass it to listeners."""

@@ -26,11 +26,9 @@ from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.model.problem import City
 from mcvrp.shared_array import dumps
 from mcvrp.storage.store.errors import StoreError
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import environment
 
-logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _REASON_LENGTH = 120  # characters of Ray's message in an error message
@@ -40,7 +38,6 @@ _OBJECT_STORE = 256 * 2**20  # bytes; workers get a recipe and return receipts
 WINDOW = 2  # tasks per worker in flight: one running, one waiting
 WAIT_SECONDS = 0.5  # of a single wait for results, so that Ctrl-C is not held up for longer
 _LOOK_EVERY = 2.0  # between two looks whether Ray is there
-_SILENT_SECONDS = 30.0  # without a result until the store is contacted
 RETRIES = 2  # by Ray, of a worker that died
 _QUIET = {  # of the processes that Ray starts
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -128,26 +125,23 @@ def windowed(
     items: Iterable[T],
     workers: int,
     shared: object,
-    store: Store,
     *,
     refusals: bool = False,
-    retries: int = RETRIES,
     tick: Callable[[], int] | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with ``work(item, shared)``, in the order of completion.
 
-    ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. The ``store`` of ``work`` is
-    contacted if no result arrives for a while, because workers that wait for it do not report that. If the
-    worker of an item died in spite of the ``retries`` by Ray, its result is the `ray.exceptions.RayError`;
-    with ``refusals``, that of an item refused by ``work`` is the McvrpError, which is raised otherwise, as a
-    StoreError always is. ClusterLost if Ray is gone. ``tick`` is called at least twice a second: it may end
-    all by an error, and returns the number of workers from then on.
+    ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. If the worker of an item died
+    in spite of Ray's retries, its result is the `ray.exceptions.RayError`; with ``refusals``, that of an item
+    refused by ``work`` is the McvrpError, which is raised otherwise, as a StoreError always is. ClusterLost
+    if Ray is gone. ``tick`` is called at least twice a second: it may end all by an error, and returns the
+    number of workers from then on.
     """
-    remote = ray.remote(num_cpus=1, max_retries=retries)(work)
+    remote = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
     context = ray.put(shared)
     waiting = iter(items)
     in_flight: dict[ray.ObjectRef, T] = {}
-    last_result, looked = time.monotonic(), -math.inf
+    looked = -math.inf
     while True:
         if time.monotonic() - looked > _LOOK_EVERY:
             require_cluster()
@@ -158,11 +152,6 @@ def windowed(
         if not in_flight:
             return
         done, _ = ray.wait(list(in_flight), num_returns=1, timeout=WAIT_SECONDS)
-        if done:
-            last_result = time.monotonic()
-        elif time.monotonic() - last_result > _SILENT_SECONDS:
-            store.folders("")  # raises if the store does not answer
-            last_result = time.monotonic()
         for reference in done:
             yield in_flight.pop(reference), _result(reference, refusals)
 
@@ -195,12 +184,7 @@ def _start(cores: int) -> None:
     options = {"num_cpus": cores, "num_gpus": 0, "include_dashboard": False}
     options["object_store_memory"] = _OBJECT_STORE
     try:
-        try:
-            _connect("local", **options)
-        except Exception:  # a bare one: a busy machine may need more than the 30 s that Ray allows
-            logger.warning("Ray did not start, it is tried once more")
-            ray.shutdown()
-            _connect("local", **options)
+        _connect("local", **options)
     except Exception as error:
         raise McvrpError(
             f"Ray did not start on this machine ({brief(reason(error), _REASON_LENGTH)}): set RAY_TMPDIR to "

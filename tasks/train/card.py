@@ -99,7 +99,6 @@ def run_text(
             "losses.png": "the plot above",
             "PHASE/metrics.parquet": "losses, accuracies, learning rate and speed, one row per logged step",
             "PHASE/step-…/": "checkpoints: weights and optimizer state (safetensors), `state.json` last",
-            "PHASE/events.out.tfevents.…": "the same metrics for TensorBoard (`--logdir` is this folder)",
         },
         made=made,
     )

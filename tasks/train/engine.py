@@ -18,16 +18,17 @@ from deepspeed.utils import safe_get_full_optimizer_state, safe_set_full_optimiz
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.loss import StreamLoss, losses
 from mcvrp.model.network import FmMcvrp
+from mcvrp.model.paths import Group
 from mcvrp.model.policy import Sampled, draw, policy_loss
 from mcvrp.storage.training.checkpoints import Arrays, Moments
-from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory, too_large
 from mcvrp.tasks.train.optimizer import MOMENTS, OptimizerName, make_optimizer, moments_of
 
 _BUCKET = 50_000_000  # elements at most
+
+MicroBatch = Batch | Sequence[Group]  # labels, or instances to sample paths for
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,7 @@ class Engine:
         """Take one optimizer step on this rank's ``work``; return the sums over its samples.
 
         Micro-batches may have any size. Every rank needs equally many, at least one, of the same kinds:
-        labels, and instances to sample paths for. McvrpError if memory runs out; the engine cannot be
-        used afterwards.
+        labels, and instances to sample paths for.
         """
         for group in self._optimizer.param_groups:
             group["lr"] = lr
@@ -173,21 +173,12 @@ class Engine:
         # Gradients accumulate over the micro-batches; the ranks reduce them once, after the last.
         for k, part in enumerate(work):
             self._engine.set_gradient_accumulation_boundary(k == len(work) - 1)
-            for kind, sums in self._accumulate(part, totals).items():
+            loss, of_part = self._engine(self._loaded(part), totals, self._ranks)
+            self._engine.backward(loss)
+            for kind, sums in of_part.items():
                 total[kind] = total[kind] + sums if kind in total else sums
         self._engine.step()
         return total
-
-    def _accumulate(self, part: MicroBatch, totals: Totals) -> Sums:
-        """Add the gradient of ``part``; at the last one of a step DeepSpeed reduces over the ranks."""
-        try:
-            loss, sums = self._engine(self._loaded(part), totals, self._ranks)
-            self._engine.backward(loss)
-            return sums
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise McvrpError(too_large(part)) from error
-            raise
 
     def _loaded(self, part: MicroBatch) -> Batch | Sampled:
         if isinstance(part, Batch):

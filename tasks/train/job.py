@@ -41,7 +41,7 @@ class RankJob:
     ranks: int
     cores: int  # shared by all ranks of one machine
     cache: Path  # folder of each machine for its copy of the labels
-    # Held by the process that started the ranks; rank 0 confirms it before every write.
+    # Held by the process that started the ranks; rank 0 confirms it before it saves.
     lease: Lease
     rules: Rules = field(default_factory=Rules)  # of the instances of a policy-gradient phase
     provenance: Provenance | None = None  # recorded in the checkpoints, too
@@ -60,26 +60,11 @@ class RankJob:
 
 
 @dataclass(frozen=True)
-class Preparing:
-    """The local label cache of a machine has ``done`` of the phase's ``sizes`` instance sizes."""
-
-    done: int
-    sizes: int
-
-
-@dataclass(frozen=True)
 class Started:
     """The ranks begin after ``step`` of ``steps``."""
 
     step: int
     steps: int
-
-
-@dataclass(frozen=True)
-class Saved:
-    """The checkpoint after ``step`` is in the store."""
-
-    step: int
 
 
 @dataclass(frozen=True)
@@ -102,9 +87,8 @@ class Refused:
         return kind(self.message)
 
 
-RankEvent = Preparing | Started | StepMetrics | Saved | Warned | Refused
+RankEvent = Started | StepMetrics | Warned | Refused
 Report = Callable[[RankEvent], None]
-OF_ANY_RANK = (Preparing, Refused)  # all other events are reported by rank 0 only
 
 
 def encode(event: RankEvent) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_events, write_metrics
+from mcvrp.storage.training.metrics import StepMetrics, read_metrics, write_metrics
 from mcvrp.tasks.train.batches import GlobalBatch
 from mcvrp.tasks.train.engine import PathSums, Sums, TokenSums
 from mcvrp.tasks.train.job import RankJob
@@ -30,7 +30,6 @@ class TrainLog:
         self._phase, resumed = job.spec.phase(job.phase), job.resumed
         stored = read_metrics(job.store, job.spec.run, job.phase) if resumed else []
         self.rows = [row for row in stored if resumed and row.step <= resumed.step]
-        self._times: list[float] = []  # closing times of the rows that are not yet in an event file
         self._steps: list[tuple[int, GlobalBatch | None, Sums]] = []  # since the last row
         self._since = time.monotonic()
 
@@ -108,17 +107,13 @@ class TrainLog:
 
     def _closed(self, row: StepMetrics) -> StepMetrics:
         self.rows.append(row)
-        self._times.append(time.time())
         self._steps = []
         self._since = time.monotonic()
         return row
 
     def save(self) -> None:
-        """Write all rows to the store, and TensorBoard's events of those since the last call."""
-        run, phase = self._job.spec.run, self._job.phase
-        write_metrics(self._job.store, run, phase, self.rows)
-        write_events(self._job.store, run, phase, self.rows[len(self.rows) - len(self._times) :], self._times)
-        self._times = []
+        """Write all rows to the store."""
+        write_metrics(self._job.store, self._job.spec.run, self._job.phase, self.rows)
 
     def _refuse(self, problem: str, step: int) -> NoReturn:
         raise McvrpError(

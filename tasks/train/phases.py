@@ -153,7 +153,7 @@ def _restart_ranks(job: RankJob, launch: Launcher) -> None:
             check_origin(job.store, job.city, checkpoint, job.origin)
         done = checkpoint.step if checkpoint else 0
         try:
-            with Progress(f"train {phase}", steps, "steps", done=done, saved=done) as progress:
+            with Progress(f"train {phase}", steps, "steps", done=done) as progress:
                 launch(replace(job, start=checkpoint or job.start), progress)
             return
         except RanksDiedError as error:

@@ -16,7 +16,6 @@ from mcvrp.model.problem import Instance
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.storage.labels.cache import LabelCache
 from mcvrp.tasks.train.job import RankJob
-from mcvrp.tasks.train.memory import policy_tokens
 
 # Labels use the first block of so many instances of a stream; a phase uses one of the blocks beyond it.
 _FRESH = 2**32
@@ -60,7 +59,8 @@ class PolicyStream:
         groups, spec, samples = self.groups(step, rank), self.job.spec, self.policy.samples
         limits = [
             (spec.micro_batch, samples),
-            (spec.micro_tokens, policy_tokens(1, self.phase.last, samples)),
+            # with paths of the maximum length
+            (spec.micro_tokens, self.phase.last + 1 + samples * 2 * self.phase.last),
         ]
         count = max(1, min([len(groups), *(limit // each for limit, each in limits if limit is not None)]))
         return [groups[start : start + count] for start in range(0, len(groups), count)]

@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 import torch
 
-from mcvrp.model.errors import McvrpError, brief, reason, sentence
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
@@ -33,24 +33,18 @@ from mcvrp.storage.training.checkpoints import (
 )
 from mcvrp.tasks.train.batches import GlobalBatch, SampleStream
 from mcvrp.tasks.train.distributed import distributed
-from mcvrp.tasks.train.engine import Engine, EngineOptions, Totals
+from mcvrp.tasks.train.engine import Engine, EngineOptions, MicroBatch, Totals
 from mcvrp.tasks.train.held_out import HeldOut, measured
 from mcvrp.tasks.train.job import (
-    OF_ANY_RANK,
-    Preparing,
     RankEvent,
     RankJob,
     Refused,
     Report,
-    Saved,
     Started,
     Warned,
 )
 from mcvrp.tasks.train.log import TrainLog
-from mcvrp.tasks.train.memory import MicroBatch, is_out_of_memory
 from mcvrp.tasks.train.policy import PolicyStream
-
-_COMPILER = ("torch._dynamo.", "torch._inductor.")  # modules of the errors of torch.compile
 
 
 def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | None:
@@ -60,34 +54,21 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
     """
 
     def report(event: RankEvent) -> None:
-        if rank == 0 or isinstance(event, OF_ANY_RANK):
+        if rank == 0 or isinstance(event, Refused):
             send(event)
 
     try:
         # Labels first: reading a large dataset takes longer than ranks wait for each other.
-        with prepare(job, report) as cache, distributed(cores) as device:
+        with prepare(job) as cache, distributed(cores) as device:
             Trainer(job, cache, rank, device, report).run()
-    except McvrpError as error:
-        refusal = error
-    except Exception as error:
-        if is_out_of_memory(error):
-            refusal = McvrpError(
-                f"out of memory outside of micro-batches, for weights or optimizer state ({reason(error)}): "
-                "train a smaller network, spread the optimizer state over more ranks with "
-                "--set train.zero=1, or use a machine with more memory"
-            )
-        elif type(error).__module__.startswith(_COMPILER):  # a restart would not help, either
-            refusal = McvrpError(f"train.compile: {brief(sentence(error))}: unset it (--set train.compile=)")
-        else:  # a bug, or a lost peer: the launcher reads the traceback
-            raise
-    else:
-        return None
-    report(Refused(str(refusal), refusal.exit_code))
-    return refusal
+    except McvrpError as error:  # all others are read by the launcher, with their tracebacks
+        report(Refused(str(error), error.exit_code))
+        return error
+    return None
 
 
 @contextmanager
-def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
+def prepare(job: RankJob) -> Iterator[LabelCache | None]:
     """Yield this machine's copy of the labels of ``job``, made on first use; None if the phase needs none.
 
     McvrpError if labels are missing, or the disk is too small for the copy.
@@ -97,7 +78,7 @@ def prepare(job: RankJob, report: Report) -> Iterator[LabelCache | None]:
         return
     counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
     arguments = job.cache, job.store, job.spec.dataset, job.origin.fingerprint, counts
-    with LabelCache.open(*arguments, lambda done, sizes: report(Preparing(done, sizes))) as cache:
+    with LabelCache.open(*arguments) as cache:
         yield cache
 
 
@@ -124,8 +105,8 @@ class Trainer:
     def run(self) -> None:
         """Train from the last checkpoint to the end of the phase; rank 0 saves and reports.
 
-        McvrpError if the loss is not finite, memory runs out, another process has taken over
-        the run, or an artifact in the store is corrupt.
+        McvrpError if the loss is not finite, another process has taken over the run, or an artifact in the
+        store is corrupt.
         """
         first = self.job.resumed.step + 1 if self.job.resumed else 1
         self.report(Started(first - 1, self.steps))
@@ -201,13 +182,13 @@ class Trainer:
         if self.rank == 0:
             self._write(moments)
         self.log.saved()
-        self.report(Saved(self.log.rows[-1].step))
 
     def _write(self, moments: Moments) -> None:
         job, row = self.job, self.log.rows[-1]
+        job.lease.confirm()
         # Metrics before the checkpoint: a resumed job drops rows beyond its checkpoint, but it could
         # not restore missing ones.
-        self._write_metrics()
+        self.log.save()
         # None instead of NaN, which JSON does not have
         metrics = {name: None if math.isnan(value) else value for name, value in asdict(row).items()}
         place = job.spec.run, job.phase, row.step, self.steps, self.engine.adam_step
@@ -215,11 +196,7 @@ class Trainer:
         weights = self.engine.weights()
         if state.complete and self.phase.policy and row.greedy_gap > self.log.rows[0].greedy_gap:
             state, weights = self._keep_best(state)
-        save_checkpoint(job.store, state, weights, moments, job.spec.keep, job.lease.confirm)
-
-    def _write_metrics(self) -> None:
-        self.job.lease.confirm()
-        self.log.save()
+        save_checkpoint(job.store, state, weights, moments, job.spec.keep)
 
     def _keep_best(self, state: CheckpointState) -> tuple[CheckpointState, Arrays]:
         """Return ``state``, which ends a phase that increased the held-out gap, with its best weights."""

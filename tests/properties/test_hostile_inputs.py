@@ -114,7 +114,7 @@ HOSTILE: dict[str, tuple[Callable[[Place], Act], str]] = {
     ),
     "null in a manifest": (
         stored(MANIFEST, '{"files": null}', lambda s: read_manifest(s, "d")),
-        "manifest.json is not a manifest (files is not an object)",
+        "manifest.json is not a manifest",
     ),
 }
 CHANGES = {  # of a preset, and part of the message

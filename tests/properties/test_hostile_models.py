@@ -134,7 +134,6 @@ def network(**fields: object) -> Change:
         (lambda card: card.update(name="../../x"), "name"),
         (lambda card: card.update(fingerprint="<img src=x>"), "fingerprint"),
         (lambda card: card.update(smallest=30), "smallest"),
-        (lambda card: card.update(format=2), "update mcvrp"),
         (lambda card: card["metrics"].update(greedy_gap="x"), "metrics.greedy_gap"),
     ],
 )

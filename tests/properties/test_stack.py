@@ -19,7 +19,7 @@ DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
-ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS", "COMMIT"}
+ARGUMENTS = {"BASE", "BUILD_BASE", "CPU_TORCH", "GPU_TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS"}
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 

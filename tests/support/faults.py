@@ -80,7 +80,7 @@ class Family:
 
     def solving(self) -> list[int]:
         idle = ("ray::IDLE", *RAY_AGENTS)
-        busy = ("ray::", f"{sys.executable} -m mcvrp.tasks.label.solving")
+        busy = ("ray::",)
         return [
             pid
             for pid, title in self.members().items()

@@ -14,7 +14,7 @@ from typing import Any
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.job import OF_ANY_RANK, RankEvent, RankJob, Refused, Saved, ranks_died
+from mcvrp.tasks.train.job import RankEvent, RankJob, Refused, ranks_died
 from tests.support.only_rank import group_environment
 
 _FORKS = multiprocessing.get_context("forkserver")
@@ -58,7 +58,7 @@ def _follow(job: RankJob, ranks: list[Any], reader: Connection, fate: Fate | Non
                 open_ = False
                 continue
             error = event.error() if isinstance(event, Refused) else error
-            if fate and not isinstance(event, OF_ANY_RANK):
+            if fate and not isinstance(event, Refused):
                 chosen = fate(event, len(ranks))
                 for rank in chosen:
                     ranks[rank].kill()
@@ -117,7 +117,7 @@ class Killer:
         self._due = self._next()
 
     def __call__(self, event: RankEvent, ranks: int) -> list[int]:
-        self._due -= isinstance(event, (StepMetrics, Saved))
+        self._due -= isinstance(event, StepMetrics)
         if not self.left or self._due > 0:
             return []
         time.sleep(self._random.uniform(0.0, 0.05))  # a few steps, or a checkpoint

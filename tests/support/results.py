@@ -14,7 +14,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import RESULTS, PartRow
 from mcvrp.storage.parquet import read_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import BENCHMARK
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 
@@ -105,4 +104,4 @@ def routed_rows(stream: InstanceStream, costs: Mapping[str, Mapping[int, Sequenc
 
 def read_results(store: Store, run: str) -> pa.Table:
     """Return the table of results that the benchmark ``run`` has stored."""
-    return read_parquet(store, layout.benchmark_results(run), BENCHMARK, columns=RESULTS)
+    return read_parquet(store, layout.benchmark_results(run), columns=RESULTS)

@@ -18,11 +18,9 @@ from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import environment
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import (
-    Preparing,
     RankEvent,
     RankJob,
     Refused,
-    Saved,
     Started,
     Warned,
     decode,
@@ -65,8 +63,6 @@ def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpErr
     # Checked here rather than by the ranks: the heartbeat that renews the lease is in this process.
     job.lease.check()
     match event:
-        case Preparing(done, sizes):
-            progress.update(progress.done, f"labels of {done} of {sizes} sizes are here")
         case Started():
             progress.begin()
         case StepMetrics():
@@ -75,8 +71,6 @@ def follow_event(job: RankJob, event: RankEvent, progress: Progress) -> McvrpErr
             if not math.isnan(event.sampled_cost):
                 parts.append(f"samples cost {event.sampled_cost:,.4g}")
             progress.update(event.step, ", ".join([*parts, f"{event.tokens_per_second:,.0f} tokens/s"]))
-        case Saved(step):
-            progress.saved = step
         case Warned(message):
             logger.warning(message)
         case Refused():

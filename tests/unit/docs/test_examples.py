@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from mcvrp.flows.config.preset import load_preset
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers import registry
 from tests.support.datasets import label_spec, make_dataset, write_card_of
 from tests.support.labels import CITY
 from tests.support.solving import put_model
 from tests.unit.docs.pages import DOCS, examples
 
 PLACES = [(45.0 + k / 1000, 4.0 + (k * k % 61) / 1000) for k in range(61)]  # more than a block
-_ALL = examples(DOCS / "labels.md", "python")
-EXAMPLES, (NODES, SPLITS) = _ALL[:5], _ALL[5:]
+*EXAMPLES, NODES = examples(DOCS / "labels.md", "python")
 READERS = {  # the frame of pandas that an example's labels become
     "pandas": "labels",
     "pyarrow.dataset": "labels.to_table().to_pandas()",
     "polars": "labels.to_pandas()",
     "duckdb": "labels.df()",
-    "datasets": "labels.to_pandas()",
 }
 
 
@@ -42,8 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store.open(folder / "store")
     make_dataset(store, label_spec(dataset="laptop"))
     write_card_of(store, "laptop")
-    make_dataset(store, label_spec(dataset="laptop-held-out", split="valid", count=3))
-    write_card_of(store, "laptop-held-out")
     store.put_json(f"{layout.driver_lease('laptop')}/000001", {})
     return folder
 
@@ -53,36 +55,23 @@ def test_each_reader_gets_exactly_the_labels(
     folder: Path, reader: str, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("HF_HOME", str(folder / "hub"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     names: dict[str, Any] = {}
     exec(f"{example}\nframe = {READERS[reader]}", names)
-    assert_same_labels(names["frame"], Store.open("store"), partitioned=reader != "datasets")
+    assert_same_labels(names["frame"], Store.open("store"))
 
 
-def test_splits_and_nodes_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held-out labels by the split that the page names, and the places of the nodes that labels contain."""
+def test_nodes_are_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("HF_HOME", str(folder / "hub"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    names: dict[str, Any] = {}
-    exec(SPLITS, names)
-    assert_same_labels(
-        names["held_out"].to_pandas(), Store.open("store"), "laptop-held-out", partitioned=False
-    )
-    exec(NODES, by_pandas := dict[str, Any]())
-    for nodes in (names["nodes"].to_pandas(), by_pandas["nodes"]):
-        np.testing.assert_array_equal(nodes[["x", "y"]].to_numpy(), CITY.xy)
+    save_city(Store.open("store"), "laptop", CITY)
+    exec(NODES, names := dict[str, Any]())
+    np.testing.assert_array_equal(names["nodes"][["x", "y"]].to_numpy(), CITY.xy)
 
 
-def assert_same_labels(
-    loaded: pd.DataFrame, store: Store, name: str = "laptop", *, partitioned: bool = True
-) -> None:
+def assert_same_labels(loaded: pd.DataFrame, store: Store) -> None:
     loaded["customers"] = loaded["ids"].map(len)
-    if partitioned:
-        assert (loaded["n"].astype(int) == loaded["customers"]).all()
+    assert (loaded["n"].astype(int) == loaded["customers"]).all()
     loaded = loaded.sort_values(["customers", "index"])
-    dataset = Dataset.open(store, name)
+    dataset = Dataset.open(store, "laptop")
     ours = pd.concat([table.to_pandas() for n in dataset.sizes() for table in dataset.read_rows(n)])
     assert loaded["index"].tolist() == ours["index"].tolist()
     assert loaded["cost"].tolist() == ours["cost"].tolist()
@@ -117,3 +106,19 @@ def test_the_example_of_the_store_has_the_names_of_the_demo(
     exec(examples(DOCS / "python.md", "python")[1], names)
     assert "by the model" in capsys.readouterr().out
     assert len({tuple(path) for path in names["answer"].paths.tolist()}) > 1
+
+
+def test_a_solver_and_a_strategy_of_your_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is one class and one entry."""
+    of_solver, entry, of_strategy, *_ = examples(DOCS / "extend.md", "python")
+    module = ModuleType("my_routing")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(of_solver, vars(module))
+    exec(entry, {**vars(registry), "SOLVERS": (solvers := dict[str, registry.SolverEntry]())})
+    day = InstanceStream(CITY, 1, "train")(20, 0)
+    (answer,) = solvers["nearest"].make().solve(CITY, [day], samples=1, seed=1)
+    assert answer.solution is not None
+    assert infeasibility(day, answer.solution) is None
+    exec(of_strategy, names := dict[str, Any]())
+    drawn = names["EitherOfTwo"]().choose(torch.tensor([[0.0, 2.0, 1.0]] * 2), torch.tensor([0.1, 0.9]))
+    assert drawn.tolist() == [2, 1]

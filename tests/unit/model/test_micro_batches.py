@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from mcvrp.model.curriculum import Order
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.micro_batches import computed_tokens, micro_batches
 
 Array = NDArray[np.int64]
@@ -52,8 +50,3 @@ def test_the_largest_pieces_are_split_to_even_out_the_ranks() -> None:
     sizes = np.array([20, 20, 20, 21, 22, 22, 22, 22])
     cut = micro_batches(sizes, sizes + 3, ranks=2, order="bucketed")
     assert [[piece.tolist() for piece in mine] for mine in cut] == [[[0, 1, 2], [3]], [[4, 5], [6, 7]]]
-
-
-def test_a_batch_that_cannot_be_shared_is_rejected() -> None:
-    with pytest.raises(McvrpError, match=r"batch = 7 cannot be shared by 2 ranks: give a multiple of 2"):
-        micro_batches(np.full(7, 20), np.full(7, 24), ranks=2, order="paper")

@@ -10,7 +10,6 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.documents import as_document, read_document
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import Schema, TooNew
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,3 @@ def test_an_invalid_document_is_refused_in_a_sentence(document: object, fault: s
     with pytest.raises(McvrpError) as refusal:
         as_document(document, Tree, "s3://b/tree.json", named="tree", hint="plant another")
     assert str(refusal.value) == f"s3://b/tree.json is not a valid tree ({fault}): plant another"
-
-
-def test_a_newer_document_is_refused_by_its_version() -> None:
-    """Whatever else it says: its fields may mean something else."""
-    schema = Schema("a tree", 3)
-    newer = r"s3://b/tree.json is a tree of schema version 4, written by a newer version .*: update mcvrp"
-    with pytest.raises(TooNew, match=newer):
-        as_document({"schema_version": 4}, Tree, "s3://b/tree.json", schema, named="tree", hint="plant")
-    for version in ("2", 0, 1.5, True, None):
-        with pytest.raises(McvrpError, match=r"is not a valid tree \(schema_version is"):
-            as_document({"schema_version": version}, Tree, "tree.json", schema, named="tree", hint="plant")

@@ -98,7 +98,7 @@ def test_a_cancelled_run_keeps_what_is_finished_and_the_next_one_begins(ui: Ui) 
     ui.cancel(slow)
     assert ui.ended(slow)["state_type"] == "CANCELLED"
     for bar in ui.api("/artifacts/filter", of_run):
-        assert bar["description"].endswith("labels are kept, start again to resume")
+        assert bar["description"].endswith("what is finished is kept, start again to resume")
     assert ui.ended(waiting)["state_type"] == "COMPLETED"
 
 

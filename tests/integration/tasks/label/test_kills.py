@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from mcvrp.storage import layout
-from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.support.processes import free_port
 from tests.support.fault_kinds import FIRST, Cluster, disturb, poisoned, seeds
-from tests.support.faults import NAME, SPEC, TOTAL, Site
+from tests.support.faults import NAME, SPEC, Site
 
 pytestmark = pytest.mark.slow
 KILLS = ["worker killed", "worker killed", "driver killed", "driver and workers killed"]
@@ -68,23 +67,14 @@ def test_the_head_is_killed_and_started_again(site: Site, scratch: Path) -> None
         cluster.stop()
 
 
-@pytest.mark.parametrize("seed", seeds(1))
-def test_poison_instance(site: Site, scratch: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    n, i = rng.choice(SPEC.sizes), rng.randrange(SPEC.count)
-    environment = poisoned(scratch / "poison", n, i)
-    for _ in range(2):  # trying again changes nothing
-        driver = site.start(**environment)
-        assert driver.wait() == 1, driver.output
-        assert f"lacks 1 of {TOTAL} labels" in driver.last_line
-        assert f"n={n}, i={i}" in driver.last_line
-        absent = [
-            (file.footer.n, file.footer.absent) for file in Dataset.open(site.observer, NAME).label_files
-        ]
-        assert [(size, list(rows)) for size, rows in absent if rows] == [(n, [i])]
-        assert "SIGSEGV" in str(absent)
-        report = verify_dataset(site.observer, NAME)
-        assert (report.faults, report.missing, report.absent, report.rows) == ((), (), 1, TOTAL - 1)
+def test_a_crash_of_the_solver_costs_its_file(site: Site, scratch: Path) -> None:
+    n, i = SPEC.smallest, SPEC.count - 1
+    driver = site.start(**poisoned(scratch / "poison", n, i))
+    assert driver.wait() == 1, driver.output
+    assert "1 file could not be made (first: rows" in driver.last_line
+    assert f"of n={n}: its worker was lost" in driver.last_line
+    assert {n: len(gaps) for n, *gaps in verify_dataset(site.observer, NAME).missing} == {n: 2}
+    site.finish()
 
 
 @pytest.mark.parametrize("seed", seeds(1))

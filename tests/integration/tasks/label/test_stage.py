@@ -15,14 +15,11 @@ from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.schema import table_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import stage
 from mcvrp.tasks.label.solving import solver_seed
 from mcvrp.tasks.label.stage import label_missing, labels_missing
 from mcvrp.tasks.label.verify import verify_dataset
 from mcvrp.tasks.solvers.hgs import HGS
-from mcvrp.tasks.support import progress
 from mcvrp.tasks.support.machine import processor
-from mcvrp.tasks.support.progress import ProgressReport, listening
 from tests.support.datasets import CITY, everything, flipped, label_path, label_spec as spec
 
 
@@ -59,23 +56,6 @@ def test_a_dataset_is_what_its_spec_says(store: Store) -> None:
             assert (label.budget, label.cpu) == ("5 iterations", processor())
     assert store.get_json(layout.manifest("d"))["rows"] == 20
     assert len(load_labels(store, "d", 21)) == 10
-
-
-def test_progress_counts_labels_inside_files(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts never exceed the total and end at it; a run that resumes counts no label twice."""
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    monkeypatch.setattr(stage, "_COUNTED_SECONDS", 0.0)
-    for before, count in ((0, 12), (12, 24)):
-        reports: list[ProgressReport] = []
-        wanted = spec(largest=20, count=count, shard_rows=60, iterations=None, time_limit=0.3, tuned=False)
-        with listening(reports.append):
-            label_missing(store, CITY, wanted)
-        labels = [report for report in reports if report.unit == "labels"]
-        assert all(before <= (report.saved or before) <= report.done <= count for report in labels)
-        assert (labels[0].done, labels[-1].done, labels[-1].saved) == (before, count, count)
-        inside = [report for report in labels if report.done not in (before, count)]
-        assert inside
-        assert any(report.eta < 100 for report in inside)
 
 
 def test_presence_means_done(store: Store) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 from collections.abc import Callable
-from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -16,11 +12,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.provenance import FIELD
-from mcvrp.storage.store.errors import StoreError, StoreUnavailable
+from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.stage import label_missing
 from mcvrp.tasks.label.verify import verify_dataset
-from mcvrp.tasks.support.ray_session import ray_session, windowed
+from mcvrp.tasks.support.ray_session import windowed
 from tests.support.datasets import (
     CITY,
     dearer,
@@ -30,9 +26,7 @@ from tests.support.datasets import (
     label_spec,
     rewritten,
 )
-from tests.support.killed import serve_all
 
-NOWHERE = Store("/nowhere")
 FIRST, SECOND = label_path(0), label_path(1)  # rows 0-5 and 6-9
 
 
@@ -79,7 +73,7 @@ def copied_to(path: str) -> Callable[[Store], None]:
 @pytest.mark.parametrize(
     ("change", "path", "what"),
     [
-        (lambda b: rewritten(b, in_row(1, dearer)), SECOND, "row 1, instance (n=20, i=7), has cost"),
+        (lambda b: rewritten(b, in_row(1, dearer)), SECOND, "at i=7 of n=20"),
         (None, layout.label_file("d", 21, 10, 16), "has rows 0 to 6 of n=20, not those of its name"),
     ],
 )
@@ -169,7 +163,7 @@ def _worked(item: int, shared: int) -> int:
 @pytest.mark.slow
 def test_a_worker_that_dies_takes_no_other_along() -> None:
     """An item that kills its reader each time has that as its answer; the other items have theirs."""
-    answers = dict(windowed(_worked, range(8), 2, 10, NOWHERE))
+    answers = dict(windowed(_worked, range(8), 2, 10))
     assert isinstance(answers.pop(3), Exception)
     assert answers == {k: 10 * k for k in range(8) if k != 3}
 
@@ -184,25 +178,9 @@ def _refused(item: int, shared: int) -> int:
 def test_a_refusal_ends_all_or_only_its_item() -> None:
     """A `McvrpError` is raised or the answer, as requested; an error of the store is raised."""
     with pytest.raises(McvrpError, match="not this one"):
-        list(windowed(_refused, range(8), 2, 10, NOWHERE))
-    answers = dict(windowed(_refused, range(8), 2, 10, NOWHERE, refusals=True))
+        list(windowed(_refused, range(8), 2, 10))
+    answers = dict(windowed(_refused, range(8), 2, 10, refusals=True))
     assert str(answers.pop(3)) == "not this one"
     assert answers == {k: k for k in range(8) if k != 3}
     with pytest.raises(StoreError, match="no space left"):
-        list(windowed(_refused, range(8), 2, 0, NOWHERE, refusals=True))
-
-
-def _slow(item: int, seconds: float) -> int:
-    time.sleep(seconds)
-    return item
-
-
-def test_a_store_that_does_not_answer_workers_ends_the_command(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody sees that they wait: while none answers, the driver asks the store."""
-    monkeypatch.setattr("mcvrp.tasks.support.ray_session._SILENT_SECONDS", 0.0)
-    store = Store.open(scratch)
-    serve_all(monkeypatch, Mock(side_effect=OSError(errno.EIO, "no answer")))
-    with ray_session(1), pytest.raises(StoreUnavailable, match="cannot list"):
-        list(windowed(_slow, [1], 1, 3.0, store))
+        list(windowed(_refused, range(8), 2, 0, refusals=True))

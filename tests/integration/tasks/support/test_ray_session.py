@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
-from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.processes import below, free_port
 from mcvrp.tasks.support.ray_session import ClusterLost, ray_session, windowed
@@ -89,7 +88,7 @@ def waits(seconds: float, _: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
-def test_a_session_whose_processes_are_killed_has_ended(store: Store, name: str) -> None:
+def test_a_session_whose_processes_are_killed_has_ended(name: str) -> None:
     """Ray itself would wait, without end for a raylet; the next session works."""
     before = below(os.getpid())
     with ray_session(1):
@@ -97,9 +96,9 @@ def test_a_session_whose_processes_are_killed_has_ended(store: Store, name: str)
         (victim,) = (process for process in started if process.name() == name)
         threading.Timer(1.0, victim.kill).start()
         with pytest.raises(ClusterLost, match="run the command again"):
-            next(windowed(waits, [100.0], 1, None, store))
+            next(windowed(waits, [100.0], 1, None))
     with ray_session(1) as workers:
-        assert list(windowed(waits, [0.0], workers, None, store)) == [(0.0, None)]
+        assert list(windowed(waits, [0.0], workers, None)) == [(0.0, None)]
     assert not ray.is_initialized()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import resource
 import shutil
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -13,28 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-import torch.multiprocessing
 
-from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import Batch, CityTable
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.local_search import random_solution
-from mcvrp.tasks.support.processes import free_port
 from tests.support.batches import batch_of
-from tests.support.forked_ranks import meet_at, together
+from tests.support.forked_ranks import together
 
 if TYPE_CHECKING:
     from mcvrp.tasks.train.engine import EngineOptions
 
 CITY = City.uniform(60, seed=3)
 SMALL = NetworkConfig(61, dim=16, heads=2, encoder_layers=1, decoder_layers=1, ff=32, dropout=0.0)
-LARGE = NetworkConfig(61, dim=256, heads=2, encoder_layers=2, decoder_layers=2, ff=1024, dropout=0.0)
 STEPS = 3
 LR, DECAY, CLIP = 0.01, 0.1, 0.5
-ROOM = 320 << 20  # bytes, too few for 256 samples and enough for some
 
 
 def whole_batch(count: int = 12) -> Batch:
@@ -132,40 +125,3 @@ def test_compiled_blocks_take_the_same_steps(tmp_path: Path) -> None:
     together(compiled_and_eager_steps, 1, tmp_path)
     eager, compiled = torch.load(tmp_path / "sums.pt")
     torch.testing.assert_close(compiled, eager, rtol=1e-4, atol=0)
-
-
-def step_in_little_memory(_: int, port: int, rows: int, answer: Path) -> None:
-    """Take a step in micro-batches of ``rows`` with little more memory than the engine occupies."""
-    meet_at(port, 0, 1)
-    from mcvrp.tasks.train.distributed import distributed
-    from mcvrp.tasks.train.engine import Engine, Totals
-
-    with distributed(cores=1):
-        batch = whole_batch(256)
-        totals = Totals(int(batch.lengths.sum()), int((batch.path_lengths - 1).sum()))
-        engine = Engine(network(LARGE), CityTable.of(CITY), options(0))
-        engine.step([take(batch, slice(0, 2))], totals, LR)  # loads what is loaded only once
-        occupied = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (occupied + ROOM, resource.RLIM_INFINITY))
-        message = "done"
-        try:
-            engine.step([take(batch, slice(at, at + rows)) for at in range(0, 256, rows)], totals, LR)
-        except McvrpError as error:
-            message = str(error)
-        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        answer.write_text(message)
-
-
-@pytest.mark.slow
-def test_a_step_that_does_not_fit_into_memory_is_described(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error has the tokens of its micro-batch; a tenth of them fits into the same memory."""
-    # The limit is on addresses: return free memory to the system.
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
-    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), 256, tmp_path / "message"))  # type: ignore[attr-defined]
-    message = (tmp_path / "message").read_text()
-    assert re.match(r"out of memory: 256 samples of up to 23 customers are [\d,]+ tokens: set train", message)
-    torch.multiprocessing.spawn(step_in_little_memory, (free_port(), 25, tmp_path / "then"))  # type: ignore[attr-defined]
-    assert (tmp_path / "then").read_text() == "done"

@@ -11,9 +11,9 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import CheckpointState, latest_checkpoint, load_weights
-from mcvrp.storage.training.metrics import read_metrics
+from mcvrp.storage.training.metrics import StepMetrics, read_metrics
 from mcvrp.tasks.train import phases as stage
-from mcvrp.tasks.train.job import RankEvent, Saved, Warned
+from mcvrp.tasks.train.job import RankEvent, Warned
 from mcvrp.tasks.train.phases import Launcher
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.integration.tasks.train.conftest import Here
@@ -126,8 +126,8 @@ def test_a_phase_that_makes_the_gap_worse_ends_as_its_best(store: Store, here: H
     def hear(event: RankEvent) -> None:
         if isinstance(event, Warned):
             messages.append(event.message)
-        if isinstance(event, Saved) and (saved := latest_checkpoint(store, "ruined", "tune")):
-            weights[event.step] = saved.weights_sha256
+        if isinstance(event, StepMetrics) and (saved := latest_checkpoint(store, "ruined", "tune")):
+            weights[saved.step] = saved.weights_sha256
 
     train(store, spec_of("ruined", lr=0.5, changes=changes), here(hear=hear))
     state, all_rows = state_of(store, "ruined"), read_metrics(store, "ruined", "tune")

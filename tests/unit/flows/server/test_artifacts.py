@@ -77,14 +77,14 @@ def test_an_interrupted_run_says_what_is_kept(
     def work() -> None:
         with (
             artifacts.showing_progress("label d"),
-            Progress("labels d", 12_000, "labels", saved=10_278) as progress,
+            Progress("labels d", 12_000, "labels") as progress,
         ):
             progress.update(10_400)
             raise error()
 
     with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)):
         work()
-    sentence = "Interrupted, 10,278 labels are kept, start again to resume"
+    sentence = "Interrupted, what is finished is kept, start again to resume"
     assert [text for text in caplog.messages if "kept" in text] == [sentence]
     assert made["label-d-labels-progress"][-1][1] == f"labels d: {sentence}"
 

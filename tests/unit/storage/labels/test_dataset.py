@@ -6,9 +6,8 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.labels.dataset import Dataset, load_labels
-from mcvrp.storage.labels.schema import label_table
 from mcvrp.storage.store.store import Store
-from tests.support.datasets import count_footers, fill, label_spec, make_dataset, sweep_label, write_rows
+from tests.support.datasets import count_footers, fill, label_spec, make_dataset
 from tests.support.labels import N
 
 
@@ -21,7 +20,6 @@ def test_files_that_were_merged_are_left_out(store: Store) -> None:
         labels = load_labels(store, "d", N)
         assert labels.index.tolist() == list(range(12))
         assert Dataset.open(store, "d").fingerprint() == before
-        assert Dataset.open(store, "d").label(N, 5).index == 5
         store.delete(f"labels/d/data/n=020/{path}.parquet")
 
 
@@ -45,15 +43,3 @@ def test_footers_are_read_once_and_names_are_enough_to_read_rows(
         assert dataset.fingerprint() == Dataset.open(store, "d").fingerprint() or footers
         assert len(dataset.label_files) == 4
     assert max(footers.values()) <= 3
-
-
-def test_a_label_after_a_row_without_one_is_found(store: Store) -> None:
-    spec = label_spec(largest=20, count=5)
-    make_dataset(store, spec)
-    labels = [sweep_label(20, i, spec) for i in (0, 1, 3, 4)]
-    write_rows(store, "d", 20, label_table(labels), {2: "no answer"})
-    dataset = Dataset.open(store, "d")
-    assert dataset.label(20, 3).index == 3
-    for i, message in ((2, "has no label: no answer"), (10, "no label of instance"), (-1, "i counts from 0")):
-        with pytest.raises(McvrpError, match=message):
-            dataset.label(20, i)

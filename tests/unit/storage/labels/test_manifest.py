@@ -13,7 +13,6 @@ from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.labels.label_files import read_footer
 from mcvrp.storage.labels.manifest import listed_sha256, read_manifest, rebuild_manifest
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import MANIFEST, TooNew
 from tests.support.datasets import fill
 
 PATH = layout.manifest("d")
@@ -67,13 +66,3 @@ def test_only_unknown_files_are_read_whole(store: Store, read: list[str]) -> Non
     footer = read_footer(store, second)
     assert listed_sha256(manifest, second, footer) == checksum(store.get(second))
     assert listed_sha256(manifest, second, replace(footer, figures="other")) == ""
-
-
-def test_a_newer_manifest_is_refused_and_not_overwritten(store: Store) -> None:
-    fill(store, 0, 4)
-    newer = {**rebuild_manifest(Dataset.open(store, "d")), "manifest_version": MANIFEST.version + 1}
-    store.put_json(PATH, newer)
-    for read in (lambda: read_manifest(store, "d"), lambda: rebuild_manifest(Dataset.open(store, "d"))):
-        with pytest.raises(TooNew, match="update mcvrp"):
-            read()
-    assert store.get_json(PATH) == newer

@@ -93,7 +93,7 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     assert torch.equal(torch.random.get_rng_state(), random_state)
     assert (card.steps, len(card.epochs), card.diverged) == (18, 3, None)
     files = [path.rsplit("/", 1)[-1] for path in store.list(card.folder)]
-    assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
+    assert files == ["README.md", "model.json", "model.safetensors"]
     assert attention_card(store, "tiny", 6) == card
     assert attention_failure(card, 6) is None
     network, loaded = load_attention_model(store, "tiny", 6)
@@ -123,7 +123,7 @@ def test_a_diverged_training_has_a_card_without_weights(store: Store, lr: float)
     assert card.steps < spec.steps(6)
     assert (attention_failure(card, 6) or "").startswith("diverged in training at step")
     names = {path.rsplit("/", 1)[-1] for path in store.list(card.folder)}
-    assert names - {"costs.png"} == {"README.md", "model.json"}  # no plot before the first epoch
+    assert names == {"README.md", "model.json"}
     assert "diverged" in store.get(f"{card.folder}/README.md").decode()
     with pytest.raises(McvrpError, match="n=6: diverged in training"):
         load_attention_model(store, "tiny", 6)
@@ -196,13 +196,13 @@ def test_an_interrupted_publication_is_completed_by_the_next_training(store: Sto
     again = replace(card, n=9)
 
     def publish(copy: Store) -> None:
-        publish_attention_model(copy, again, {"weight": np.ones(3)}, b"plot")
+        publish_attention_model(copy, again, {"weight": np.ones(3)})
 
-    for copy, _ in killed_at_each_write(store, tmp_path / "killed", publish, at_least=4):
+    for copy, _ in killed_at_each_write(store, tmp_path / "killed", publish, at_least=3):
         if attention_card(copy, "tiny", 9) is None:  # the training is repeated
             publish(copy)
         files = [path.rsplit("/", 1)[-1] for path in copy.list(again.folder)]
-        assert files == ["README.md", "costs.png", "model.json", "model.safetensors"]
+        assert files == ["README.md", "model.json", "model.safetensors"]
 
 
 @pytest.mark.parametrize("method", ["_save", "_publish"])

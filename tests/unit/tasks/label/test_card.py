@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from mcvrp.storage import layout
@@ -61,14 +59,3 @@ def test_a_card_has_the_kind_of_costs(store: Store, matrix: bool, part: str) -> 
     city = dataclasses.replace(CITY, matrix=np.ones((len(CITY.xy),) * 2) if matrix else None)
     write_card_of(store, "d", city)
     assert part in store.get(layout.card("d")).decode()
-
-
-def test_a_dataset_has_the_nodes_of_its_labels(store: Store) -> None:
-    """Coordinates and ids by node number, and no other column of the addresses."""
-    city = dataclasses.replace(CITY, address_ids=tuple(f"C{node}" for node in range(len(CITY.xy))))
-    write_card_of(store, "d", city)
-    nodes = pq.read_table(Path(store.uri, layout.label_city("d"))).to_pandas()
-    assert nodes.columns.tolist() == ["x", "y", "id"]
-    np.testing.assert_array_equal(nodes[["x", "y"]], CITY.xy)
-    assert tuple(nodes["id"]) == city.address_ids
-    assert "`city.parquet`" in store.get(layout.card("d")).decode()

@@ -54,7 +54,7 @@ def test_a_card_is_up_to_date_after_a_kill(
         write_card_of(store, "d")
     label_missing(store, CITY, label_spec())
     resumed = everything(store)
-    for path in (layout.card("d"), layout.label_city("d"), layout.manifest("d")):
+    for path in (layout.card("d"), layout.manifest("d")):
         store.delete(path)
     label_missing(store, CITY, label_spec())
     assert everything(store) == resumed

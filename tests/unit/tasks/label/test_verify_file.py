@@ -22,7 +22,6 @@ from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import parse_footer
 from mcvrp.storage.labels.schema import Footer, Label, label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.storage.versions import TooNew
 from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.verify_file import verify_file
 from tests.support.datasets import (
@@ -66,23 +65,20 @@ def customer_too_few(label: Label) -> Label:
     return dataclasses.replace(label, instance=instance)
 
 
-ROW = r"row 2, instance \(n=20, i=8\), "
-
-
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (dearer, f"{ROW}has cost .* but its routes cost"),
-        (wrong_demand, f"{ROW}has (other demands than|a route whose load exceeds)"),
+        (dearer, "has cost .* but its routes cost .*, at i=8 of n=20"),
+        (wrong_demand, "has (another instance|a route whose load exceeds)"),
         (
             lambda label: dataclasses.replace(sweep_label(20, 77, label_spec()), index=label.index),
-            f"{ROW}has other customers than the instance",
+            "has another instance than that of the spec, at i=8 of n=20",
         ),
-        (larger_vehicle, f"{ROW}has capacity"),
+        (larger_vehicle, "has another instance than"),
         (lambda label: other_routes(label, [routes(label)[0][::-1], *routes(label)[1:]]), "canonical form"),
         (
             lambda label: dataclasses.replace(label, solution=Solution(((2**31, 5), *label.solution.routes))),
-            f"{ROW}has routes that do not serve customer",
+            "has routes that do not serve each customer",
         ),
         (customer_too_few, "does not have 20 ids"),
         (lambda label: dataclasses.replace(label, index=99), "has not the rows that its footer declares"),
@@ -90,14 +86,7 @@ ROW = r"row 2, instance \(n=20, i=8\), "
 )
 def test_a_wrong_row_is_named(file: File, change: Callable[[Label], Label], what: str) -> None:
     data, source = file
-    found = fault(rewritten(data, in_row(2, change)), source)
-    assert re.search(what, found)
-    assert "more faults" not in found
-
-
-def test_several_wrong_rows_are_counted(file: File) -> None:
-    data, source = file
-    assert "(and 3 more faults)" in fault(rewritten(data, lambda rows: [dearer(row) for row in rows]), source)
+    assert re.search(what, fault(rewritten(data, in_row(2, change)), source))
 
 
 @pytest.mark.parametrize(
@@ -132,19 +121,13 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
         ({"row_stop": 99}, "rows 6 to 99 of n=20, not those of its name"),
         ({"absent": {99: ""}}, "its footer says 3"),
         ({"absent": {"x": ""}}, "not a label file"),
-        ({"content": "0" * 32}, "another hash"),
+        ({"content": "0" * 32}, "other rows than its footer declares"),
+        ({"schema_version": 77}, "schema version 77"),
     ],
 )
 def test_a_footer_that_lies_is_named(file: File, changes: dict[str, Any], what: str) -> None:
     data, source = file
     assert what in fault(with_footer(data, **changes), source)
-
-
-def test_a_file_of_a_newer_version_is_not_bad(file: File) -> None:
-    """It could be deleted otherwise."""
-    data, source = file
-    with pytest.raises(TooNew, match="schema version 77"):
-        fault(with_footer(data, schema_version=77), source)
 
 
 def test_rows_beyond_the_spec_are_named(file: File) -> None:

@@ -20,7 +20,7 @@ from mcvrp.tasks.label import solving
 from mcvrp.tasks.label.plan import Merge
 from mcvrp.tasks.label.solving import Attempt, solver_seed
 from mcvrp.tasks.label.work import Unit, UnitReceipt
-from mcvrp.tasks.label.worker import ATTEMPTS, Counter, WorkerContext, label_unit, merge_files, solve_rows
+from mcvrp.tasks.label.worker import ATTEMPTS, WorkerContext, label_unit, merge_files
 from tests.support.datasets import CITY, flipped, forgotten_customer, label_spec, write_rows
 from tests.support.killed import killed_at_each_write
 from tests.support.labels import N, some_label
@@ -104,7 +104,7 @@ def test_rows_that_no_attempt_solves_are_absent_with_the_reason(
     receipt = label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
     assert receipt.rows == ROWS - 2
     assert receipt.absent[7] == "no routes"
-    assert "do not serve customer" in receipt.absent[4]
+    assert "do not serve each customer" in receipt.absent[4]
     assert read_footer(store, PATH).absent == receipt.absent
     assert read_table(store, PATH)["index"].to_pylist() == [i for i in range(ROWS) if i not in (4, 7)]
     first = solver_seed(1, N, 7)
@@ -139,18 +139,6 @@ def test_a_killed_worker_leaves_a_whole_file_or_none(
     for copy, _ in killed_at_each_write(store, tmp_path_factory.mktemp("killed"), work, at_least=1):
         work(copy)
         assert copy.get(PATH) == whole
-
-
-def test_progress_counts_the_rows_of_units_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A repeated unit begins from nothing, one that has ended is not counted."""
-    monkeypatch.setattr(Unit, "count_seconds", -1.0)
-    counts: list[int] = []
-    solve_rows(UNIT, CITY, 1, lambda i, _: LABELS[i], counts.append)
-    assert counts == list(range(1, ROWS + 1))
-    counter = Counter()
-    for unit, rows in (((20, 0), 5), ((21, 0), 7), ((20, 0), 0), ((20, 0), 2)):
-        counter.note(unit, rows, rows / 2)
-    assert counter.total() == (9, 4.5)
 
 
 @pytest.fixture

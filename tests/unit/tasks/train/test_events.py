@@ -11,7 +11,7 @@ import pytest
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.train.job import Preparing, RankEvent, Refused, Saved, Started, Warned, decode, encode
+from mcvrp.tasks.train.job import RankEvent, Refused, Started, Warned, decode, encode
 from mcvrp.tasks.train.ranks.launch import follow_event
 
 STEP = StepMetrics(7, 84, 1.25, 0.5, 0.5, 0.5, 0.01, 1.0, 1e4, 0.0)
@@ -19,9 +19,7 @@ ENCODER = StepMetrics(7, 84, 1.25, 0.5, math.nan, math.nan, 0.01, 1.0, 1e4, 0.0)
 JOB: Any = SimpleNamespace(lease=SimpleNamespace(check=lambda: None))
 
 
-@pytest.mark.parametrize(
-    "event", [Preparing(2, 3), Started(5, 9), STEP, ENCODER, Saved(7), Warned('a "b"\n')]
-)
+@pytest.mark.parametrize("event", [Started(5, 9), STEP, ENCODER, Warned('a "b"\n')])
 def test_an_event_survives_its_line(event: RankEvent) -> None:
     line = encode(event)
     assert "\n" not in line
@@ -35,11 +33,9 @@ def test_a_refusal_keeps_message_and_exit_code(error: McvrpError) -> None:
     assert (type(refusal), str(refusal)) == (type(error), str(error))
 
 
-def test_progress_shows_losses_and_preparation() -> None:
+def test_progress_shows_losses() -> None:
     progress = Progress("train I", 100, "steps")
     assert follow_event(JOB, STEP, progress) is None
     assert (progress.done, progress.note) == (7, "loss 1.250 + 0.500, 10,000 tokens/s")
     follow_event(JOB, ENCODER, progress)
     assert progress.note == "loss 1.250, 10,000 tokens/s"
-    follow_event(JOB, Preparing(2, 3), progress)
-    assert (progress.done, progress.note) == (7, "labels of 2 of 3 sizes are here")

@@ -11,7 +11,6 @@ from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.paths import Group
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import Origin
-from mcvrp.tasks.train.memory import policy_tokens
 from mcvrp.tasks.train.policy import PolicyStream
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec
 from tests.support.training import CITY, rank_job, small_spec
@@ -62,17 +61,20 @@ def test_sizes_are_those_of_the_curriculums_sets() -> None:
     assert largest[-1] == 22
 
 
+FIVE = 5 * (23 + 3 * 2 * 22)  # tokens of five instances
+
+
 @pytest.mark.parametrize(
     ("paths", "tokens", "parts"),
     [
         (None, None, [12]),
-        (None, policy_tokens(5, 22, 3), [5, 5, 2]),
+        (None, FIVE, [5, 5, 2]),
         (None, 1, [1] * 12),
         (36, None, [12]),
         (15, None, [5, 5, 2]),
         (2, None, [1] * 12),
-        (15, policy_tokens(5, 22, 3) - 1, [4, 4, 4]),
-        (14, policy_tokens(5, 22, 3), [4, 4, 4]),
+        (15, FIVE - 1, [4, 4, 4]),
+        (14, FIVE, [4, 4, 4]),
     ],
 )
 def test_micro_batches_never_divide_an_instance(
