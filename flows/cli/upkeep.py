@@ -1,14 +1,12 @@
-"""`mcvrp verify`, `gc` and `driven remove`: what is wrong, unused or to be taken back."""
+"""`mcvrp verify` and `gc`: what is wrong or unused."""
 
 from __future__ import annotations
 
-import datetime
 import time
 from typing import TYPE_CHECKING, Annotated
 
-from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, flag, group, opt
-from mcvrp.model.errors import IncompleteError, McvrpError, shown
-from mcvrp.storage import layout
+from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, flag
+from mcvrp.model.errors import IncompleteError
 
 if TYPE_CHECKING:
     from mcvrp.tasks.label.verify import VerificationReport
@@ -76,32 +74,3 @@ def gc(
     listed = table(("size", "path", "reason"), rows, (0,))
     left = "removed" if delete else "unused: nothing has been removed, run mcvrp gc --delete"
     return Outcome(document, f"{listed}\n\n{counted(files, 'file')}, {size_text(size)} {left}")
-
-
-@command(
-    group("driven", "remove a driven day that was read from a wrong file"),
-    "remove a day and the labels made from it; the next night reads its corrected file",
-)
-def remove(
-    common: Common,
-    day: Annotated[str, arg("DAY", "date of the day, such as 2026-01-31")],
-    city: Annotated[Text, opt("NAME", "name of the city (default: the preset's)")] = None,
-) -> Outcome:
-    from mcvrp.flows.cli.output import plain, writing
-    from mcvrp.flows.cli.stage import spec_of
-    from mcvrp.tasks.driven.remove import remove_day
-
-    try:
-        date = datetime.date.fromisoformat(day)
-    except ValueError:
-        raise McvrpError(f"{shown(day)} is not a date like 2026-01-31") from None
-    preset, store = spec_of(common), writing(common)
-    name = layout.checked_name("city", city or preset.city.name)
-    removed = remove_day(store, name, date, preset.night.model, preset.night.incoming)
-    lines = [f"{removed.date} of city {name} is removed: the next night reads it from the file that has it"]
-    for trained, record in removed.nights:
-        lines.append(
-            f"version {record.challenger} of {trained} has learned from it ({record.name}): those labels are "
-            "removed, the version is not (mcvrp rollback restores the champion before it)"
-        )
-    return Outcome(plain(removed), "\n".join(lines))

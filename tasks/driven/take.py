@@ -93,7 +93,7 @@ def take_routes(
             try:
                 routes = read_routes(store, file.path, city)
                 checked = checked_days(routes.table, city, today=today, order=dates or city.addresses.dates)
-                _require_known(checked, days, dates_of, city.name)
+                _require_known(checked, days, dates_of)
             except StoreUnavailable:  # says nothing about the file
                 raise
             except NotYet as error:
@@ -154,7 +154,6 @@ def _require_known(
     checked: Iterable[CheckedDay],
     days: Mapping[str, StoredDay],
     dates_of: Mapping[StoredFile, Sequence[str]],
-    city: str,
 ) -> None:
     """Raise McvrpError if a stored day has other orders or routes than a file has for its date."""
     for day in checked:
@@ -166,8 +165,7 @@ def _require_known(
             other = next((file.path for file, dated in dates_of.items() if date in dated), "an earlier file")
             raise McvrpError(
                 f"its routes of {date} are not those of {other}, which were ingested: one file has all "
-                "routes of a day; if this one is right, move the other away and run mcvrp driven remove "
-                f"{date} --city {city}"
+                f"routes of a day; if this one is right, move the other away and remove {stored.address}"
             )
 
 

@@ -69,8 +69,6 @@ def stored(folder: Path) -> list[Path]:
         ("city extend a/b {file} --name c", ["'a/b' is not a valid name for a city"]),
         ("city extend lyon {file} --name c", ["no city 'lyon'", "mcvrp city import"]),
         ("nightly", ["no city 'laptop'", "mcvrp city create"]),
-        ("driven remove 27.02.2026", ["'27.02.2026' is not a date like 2026-01-31"]),
-        ("driven remove 2026-02-27", ["city 'laptop' has no driven day 2026-02-27", "driven/laptop lists"]),
         ("solve day.csv", ["no city 'laptop'", "mcvrp city create"]),
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.vrp", ["there is no file day.vrp"]),

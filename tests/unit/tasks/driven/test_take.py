@@ -142,10 +142,12 @@ def test_a_file_that_contradicts_a_day_is_refused(store: Store, text: str) -> No
     taken = take(store)
     (refused,) = taken.refused
     assert "its routes of 2026-02-27 are not those of incoming/friday.csv" in refused
-    assert "run mcvrp driven remove 2026-02-27 --city lyon" in refused
+    assert f"remove {store.url(layout.driven_day('lyon', FRIDAY))}" in refused
     assert taken.days == ()
     store.put("incoming/friday.csv", store.get("incoming/later.csv"))
     assert ["are not those of an earlier file" in each for each in take(store).refused] == [True, True]
+    store.delete(layout.driven_day("lyon", FRIDAY))
+    assert take(store).days == (FRIDAY, SATURDAY)
 
 
 def test_days_that_are_known_may_come_again_with_others(store: Store) -> None:
