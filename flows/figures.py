@@ -163,10 +163,8 @@ def night_figures(night: NightSummary) -> Figures:
         "route files": f"{len(taken.files)} new, {taken.known} known",
         "new days": str(len(taken.days)),
     }
-    if waiting := [str(each) for each in taken.left_out if each.waits]:
-        figures["not ingested yet"] = "; ".join(waiting)
-    if refused := [each.path for each in taken.left_out if not each.waits]:
-        figures["refused files"] = ", ".join(refused)  # `night_lacks` has the reasons
+    if taken.refused:
+        figures["refused files"] = str(len(taken.refused))  # `night_lacks` names them, with reasons
     if measured:
         figures["learned from"] = learned(measured)
     record = night.record

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mcvrp.model.canonical_form import canonical
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.errors import shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
 from mcvrp.storage.cities import UNKNOWN, DateOrder, StoredCity
 from mcvrp.tasks.files.csv_cells import dates
@@ -22,14 +22,9 @@ from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular
 
 _FIRST_DATE = pd.Timestamp(2000, 1, 1)  # earlier dates are typing errors
-_AHEAD = datetime.timedelta(days=7)  # a plan of these days waits for them; dates beyond are errors
 _LARGEST = {"stop": 2**16 - 1, "demand": 2**16 - 1, "capacity": 2**32 - 1}  # by the schema of labels
 COLUMNS = ("date", "route", "customer", *_LARGEST)
 _MIDNIGHT = " 00:00:00"  # suffix of a date that was stored as a timestamp
-
-
-class NotYet(McvrpError):
-    """A file is to be read later, without anybody changing it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ def checked_days(
     """Return the days of ``table``, which has a column for each of `COLUMNS` and one row per stop, by date.
 
     ``order`` is that of day and month in dates such as 02/11/2026. McvrpError names all rows that are not
-    valid; NotYet if there are days after ``today``, but none after the next week.
+    valid, such as those of days after ``today``.
     """
     faults = Faults(table.name)
     column = {name: table.column(name) or name for name in COLUMNS}
@@ -66,8 +61,6 @@ def checked_days(
     faults.check()
     _check_routes(stops, city.addresses.ids, faults)
     faults.check()
-    if stops["day"].max() > pd.Timestamp(today):
-        raise NotYet(f"it has routes of {stops['day'].max():%Y-%m-%d}: run again from that day")
     return [_day(city.city, day) for _, day in stops.groupby("day", sort=True)]
 
 
@@ -80,10 +73,10 @@ def _days(
     unclear = days.isna() & (day_first.notna() | month_first.notna()) & (order is None)
     for row in text.index[unclear][:1]:
         faults.add(
-            f"date {shown(text[row])} in row {row} may have day or month first: set nightly.dates = "
-            "day-first or month-first, or --dates of the city, or write dates like 2026-01-31"
+            f"date {shown(text[row])} in row {row} may have day or month first: give their order "
+            "(mcvrp city set --dates), or write dates like 2026-01-31"
         )
-    ahead = days > pd.Timestamp(today) + _AHEAD
+    ahead = days > pd.Timestamp(today)
     for why, wrong in (
         ("is not a date like 2026-01-31", days.isna() & ~unclear),
         ("is in the future", ahead),

@@ -8,14 +8,12 @@ the next one.
 from __future__ import annotations
 
 import datetime
-import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
-from mcvrp.storage.cities import DateOrder, StoredCity, city_text
+from mcvrp.storage.cities import StoredCity, city_text
 from mcvrp.storage.driven import (
     StoredDay,
     driven_days,
@@ -27,44 +25,23 @@ from mcvrp.storage.driven import (
 from mcvrp.storage.store.errors import StoreUnavailable
 from mcvrp.storage.store.store import Store, StoredFile
 from mcvrp.tasks.driven.route_files import ENDINGS, read_routes
-from mcvrp.tasks.driven.rules import CheckedDay, NotYet, checked_days
+from mcvrp.tasks.driven.rules import CheckedDay, checked_days
 from mcvrp.tasks.support.progress import Progress
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A file that was not taken; ``why`` completes a sentence that begins with its path.
-
-    One that ``waits`` is going to be, others are refused until they are corrected.
-    """
-
-    path: str
-    why: str
-    waits: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path} {self.why}"
 
 
 @dataclass(frozen=True)
 class Taken:
     """Paths of ``files`` with new days, and number of ``known`` ones, all of whose days were stored before.
 
-    ``stored`` are all days in the store, ``days`` the dates of the new ones.
+    ``stored`` are all days in the store, ``days`` the dates of the new ones; ``refused`` has a sentence for
+    each file that has to be corrected.
     """
 
     files: tuple[str, ...] = ()
     known: int = 0
     stored: tuple[StoredDay, ...] = ()
     days: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = field(default=())
-
-    @property
-    def refused(self) -> list[str]:
-        """A sentence for each file that has to be corrected."""
-        return [str(each) for each in self.left_out if not each.waits]
+    refused: tuple[str, ...] = ()
 
 
 def take_routes(
@@ -73,16 +50,17 @@ def take_routes(
     *,
     today: datetime.date,
     incoming: str = "incoming",
-    quiet_seconds: float = 0.0,
-    dates: DateOrder | None = None,
 ) -> Taken:
     """Take the new files below ``incoming`` as driven days of ``city``.
 
-    Files of the week after ``today`` wait, those with later dates are refused; ``quiet_seconds`` are those of
-    `_quiet_files`, ``dates`` is the order of day and month (default: the city's). Raises McvrpError if the
-    store has days of another city.
+    Days after ``today`` are refused. Raises McvrpError if the store has days of another city.
     """
-    files, left_out = _quiet_files(store, incoming, quiet_seconds)
+    files, refused = list[StoredFile](), list[str]()
+    for file in store.files(incoming):
+        if file.path.lower().endswith(ENDINGS):
+            files.append(file)
+        else:
+            refused.append(f"{file.path} is refused: its name ends with none of {', '.join(ENDINGS)}")
     days = {day.date.isoformat(): day for day in driven_days(store, city.name)}
     _require_city(store, city, days.values())
     before, taken = set(days), taken_files(store, city.name)
@@ -92,14 +70,12 @@ def take_routes(
         for file in unknown:
             try:
                 routes = read_routes(store, file.path, city)
-                checked = checked_days(routes.table, city, today=today, order=dates or city.addresses.dates)
+                checked = checked_days(routes.table, city, today=today, order=city.addresses.dates)
                 _require_known(checked, days, dates_of)
             except StoreUnavailable:  # says nothing about the file
                 raise
-            except NotYet as error:
-                left_out.append(LeftOut(file.path, f"is not ingested yet: {error}", waits=True))
             except McvrpError as error:
-                left_out.append(LeftOut(file.path, f"is refused: {error}"))
+                refused.append(f"{file.path} is refused: {error}")
             else:
                 dates_of[file] = tuple(day.date.isoformat() for day in checked)
                 missing = [day for day in checked if day.date.isoformat() not in days]
@@ -120,34 +96,8 @@ def take_routes(
         len(dates_of) - len(new),
         stored,
         tuple(sorted(days.keys() - before)),
-        tuple(left_out),
+        tuple(refused),
     )
-
-
-def _quiet_files(store: Store, folder: str, seconds: float) -> tuple[list[StoredFile], list[LeftOut]]:
-    """Return the files of routes below ``folder``, and others.
-
-    If one in a local folder has changed within ``seconds``, this waits for that long and looks again: what
-    has changed meanwhile is being written. An object of an object store appears when it is complete.
-    """
-
-    found, known, now = store.files(folder), None, time.time()
-    young = [file.path for file in found if abs(now - file.modified) < seconds]
-    if young and "://" not in store.uri:
-        more = f" and {len(young) - 1} more" if young[1:] else ""
-        logger.info("%s%s changed a moment ago: looking again in %g s", young[0], more, seconds)
-        time.sleep(seconds)
-        known, found = set(found), store.files(folder)
-    quiet, left_out = list[StoredFile](), list[LeftOut]()
-    for file in found:
-        if not file.path.lower().endswith(ENDINGS):
-            why = f"is refused: its name ends with none of {', '.join(ENDINGS)}"
-            left_out.append(LeftOut(file.path, why))
-        elif known is not None and file not in known:
-            left_out.append(LeftOut(file.path, "is being written", waits=True))
-        else:
-            quiet.append(file)
-    return quiet, left_out
 
 
 def _require_known(

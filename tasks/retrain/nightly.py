@@ -67,14 +67,7 @@ def run_night(
     """
     with trial_context(store, city, spec) as context:
         last = trial_record(store, spec.model, context.nights[-1].name) if context.nights else None
-        taken = take_routes(
-            store,
-            city,
-            today=today,
-            incoming=spec.incoming,
-            quiet_seconds=spec.quiet_seconds,
-            dates=spec.dates,
-        )
+        taken = take_routes(store, city, today=today, incoming=spec.incoming)
         learned, held_out = _split(taken.stored, spec.held_out_every)
         taken = replace(taken, stored=())  # a summary, as of --json, does not hold the days themselves
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
@@ -119,7 +112,7 @@ def _trial(
 ) -> Trial:
     store, names = context.store, tuple(day.name for day in learned)
     # fields that cannot change the result are left out of the name
-    settings = spec.model_dump_json(exclude={"incoming", "quiet_seconds", "dates", "ranks"})
+    settings = spec.model_dump_json(exclude={"incoming", "ranks"})
     night = context.trial_name(NIGHT, [*names, settings])
     known = context.improved_labels()
     old = list(drawn(store, context.old, spec.replay, (night,), known))

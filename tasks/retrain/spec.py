@@ -6,7 +6,6 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mcvrp.storage.cities import DateOrder
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
@@ -112,17 +111,6 @@ class NightlySpec(TrialSpec):
 
     incoming: str = Field(
         "incoming", min_length=1, description="Folder of the store for files of driven routes"
-    )
-    quiet_seconds: float = Field(
-        30.0,
-        ge=0,
-        le=3600,
-        description="Seconds without a change before a file in a local folder is ingested",
-    )
-    dates: DateOrder | None = Field(
-        None,
-        exclude_if=unset,
-        description="Order of day and month in dates such as 02/11/2026 (default: the city's)",
     )
     held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
     replay: int = Field(

@@ -170,7 +170,6 @@ def nights(setting: Setting, number: int, beam: int, trial: int) -> None:
         model=case.model,
         old=OLD,
         p=1.0,
-        quiet_seconds=0,
         sizes=(20, 22, 24),
         instances=trial,
         beam=beam,

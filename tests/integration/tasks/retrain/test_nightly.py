@@ -49,7 +49,6 @@ def test_a_better_challenger_becomes_champion(store: Store, tmp_path: Path) -> N
         instances=20,
         samples=4,
         ranks=1,
-        quiet_seconds=0,
         policy=PolicySpec(steps=60, instances=8, samples=4, labels=1.0),
     )
     city = StoredCity("small", CITY, Addresses.numbered(CITY.customers), "synthetic")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import errno
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +52,7 @@ def test_a_file_becomes_a_day(store: Store, name: str, data: bytes) -> None:
     """Orders and routes as driven, at the city's cost."""
     store.put(f"incoming/{name}", data)
     taken = take(store)
-    assert (taken.files, taken.days, taken.left_out) == ((f"incoming/{name}",), (FRIDAY,), ())
+    assert (taken.files, taken.days, taken.refused) == ((f"incoming/{name}",), (FRIDAY,), ())
     label = driven_label(store, "lyon", FRIDAY)
     assert label.solution == canonical(CITY, Solution.of([[1, 2], [3]]))
     assert label.cost == cost(CITY, label.solution)
@@ -69,7 +68,7 @@ def test_columns_have_the_names_of_the_city(store: Store) -> None:
     depots = "2026-02-27,a,0,depot,0,10,\n2026-02-27,a,3,depot,,10,\n"
     store.put("incoming/friday.csv", f"{own}{depots}{rows}".encode())
     store.put("incoming/saturday.csv", GOOD.replace("02-27", "02-28").encode())
-    assert take(store, city).refused == []
+    assert take(store, city).refused == ()
     labels = [driven_label(store, "lyon", date) for date in (FRIDAY, SATURDAY)]
     assert labels[0].solution == labels[1].solution == canonical(CITY, Solution.of([[1, 2], [3]]))
     refused = f"{own.replace('code client', 'code')}{rows}".replace(",customer\n", ",name\n")
@@ -112,7 +111,7 @@ def test_a_refused_file_adds_nothing_until_it_is_corrected(store: Store) -> None
         assert [day.date.isoformat() for day in taken.stored] == [FRIDAY]
     store.put("incoming/saturday.csv", (WHOLE + rows).encode())
     taken = take(store)
-    assert (taken.days, taken.refused) == (("2026-02-26", SATURDAY), [])
+    assert (taken.days, taken.refused) == (("2026-02-26", SATURDAY), ())
 
 
 def test_an_address_that_the_city_lacked_makes_a_file_valid(store: Store) -> None:
@@ -157,7 +156,7 @@ def test_days_that_are_known_may_come_again_with_others(store: Store) -> None:
     back = GOOD.replace("a,1,C1,4", "a,2,C1,4").replace("a,2,C2,6", "a,1,C2,6")
     store.put("incoming/export.csv", (back + WHOLE.removeprefix(f"{HEADER}\n")).encode())
     taken = take(store)
-    assert (taken.files, taken.days, taken.refused) == (("incoming/export.csv",), (SATURDAY,), [])
+    assert (taken.files, taken.days, taken.refused) == (("incoming/export.csv",), (SATURDAY,), ())
 
 
 def test_a_killed_call_is_completed_by_the_next(store: Store, tmp_path: Path) -> None:
@@ -169,37 +168,6 @@ def test_a_killed_call_is_completed_by_the_next(store: Store, tmp_path: Path) ->
         assert len(take(there).stored) == 3
         ends.append({path: data for path, data in everything(there).items() if "/." not in path})
     assert all(end == ends[-1] for end in ends)
-
-
-def touch(store: Store, name: str, age: float) -> Path:
-    """Put a file without the store, ``age`` seconds ago by its date."""
-    path = Path(store.uri, "incoming", name)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(GOOD)
-    then = time.time() - age
-    os.utime(path, (then, then))
-    return path
-
-
-def test_what_changed_a_moment_ago_is_looked_at_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What grows or comes meanwhile waits for the next night; without quiet seconds all is taken at once."""
-    touch(store, "a.csv", -20)
-    growing = touch(store, "b.csv", 1)
-    waited = list[float]()
-
-    def write(seconds: float) -> None:
-        waited.append(seconds)
-        growing.write_text(GOOD + "2026-02-27,c,1,C5,4,10\n")
-        touch(store, "c.csv", 0)
-
-    monkeypatch.setattr(time, "sleep", write)
-    taken = take(store, quiet_seconds=30)
-    assert (taken.files, waited) == (("incoming/a.csv",), [30])
-    assert [str(each) for each in taken.left_out if each.waits] == [
-        f"incoming/{name}.csv is being written" for name in "bc"
-    ]
-    assert take(store).known == 2
-    assert len(waited) == 1
 
 
 def test_a_file_that_is_no_table_is_named(store: Store) -> None:
@@ -267,22 +235,13 @@ def test_a_file_that_cannot_be_read_is_refused_and_the_others_are_ingested(
     assert part in refused
 
 
-def test_a_file_of_tomorrow_waits_for_its_day(store: Store) -> None:
-    """Put there in the evening before, or east of this machine; other dates ahead are errors."""
-    store.put("incoming/plan.csv", GOOD.replace("2026-02-27", "2026-03-02").encode())
-    store.put("incoming/typo.csv", GOOD.replace("2026-02-27", "2062-02-27").encode())
+def test_a_file_of_tomorrow_is_taken_when_its_day_has_come(store: Store) -> None:
     store.put("incoming/week.csv", (GOOD + "2026-03-03,a,1,C9,4,10\n").encode())
     taken = take(store)
-    waiting = [str(each) for each in taken.left_out if each.waits]
-    assert waiting == [
-        f"incoming/{name}.csv is not ingested yet: it has routes of {day}: run again from that day"
-        for name, day in (("plan", "2026-03-02"), ("week", "2026-03-03"))
-    ]
-    (refused,) = taken.refused
-    assert "typo.csv: row 2: date '2062-02-27' is in the future" in refused
+    assert "week.csv: row 5: date '2026-03-03' is in the future" in taken.refused[0]
     assert taken.days == ()
     later = take_routes(store, LYON, today=TODAY + datetime.timedelta(days=2))
-    assert later.days == ("2026-02-27", "2026-03-02", "2026-03-03")
+    assert later.days == ("2026-02-27", "2026-03-03")
 
 
 def test_the_source_of_a_day_is_what_was_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,21 +278,11 @@ def test_a_refused_file_is_read_once_its_columns_and_dates_are_declared(
     city = replace(LYON, addresses=replace(LYON.addresses, columns=NAMES))
     before = everything(store)
     (refused,) = take(store, city).refused
-    assert "date '02/01/2026' in row 2 may have day or month first: set nightly.dates = day-first" in refused
+    assert "date '02/01/2026' in row 2 may have day or month first: give their order" in refused
     assert everything(store) == before
-    assert take(store, city, dates="day-first").days == ("2026-01-02",)
+    ordered = replace(city, addresses=replace(city.addresses, dates="day-first"))
+    assert take(store, ordered).days == ("2026-01-02",)
     assert take(store, city).known == 1
-
-
-def test_the_order_of_day_and_month_may_be_that_of_the_city(store: Store) -> None:
-    """The setting of the night comes first."""
-    store.put("incoming/friday.csv", GOOD.replace("2026-02-27", "02/01/2026").encode())
-    city = replace(LYON, addresses=replace(LYON.addresses, dates="month-first"))
-    assert take(store, city, dates="day-first").days == ("2026-01-02",)
-    store.put("incoming/more.csv", GOOD.replace("2026-02-27", "01/02/2026").encode())
-    assert take(store, city).refused == []
-    store.put("incoming/other.csv", GOOD.replace("2026-02-27", "02/03/2026").encode())
-    assert take(store, city).days == ("2026-02-03",)
 
 
 def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:

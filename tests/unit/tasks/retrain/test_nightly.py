@@ -52,7 +52,7 @@ SMALL = StoredCity(
 TODAY = datetime.date(2026, 3, 1)
 SPEC = NightlySpec(
     model="small", replay=30, instances=2, samples=2, batch=12, sizes=(20,), held_out_every=3,
-    quiet_seconds=0, beam=2,
+    beam=2,
 )  # fmt: skip
 AS_DRIVEN = SPEC.model_copy(update={"beam": 0})
 PAIRS = pd.DataFrame([("drawn", 20, f"i={i}", 5.0, 5.0 - i / 9) for i in range(3)], columns=list(COLUMNS))
@@ -181,7 +181,7 @@ def held_out(store: Store, summary: NightSummary) -> int:
 
 def ingested(store: Store) -> dict[str, Label]:
     """Return the days of `incoming/`, as a night ingests them."""
-    take_routes(store, SMALL, today=TODAY, incoming=SPEC.incoming, quiet_seconds=0)
+    take_routes(store, SMALL, today=TODAY, incoming=SPEC.incoming)
     return {day.date.isoformat(): day.label for day in driven_days(store, SMALL.name)}
 
 
@@ -198,7 +198,7 @@ def test_a_refused_file_is_learned_from_once_it_is_corrected(store: Store, decid
     assert (again.new, again.taken.refused) == (False, first.taken.refused)
     store.put("incoming/more.csv", whole)
     second = night(store)
-    assert (second.new, second.taken.refused) == (True, [])
+    assert (second.new, second.taken.refused) == (True, ())
     assert first.record
     assert second.record
     assert set(first.record.days) < set(second.record.days)
