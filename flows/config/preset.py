@@ -13,6 +13,7 @@ from mcvrp.flows.config.validation import checked
 from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
 from mcvrp.storage.parsing import parse_toml
 from mcvrp.tasks.files.file_bytes import require_file
+from mcvrp.tasks.label.spec import taken_by
 
 DEFAULT = "laptop"
 FOLDER = Path(__file__).parents[1] / "presets"
@@ -44,10 +45,14 @@ class Preset:
     def document(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """Return the sections of the file, with ``overrides`` of single fields: "train.phases.0.lr=1e-3".
 
-        A value is TOML, otherwise text; an empty one ("label.budget=") unsets the field. InvalidFields names
-        overrides that cannot be applied.
+        A value is TOML, otherwise text; an empty one ("label.budget=") unsets the field. With another solver
+        of the labels, what the file sets for its own does not apply. InvalidFields names overrides that
+        cannot be applied.
         """
         data, sentences = parse_toml(self.toml), list[str]()
+        for key, _, value in (text.partition("=") for text in overrides):
+            if key.strip() == "label.solver" and isinstance(data.get("label"), dict):
+                data["label"] = taken_by(str(_toml_value(value.strip())), data["label"])
         for text in overrides:
             try:
                 _apply(data, text)

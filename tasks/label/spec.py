@@ -211,6 +211,13 @@ class LabelSpec(OrdersSpec):
         )
 
 
+def taken_by(solver: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the ``fields`` of a spec that ``solver`` takes; all if there is no such solver."""
+    entry = SOLVERS.get(solver)
+    foreign = {*_OPTIONS, "tuned"} - set(entry.takes) if entry else ()
+    return {name: value for name, value in fields.items() if name not in foreign}
+
+
 def _unsupported(solver: str, name: str, value: object, solvers: str) -> str:
     unset = f"unset it (--set label.{name}=)"
     if name == "time_limit":

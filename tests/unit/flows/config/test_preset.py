@@ -12,6 +12,7 @@ from mcvrp.flows.config.preset import FOLDER, Preset, load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.solvers import SOLVERS, SolverEntry
 
 
 def error(name: str, *overrides: str) -> str:
@@ -44,6 +45,20 @@ def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> Non
     assert [line.split(" = ")[0] for line in said.splitlines()] == ["train.dataset", "train.smallest"]
     own.write_text("".join(f"field{k} = 1\n" for k in range(200)))
     assert error(str(own)).endswith("\nand 104 more: correct these first")
+
+
+@pytest.mark.parametrize("solver", ["mine", "'mine'", "pyvrp", "lkh3"])
+@pytest.mark.parametrize("name", preset_names())
+def test_another_solver_of_the_labels_needs_no_other_field(
+    name: str, solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the preset sets for its own does not stop it; what the command line sets does."""
+    monkeypatch.setitem(SOLVERS, "mine", SolverEntry("Mine", "mine:Mine"))
+    label = load_preset(name, [f"label.solver={solver}"]).label
+    assert label.solver == solver.strip("'")
+    assert label.count == load_preset(name).label.count
+    for own in ("label.population=9", "label.budget=thrifty"):
+        assert own.split("=")[0].removeprefix("label.") in error(name, own, f"label.solver={solver}")
 
 
 def test_an_empty_value_unsets_a_field() -> None:
