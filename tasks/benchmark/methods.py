@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.strategies import STRATEGIES, Decoding, Identity, StrategyEntry
+from mcvrp.tasks.support.registry import Registry
 
 if TYPE_CHECKING:
     from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -108,24 +109,28 @@ def _random_starts() -> Solver:
     return RandomStarts()
 
 
-OTHERS: dict[str, Method] = {
-    "fm-ls": Method(
-        "FM-MCVRP (NS) + local search",
-        lambda spec: spec.samples,
-        "fm",
-        decoder=_polished,
-        identity=lambda spec, rotations: (*_nucleus(spec.polished_decoding, rotations), "local search"),
-        settings=lambda: f"pyvrp {version('pyvrp')}",
-        text="PyVRP's local search of each sample (`polish_temperature`)",
-    ),
-    "random-ls": Method(
-        "Random solutions + local search",
-        lambda spec: spec.samples,
-        alone=_random_starts,
-        alone_seconds=lambda n: 3e-4 * (n / 20) ** 1.5,  # about 0.3 ms at n = 20, 10 ms at 200
-        text="the same local search of random solutions, as a control for `fm-ls`",
-    ),
-}
+OTHERS = Registry(
+    "method",
+    {
+        "fm-ls": Method(
+            "FM-MCVRP (NS) + local search",
+            lambda spec: spec.samples,
+            "fm",
+            decoder=_polished,
+            identity=lambda spec, rotations: (*_nucleus(spec.polished_decoding, rotations), "local search"),
+            settings=lambda: f"pyvrp {version('pyvrp')}",
+            text="PyVRP's local search of each sample (`polish_temperature`)",
+        ),
+        "random-ls": Method(
+            "Random solutions + local search",
+            lambda spec: spec.samples,
+            alone=_random_starts,
+            alone_seconds=lambda n: 3e-4 * (n / 20) ** 1.5,  # about 0.3 ms at n = 20, 10 ms at 200
+            text="the same local search of random solutions, as a control for `fm-ls`",
+        ),
+    },
+)
+register = OTHERS.register
 _ATTENTION = "the attention model (Kool et al. 2019), one network per size, trained by `mcvrp am`"
 
 

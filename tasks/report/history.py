@@ -31,7 +31,7 @@ def labelled_by(store: Store, card: ModelCard | None, sizes: Iterable[int]) -> d
         return {}
     try:
         spec, _ = stored_spec(store, card.dataset)
-        solver = SOLVERS[spec.solver]  # KeyError: of another version of mcvrp
+        solver = SOLVERS[spec.solver]  # KeyError: of a plugin that is not installed here
         options = {n: budget_for(spec.chosen_budget, n).options() for n in sizes}
         return {n: solver.make(**options[n], fleet=spec.fleet).configuration for n in options}
     except StoreError:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solvers.registry import (
         SOLVERS as SOLVERS,
         SolverEntry as SolverEntry,
+        register as register,
     )
     from mcvrp.tasks.solvers.solver import (
         Answer as Answer,

@@ -14,6 +14,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.tasks.solvers.budgets import Budget
 from mcvrp.tasks.solvers.solver import USE_ANOTHER, Costs, Limits, Search, Solver, require_costs
+from mcvrp.tasks.support.registry import Registry
 
 # overhead per answer: generating the instance, writing
 _WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6
@@ -23,7 +24,7 @@ _WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6
 class SolverEntry:
     """Solver for labels and benchmarks.
 
-    Workers receive the entry itself.
+    Workers receive the entry itself, so that only the driver needs the registration.
 
     Parameters
     ----------
@@ -104,33 +105,37 @@ def lkh_seconds(budget: Budget, n: int) -> float:
 
 
 _SETTINGS = ("population", "granular", "offspring", "savings")
-SOLVERS: dict[str, SolverEntry] = {
-    "hgs": SolverEntry(
-        "HGS",
-        "mcvrp.tasks.solvers.hgs:HGS",
-        takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget", "tuned"),
-        starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
-        limits=("fleet", "longest_route", "service"),
-        text="HGS-CVRP, the hybrid genetic search of the paper's labels",
-    ),
-    "pyvrp": SolverEntry(
-        "PyVRP",
-        "mcvrp.tasks.solvers.pyvrp:PyVRP",
-        takes=("time_limit", "iterations", "granular", "savings", "tuned"),
-        starts=1,
-        limits=("fleet", "longest_route", "service"),
-        text="PyVRP, iterated local search: the usual alternative in practice",
-    ),
-    "lkh3": SolverEntry(
-        "LKH-3",
-        "mcvrp.tasks.solvers.lkh3:LKH3",
-        takes=("iterations", "runs"),
-        seconds=lkh_seconds,
-        costs="straight",
-        text="LKH-3; iterations are its `MAX_TRIALS` (default: as many as customers), minimum fleet",
-    ),
-}
+SOLVERS = Registry(
+    "solver",
+    {
+        "hgs": SolverEntry(
+            "HGS",
+            "mcvrp.tasks.solvers.hgs:HGS",
+            takes=("time_limit", "iterations", "fleet", *_SETTINGS, "budget", "tuned"),
+            starts=8,  # in short searches better than the best alone, and than all of 64 (BENCHMARKS.md)
+            limits=("fleet", "longest_route", "service"),
+            text="HGS-CVRP, the hybrid genetic search of the paper's labels",
+        ),
+        "pyvrp": SolverEntry(
+            "PyVRP",
+            "mcvrp.tasks.solvers.pyvrp:PyVRP",
+            takes=("time_limit", "iterations", "granular", "savings", "tuned"),
+            starts=1,
+            limits=("fleet", "longest_route", "service"),
+            text="PyVRP, iterated local search: the usual alternative in practice",
+        ),
+        "lkh3": SolverEntry(
+            "LKH-3",
+            "mcvrp.tasks.solvers.lkh3:LKH3",
+            takes=("iterations", "runs"),
+            seconds=lkh_seconds,
+            costs="straight",
+            text="LKH-3; iterations are its `MAX_TRIALS` (default: as many as customers), minimum fleet",
+        ),
+    },
+)
 USUAL_SEARCH = "hgs"
+register = SOLVERS.register
 
 
 def takers(option: str) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from dataclasses import astuple, dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from mcvrp.tasks.support.registry import Registry
+
 if TYPE_CHECKING:
     from mcvrp.model.strategies import Strategy
 
@@ -56,28 +58,31 @@ def _nucleus_identity(settings: Decoding, rotations: int) -> Identity:
     return (settings.p, rotations, *(more if more != (None, 1.0) else ()))
 
 
-STRATEGIES: dict[str, StrategyEntry] = {
-    "gs": StrategyEntry(
-        "GS",
-        lambda settings: _strategies().Greedy(),
-        lambda settings: 1,
-        lambda settings, rotations: None,
-        "greedy decoding",
-    ),
-    "ns": StrategyEntry(
-        "NS",
-        lambda settings: _strategies().Nucleus(settings.p, settings.top_k, settings.temperature),
-        identity=_nucleus_identity,
-        text="best of the samples (`p`, `top_k`, `temperature`, `rotations`)",
-    ),
-    "bs": StrategyEntry(
-        "BS",
-        lambda settings: _strategies().Beam(settings.beam_width),
-        lambda settings: settings.beam_width,
-        lambda settings, rotations: ("beam", settings.beam_width, "dominance"),
-        "best path of a beam with dominance pruning (`beam_width`; [decoding.md](decoding.md))",
-    ),
-}
+STRATEGIES = Registry(
+    "strategy",
+    {
+        "gs": StrategyEntry(
+            "GS",
+            lambda settings: _strategies().Greedy(),
+            lambda settings: 1,
+            lambda settings, rotations: None,
+            "greedy decoding",
+        ),
+        "ns": StrategyEntry(
+            "NS",
+            lambda settings: _strategies().Nucleus(settings.p, settings.top_k, settings.temperature),
+            identity=_nucleus_identity,
+            text="best of the samples (`p`, `top_k`, `temperature`, `rotations`)",
+        ),
+        "bs": StrategyEntry(
+            "BS",
+            lambda settings: _strategies().Beam(settings.beam_width),
+            lambda settings: settings.beam_width,
+            lambda settings, rotations: ("beam", settings.beam_width, "dominance"),
+            "best path of a beam with dominance pruning (`beam_width`; [decoding.md](decoding.md))",
+        ),
+    },
+)
 
 
 def sampling_strategies() -> tuple[str, ...]:

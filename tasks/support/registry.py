@@ -1,13 +1,72 @@
-"""Fields of specs whose values are the names of a table, such as that of the solvers."""
+"""Registries: named entries, included or registered by plugins, and fields of specs with their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.layout import NAME_PATTERN
+
+PLUGINS = "mcvrp.plugins"  # group of entry points: modules that register entries when they are imported
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """Mapping of names to entries of a ``kind``, in order of registration; reading it loads the plugins."""
+
+    def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
+        self._kind, self._entries = kind, dict(entries)
+
+    def register(self, name: str, entry: T) -> None:
+        """Add ``entry``, unless it has been added; McvrpError if the name is in use or invalid."""
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise McvrpError(
+                f"{name!r} is not a valid name of a {self._kind}: use letters, digits, '.', '_' and '-'"
+            )
+        if self._entries.setdefault(name, entry) != entry:
+            raise McvrpError(f"there already is a {self._kind} {name!r}: use another name")
+
+    def __getitem__(self, name: str) -> T:
+        load_plugins()
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        load_plugins()
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+_loaded: set[EntryPoint] = set()
+
+
+def load_plugins() -> None:
+    """Import the modules in the group `mcvrp.plugins` of installed packages; McvrpError if one fails."""
+    for plugin in _plugins() - _loaded:
+        _loaded.add(plugin)  # before the import, in which a plugin may read its registry
+        try:
+            plugin.load()
+        except Exception as error:
+            _loaded.discard(plugin)
+            raise McvrpError(
+                f"the plugin {plugin.value} cannot be imported ({type(error).__name__}: {error}): "
+                "repair or uninstall its package"
+            ) from error
+
+
+@cache
+def _plugins() -> frozenset[EntryPoint]:
+    return frozenset(entry_points(group=PLUGINS))
 
 
 @dataclass(frozen=True)

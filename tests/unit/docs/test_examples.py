@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.model.instances import InstanceStream
-from mcvrp.model.problem import infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers import registry
 from tests.support.datasets import label_spec, make_dataset, write_card_of
 from tests.support.labels import CITY
 from tests.support.solving import put_model
@@ -106,19 +100,3 @@ def test_the_example_of_the_store_has_the_names_of_the_demo(
     exec(examples(DOCS / "python.md", "python")[1], names)
     assert "by the model" in capsys.readouterr().out
     assert len({tuple(path) for path in names["answer"].paths.tolist()}) > 1
-
-
-def test_a_solver_and_a_strategy_of_your_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is one class and one entry."""
-    of_solver, entry, of_strategy, *_ = examples(DOCS / "extend.md", "python")
-    module = ModuleType("my_routing")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(of_solver, vars(module))
-    exec(entry, {**vars(registry), "SOLVERS": (solvers := dict[str, registry.SolverEntry]())})
-    day = InstanceStream(CITY, 1, "train")(20, 0)
-    (answer,) = solvers["nearest"].make().solve(CITY, [day], samples=1, seed=1)
-    assert answer.solution is not None
-    assert infeasibility(day, answer.solution) is None
-    exec(of_strategy, names := dict[str, Any]())
-    drawn = names["EitherOfTwo"]().choose(torch.tensor([[0.0, 2.0, 1.0]] * 2), torch.tensor([0.1, 0.9]))
-    assert drawn.tolist() == [2, 1]

@@ -53,7 +53,7 @@ def test_another_solver_of_the_labels_needs_no_other_field(
     name: str, solver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the preset sets for its own does not stop it; what the command line sets does."""
-    monkeypatch.setitem(SOLVERS, "mine", SolverEntry("Mine", "mine:Mine"))
+    monkeypatch.setitem(SOLVERS._entries, "mine", SolverEntry("Mine", "mine:Mine"))
     label = load_preset(name, [f"label.solver={solver}"]).label
     assert label.solver == solver.strip("'")
     assert label.count == load_preset(name).label.count

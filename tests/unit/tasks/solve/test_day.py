@@ -169,7 +169,7 @@ def test_invalid_input_is_refused_first(change: dict[str, Any], message: str, tm
 
 
 def test_a_search_of_straight_lines_refuses_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SOLVERS, "lines", replace(SOLVERS["hgs"], costs="straight"))
+    monkeypatch.setitem(SOLVERS._entries, "lines", replace(SOLVERS["hgs"], costs="straight"))
     store = Store.open(tmp_path)
     save_city(store, "one-way", one_way_city())
     with pytest.raises(McvrpError, match="use --by hgs"):
