@@ -26,12 +26,11 @@ _TYPOGRAPHY = {"–": "--", "—": "---", "…": "...", "−": "-", "×": "x", "
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """Figure as PNG, and as SVG for a separate file, with a caption."""
+    """Figure as PNG with a caption."""
 
     name: str
     png: bytes
     caption: str
-    svg: bytes = b""
 
     @property
     def source(self) -> str:

@@ -26,7 +26,6 @@ from mcvrp.tasks.support.pictures import (
     png,
     solutions,
     style,
-    svg,
 )
 from mcvrp.tasks.support.text import readable_unit
 
@@ -57,7 +56,7 @@ def best_of_the_model(results: pd.DataFrame) -> MethodRun | None:
 
 
 def _picture(name: str, figure: Figure, caption: str) -> ReportFigure:
-    return ReportFigure(name, png(figure), caption, svg(figure))
+    return ReportFigure(name, png(figure), caption)
 
 
 def _distances(city: City, results: pd.DataFrame, best: MethodRun, n: int) -> Iterator[ReportFigure]:

@@ -29,7 +29,7 @@ _FILES = {  # of the card
     "report.html": "everything on one page, with settings and links to the files of the model",
     "table.md, .csv, .tex": "the table of all methods; CSV has full precision",
     "tables/": "the paper's tables and tests of significance that have figures, in the same formats",
-    "figures/": "the figures above as PNG and SVG",
+    "figures/": "the figures above",
     "summary.json": "key figures in machine-readable form",
     "configuration.json": "settings of labels, training and benchmark",
     "results.parquet": "one row per instance, method and number of samples: cost, time, routes, conditions",
@@ -89,7 +89,6 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
     yield "configuration.json", page.configuration.encode()
     for figure in page.figures:
         yield f"figures/{figure.name}.png", figure.png
-        yield f"figures/{figure.name}.svg", figure.svg
     for table in page.tables:
         for ending, text in FORMATS.items():
             folder = "" if table.name == OVERVIEW else "tables/"

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -71,14 +69,6 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def svg(figure: Figure) -> bytes:
-    """Return ``figure`` as SVG, byte-identical for equal figures."""
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "mcvrp"}):
-        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
-
-
 def solutions(
     city: City,
     instance: Instance,
@@ -120,7 +110,7 @@ def _draw_routes(
     thin = max(0.9, 2.4 - instance.n / 150)
     rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
     size = max(_SMALLEST, min(8 * thin, _INK / max(len(rest), 1)))
-    looks: dict[str, Any] = {"color": _PALE, "zorder": 1, "linewidths": 0, "rasterized": True}
+    looks: dict[str, Any] = {"color": _PALE, "zorder": 1, "linewidths": 0}
     axis.scatter(xy[rest, 0], xy[rest, 1], s=size, **looks)
     for k, route in enumerate(solution.routes):
         colour = SWEEP(k / max(len(solution.routes) - 1, 1))

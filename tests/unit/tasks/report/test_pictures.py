@@ -18,7 +18,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.metrics import MethodRun
 from mcvrp.tasks.report.paper import compared_size
 from mcvrp.tasks.report.pictures import best_of_the_model, pictures
-from mcvrp.tasks.support.pictures import png, svg
+from mcvrp.tasks.support.pictures import png
 from tests.support.figures import drawn
 from tests.support.results import read_results, routed_rows, rows_of
 
@@ -66,7 +66,6 @@ def test_examples_are_at_the_median_and_the_best_gap(store: Store, monkeypatch: 
 
     monkeypatch.setattr(report_pictures, "solutions", record)
     monkeypatch.setattr(report_pictures, "png", lambda figure: str(figure).encode())
-    monkeypatch.setattr(report_pictures, "svg", lambda figure: b"")
     figures = {
         picture.name: picture
         for picture in pictures(CITY, results(store), 20)
@@ -135,4 +134,3 @@ def test_equal_data_are_equal_bytes() -> None:
     rows = two_methods((20,), 10)
     one, other = (report_pictures.distances(rows, 20, HGS, NS) for _ in range(2))
     assert png(one) == png(other)
-    assert svg(one) == svg(other)

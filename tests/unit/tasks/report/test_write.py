@@ -37,7 +37,6 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     store.put(layout.run_losses("r"), b"png")
     store.put_json(layout.run_spec("r"), {"batch": 256})
     monkeypatch.setattr(report_pictures, "png", lambda figure: b"png")
-    monkeypatch.setattr(report_pictures, "svg", lambda figure: b"svg")
     costs = {20: (5.0, 6.0, 7.0)}
     rows = routed_rows(InstanceStream(CITY, 1, "test"), {"HGS": costs, "FM-MCVRP (GS)": costs})
     write_results(store, "b", rows)
@@ -61,7 +60,7 @@ def test_every_link_of_the_page_leads_somewhere(store: Store) -> None:
         "configuration.json",
         "table.tex",
         "tables/training.csv",
-        "figures/gap-time.svg",
+        "figures/gap-time.png",
     ):
         assert f"{folder}/{name}" in paths
     for path in (f"{CARD.folder}/model.safetensors", layout.manifest("d"), layout.run_losses("r")):
