@@ -40,7 +40,7 @@ class ReportFigure:
 
 @dataclass(frozen=True)
 class Page:
-    """Content of the report in order; ``address`` is the folder that the links are relative to."""
+    """Content of the report in order."""
 
     title: str
     lead: str
@@ -49,9 +49,6 @@ class Page:
     key_figures: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     figures: Sequence[ReportFigure] = ()
-    configuration: str = ""
-    links: Sequence[tuple[str, str]] = ()  # relative address and name of a file of the run
-    address: str = ""
 
 
 def to_csv(table: Table) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from urllib.parse import quote
+from typing import Any
 
 import pandas as pd
 
@@ -13,11 +15,14 @@ from mcvrp.model.problem import City
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.cities import city_parent
 from mcvrp.storage.models.attention import attention_models
+from mcvrp.storage.models.models import ModelCard
+from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import Parent, Provenance, made, provenance_in, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import BenchmarkResults
+from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, Page, render_page, to_narrow_markdown
-from mcvrp.tasks.report.history import configuration, files_of, labelled_by
+from mcvrp.tasks.report.history import labelled_by
 from mcvrp.tasks.report.metrics import baseline_of, in_training, mean_gap
 from mcvrp.tasks.report.paper import GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper_tables
 from mcvrp.tasks.report.pictures import pictures
@@ -26,7 +31,7 @@ from mcvrp.tasks.report.verdict import verdict, warnings
 from mcvrp.tasks.support.text import counted
 
 _FILES = {  # of the card
-    "report.html": "everything on one page, with settings and links to the files of the model",
+    "report.html": "the run on one page",
     "table.md, .csv, .tex": "the table of all methods; CSV has full precision",
     "tables/": "the paper's tables and tests of significance that have figures, in the same formats",
     "figures/": "the figures above",
@@ -54,21 +59,17 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
         key_figures={**summary.key_figures, "software": f"{summary.provenance}"},
         tables=[overview, *paper_tables(frame, trained_up_to, city.unit)],
         figures=list(pictures(city, results, trained_up_to)),
-        configuration=configuration(store, card, spec),
-        address=store.url(folder),
     )
     files = dict(_files(page))
-    links = [(quote(name), name) for name in ("results.parquet", "summary.json", *files)]
     store.put_json(f"{folder}/summary.json", asdict(summary))
     for name, data in files.items():
         store.put(f"{folder}/{name}", data)
     for path in store.list(f"{folder}/tables"):  # those of an earlier run with more methods
         if path.removeprefix(f"{folder}/") not in files:
             store.delete(path)
+    store.put(f"{folder}/configuration.json", _configuration(store, card, spec).encode())
     store.put(layout.benchmark_card(spec.run), _card(summary, page).encode())
-    # last, so that all files that the page links to exist
-    linked = replace(page, links=[*links, *files_of(store, card)])
-    store.put(f"{folder}/report.html", render_page(linked).encode())
+    store.put(f"{folder}/report.html", render_page(page).encode())
     return summary
 
 
@@ -85,8 +86,18 @@ def _provenance(store: Store, city: City, results: BenchmarkResults) -> Provenan
     return made(parents, earlier)
 
 
+def _configuration(store: Store, card: ModelCard | None, spec: BenchmarkSpec) -> str:
+    """Return the specs of labels, training and benchmark as JSON; those that are missing are left out."""
+    paths = {"label": layout.label_spec(card.dataset), "train": layout.run_spec(card.run)} if card else {}
+    settings: dict[str, Any] = {}
+    for name, path in paths.items():
+        with contextlib.suppress(ValueError):  # damaged, which a report can do without
+            if data := store.find(path):
+                settings[name] = parse_json(data)
+    return json.dumps(settings | {"benchmark": spec.model_dump(mode="json")}, indent=2)
+
+
 def _files(page: Page) -> Iterator[tuple[str, bytes]]:
-    yield "configuration.json", page.configuration.encode()
     for figure in page.figures:
         yield f"figures/{figure.name}.png", figure.png
     for table in page.tables:

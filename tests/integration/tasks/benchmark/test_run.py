@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections import Counter
 from dataclasses import asdict
@@ -200,10 +199,6 @@ def test_summary_and_page_agree_with_the_results(finished: Store) -> None:
     page = finished.get("benchmarks/b/report.html").decode()
     figures = ("gap-time", "distances-single", "solution", "best-gap-22")
     assert all(f'id="{figure}"' in page for figure in figures)
-    links = [link for link in re.findall(r'href="([^"]+)"', page) if not link.startswith(("..", "#"))]
-    # results, summary, configuration; PNG and SVG of each figure; three tables in three formats
-    assert len(links) == 3 + 2 * len(figures) + 3 * 3
-    assert all(finished.exists(f"benchmarks/b/{link}") for link in links)
 
 
 def test_another_model_invalidates_only_the_networks_rows(finished: Store) -> None:

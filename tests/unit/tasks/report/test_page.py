@@ -31,9 +31,6 @@ def page(text: str) -> Page:
         key_figures={text: text},
         tables=[table, table],
         figures=[ReportFigure(name, b"\x89PNG", text) for name in ("name", PICTURE)],
-        configuration=text,
-        links=[("table.csv", text)],
-        address=text,
     )
 
 
@@ -52,7 +49,6 @@ def test_the_page_loads_nothing() -> None:
     elements = Markup(html).elements
     sources = [a["src"] or "" for tag, a in elements if tag == "img"]
     assert all(source.startswith("data:image/png;base64,") for source in sources)
-    assert [a["href"] for tag, a in elements if tag == "a"] == ["table.csv"]
     assert not re.search(r"https?://|url\(|@import|<link", html)
 
 
