@@ -51,7 +51,7 @@ ROUTES = (  # a faulty row, or a file that is no table of routes, refuses the wh
     _rows("no date", ",east,1,C5,1,10", "row 5: date is missing"),
     _rows("no route", f"{DAY},,1,C5,1,10", "row 5: route is missing"),
     _rows("another way to write a date", "27-Feb-26,east,1,C5,1,10", "'27-Feb-26' is not a date like"),
-    _rows("a date with two meanings", "02/01/2026,east,1,C5,1,10", "row 5 may have day or month first: set"),
+    _rows("a date with two meanings", "02/01/2026,east,1,C5,1,10", "row 5 may have day or month first: give"),
     _rows("no such day", "2026-02-30,east,1,C5,1,10", "date '2026-02-30' is not a date like 2026-01-31"),
     _rows("a day far away", "2026-12-02,east,1,C5,1,10", "date '2026-12-02' is in the future"),
     _rows("a day of old", "1926-02-27,east,1,C5,1,10", "date '1926-02-27' is before the year 2000"),

@@ -33,7 +33,7 @@ GOLDEN = {
     BenchmarkSpec: "1731e8385c1560dc",
     AttentionSpec: "cfd49b882129e61b",
     TrialSpec: "669695b8f8fd4ed7",
-    NightlySpec: "da08734061e15deb",
+    NightlySpec: "38a87fe895bd1af4",
     ImproveSpec: "15eccf49fc226c76",
     SolveSpec: "6c96772563b49c61",
 }
