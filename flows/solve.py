@@ -20,7 +20,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
 from mcvrp.tasks.solve.plan import Planned, Request, plan_day
-from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.spec import DecodingSpec, LimitsSpec, Order, SearchSpec, SolveSpec
 from mcvrp.tasks.solve.streets import on_streets
 
 
@@ -57,7 +57,9 @@ Capacity = Annotated[
     Annotated[int, Field(ge=1)] | None,
     shown("Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"),
 ]
-Solve = Annotated[SolveSpec, shown("Solve", "Model and solvers, version, samples, time limit, limits")]
+Limits = Annotated[LimitsSpec, shown("Limits", "Fleet, and limits and times of the routes")]
+Search = Annotated[SearchSpec, shown("Search", "Solvers, version of the model, time limit, columns")]
+Decoding = Annotated[DecodingSpec, shown("Decoding", "Samples of the model")]
 Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]
@@ -76,7 +78,7 @@ Date = Annotated[
         "Date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/",
     ),
 ]
-_DEFAULT = SolveSpec()
+_LIMITS, _SEARCH, _DECODING = LimitsSpec(), SearchSpec(), DecodingSpec()
 _MOST_NAME = 80  # characters of orders in the name of a run
 
 
@@ -86,15 +88,17 @@ def _place(city: str | None, orders: object, **_: object) -> str:
 
 @stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=DAY + HOUR)
 def solve(
-    city: City,
-    model: Model,
     orders: Orders,
+    city: City,
     capacity: Capacity = None,
-    solve: Solve = _DEFAULT,
+    limits: Limits = _LIMITS,
+    date: Date = None,
+    model: Model = None,
+    search: Search = _SEARCH,
     start: Start = None,
     keep: Keep = None,
     unrounded: Unrounded = False,
-    date: Date = None,
+    decoding: Decoding = _DECODING,
     store: StoreUri = None,
 ) -> Solved:
     """Route a day's orders.
@@ -106,7 +110,8 @@ def solve(
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
         request = Request(orders, city, model, capacity, start, keep, date, unrounded)
-        planned = plan_day(opened, request, solve)
+        spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
+        planned = plan_day(opened, request, SolveSpec(**spec))
         place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")
