@@ -11,17 +11,33 @@ from pydantic import Field
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
-from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
+from mcvrp.flows.server.artifacts import (
+    album,
+    links,
+    show_figures,
+    show_table,
+    showing_progress,
+    showing_steps,
+)
 from mcvrp.flows.server.stage import DAY, HOUR, stage, task
 from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, solve_day
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
+from mcvrp.tasks.solve.outputs import (
+    Place,
+    day_name,
+    require_free,
+    route_table,
+    solve_figures,
+    stop_table,
+    write_day,
+)
 from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.spec import DecodingSpec, LimitsSpec, Order, SearchSpec, SolveSpec
 from mcvrp.tasks.solve.streets import on_streets
+from mcvrp.tasks.support.registry import InStore
 
 
 @task("route", "route {planned.day.instance.n} customers", resumes=False)
@@ -35,23 +51,30 @@ def route(store: Store, planned: Planned, began: float) -> Solved:
 def write(place: Place, solved: Solved) -> None:
     """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)
-    shared = "README.md", "map.html", "routes.html", "routes.xlsx", "routes.csv", "routes.geojson"
+    planned, subject = solved.planned, f"solve {solved.planned.city_name}"
+    shared = "map.html", "routes.xlsx", "routes.csv", "routes.html", "routes.geojson", "README.md"
     files = {file: place.path(file) for file in shared}
     notes = "\n".join(f"- {escaped(note)}" for note in solved.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
-    planned = solved.planned
-    title = f"Routes of {planned.day.source}"
-    show_figures(f"solve {planned.city_name}", title, solve_figures(solved), *body)
+    show_figures(subject, f"Routes of {planned.day.source}", solve_figures(solved), *body)
+    show_table(f"{subject} stops", f"All stops of {planned.day.source}", stop_table(solved))
 
 
 City = Annotated[
     CityName | None, shown("City", "Name of the city in the store; type None for a .vrp, which has its own")
 ]
-Model = Annotated[str | None, shown("Model", "Name of the model in the store; type None: search without one")]
+Model = Annotated[
+    Annotated[str, InStore("models")] | None,
+    shown("Model", "Name of the model in the store; type None: search without one"),
+]
 Orders = Annotated[
     str | list[Order],
-    shown("Orders", "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"),
+    shown(
+        "Orders",
+        "Text: a file in the store, such as orders/monday.csv or a CVRPLIB .vrp, or the lines of a table, "
+        "pasted with its header; list: orders as JSON",
+    ),
 ]
 Capacity = Annotated[
     Annotated[int, Field(ge=1)] | None,

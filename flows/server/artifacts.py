@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
+import json
 import logging
 import re
 import time
@@ -17,7 +18,13 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+import pandas as pd
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
@@ -32,6 +39,7 @@ from mcvrp.tasks.train.card import begun_phases, loss_figure
 logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
+_NOTHING_KEPT = "Interrupted, nothing is kept, start again"
 _PAGE_BYTES = 1_000_000  # of all pictures of an artifact
 
 
@@ -46,6 +54,14 @@ def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts
     if FlowRunContext.get():
         with _at_once():
             create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
+
+
+def show_table(subject: str, title: str, table: pd.DataFrame) -> None:
+    """Create a table artifact of the running flow or task, with the key ``subject``."""
+    if FlowRunContext.get():
+        with _at_once():
+            rows = json.loads(table.to_json(orient="records"))  # plain values, null for NaN
+            create_table_artifact(rows, key=artifact_key(subject), description=title)
 
 
 @contextmanager
@@ -80,8 +96,8 @@ class _Bar:
 def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     """Show the progress that is reported in this context as bars in Prefect, one per label of a report.
 
-    Ctrl-C and Cancel are logged with what the next run finds of it, nothing unless it ``resumes``, and so do
-    the bars end.
+    Ctrl-C and Cancel are logged with what the next run finds of it, nothing unless it ``resumes``, and the
+    bars end there.
     """
     bars: dict[str, _Bar] = {}
     reports: dict[str, ProgressReport] = {}
@@ -99,13 +115,13 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     except Exception:
         raise
     except BaseException:
-        kept = next((report.kept for report in reversed(reports.values()) if report.kept), "")
-        sentence = interrupted_text(kept)
-        sentence = sentence if resumes else "Interrupted, nothing is kept, start again"
-        logger.warning(sentence)
-        for label, report in reports.items():
-            if report.share < 1:
-                bars[label].show(report.share, f"{report.label}: {sentence}")
+        unfinished = [report for report in reports.values() if report.share < 1]
+        for report in unfinished:
+            sentence = f"{report.label}: {interrupted_text(report.kept) if resumes else _NOTHING_KEPT}"
+            logger.warning(sentence)
+            bars[report.label].show(report.kept_share, sentence)
+        if not unfinished:
+            logger.warning(interrupted_text() if resumes else _NOTHING_KEPT)
         raise
 
 

@@ -191,7 +191,11 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
     @property
     def groups(self) -> dict[str, StrictSpec]:
         """The groups of a form by their names."""
-        kinds = {"limits": LimitsSpec, "search": SearchSpec, "decoding": DecodingSpec}
+        kinds: dict[str, type[StrictSpec]] = {
+            "limits": LimitsSpec,
+            "search": SearchSpec,
+            "decoding": DecodingSpec,
+        }
         return {
             name: kind.model_validate(self.model_dump(include=set(kind.model_fields)))
             for name, kind in kinds.items()

@@ -51,8 +51,13 @@ class ProgressReport:
 
     @property
     def kept(self) -> str:
-        """Text on the part of the task that an interruption keeps: "10,278 labels are kept", or ""."""
-        return "" if self.saved is None else f"{self.saved:,} {self.unit} are kept"
+        """Text on what an interruption keeps: "10,278 of 12,000 labels are kept", or ""."""
+        return "" if self.saved is None else f"{self.saved:,} of {self.total:,} {self.unit} are kept"
+
+    @property
+    def kept_share(self) -> float:
+        """Part that an interruption keeps, 0 to 1."""
+        return (self.saved or 0) / self.total if self.total else 1.0
 
     def __str__(self) -> str:
         counted = f"{self.label}: {self.done:,}/{self.total:,} {self.unit} ({100 * self.share:.0f} %)"

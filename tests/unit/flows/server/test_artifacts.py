@@ -71,7 +71,7 @@ def test_an_interrupted_run_says_what_is_kept(
     caplog: pytest.LogCaptureFixture,
     error: Callable[[], BaseException],
 ) -> None:
-    """In the log and in the bars that are not full, which no longer tell how much time is left."""
+    """In the log and in the bars that are not full, which end at what is kept."""
     monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
 
     def work() -> None:
@@ -84,9 +84,9 @@ def test_an_interrupted_run_says_what_is_kept(
 
     with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)):
         work()
-    sentence = "Interrupted, 10,278 labels are kept, start again to resume"
+    sentence = "labels d: Interrupted, 10,278 of 12,000 labels are kept, start again to resume"
     assert [text for text in caplog.messages if "kept" in text] == [sentence]
-    assert made["label-d-labels-progress"][-1][1] == f"labels d: {sentence}"
+    assert made["label-d-labels-progress"][-1] == (100 * 10_278 / 12_000, sentence)
 
 
 def test_a_run_that_keeps_nothing_promises_nothing(made: dict[str, list[tuple[float, str]]]) -> None:

@@ -59,7 +59,7 @@ def test_work_of_unequal_parts_has_an_even_remaining_time(clock: Clock) -> None:
 
 @pytest.mark.parametrize(
     ("saves", "saved", "kept"),
-    [(True, None, "7 steps are kept"), (False, 5, "5 steps are kept"), (False, None, "")],
+    [(True, None, "7 of 10 steps are kept"), (False, 5, "5 of 10 steps are kept"), (False, None, "")],
 )
 def test_what_is_kept_is_what_is_stored(saves: bool, saved: int | None, kept: str) -> None:
     with Progress("train I", 10, "steps", saves=saves, saved=saved) as progress:
