@@ -58,7 +58,8 @@ def write(place: Place, solved: Solved) -> None:
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
     show_figures(subject, f"Routes of {planned.day.source}", solve_figures(solved), *body)
-    show_table(f"{subject} stops", f"All stops of {planned.day.source}", stop_table(solved))
+    stops = stop_table(solved).drop(columns=_WITHOUT, errors="ignore")
+    show_table(f"{subject} stops", f"All stops of {planned.day.source}", stops)
 
 
 City = Annotated[
@@ -102,6 +103,15 @@ Date = Annotated[
     ),
 ]
 _LIMITS, _SEARCH, _DECODING = LimitsSpec(), SearchSpec(), DecodingSpec()
+_WITHOUT = [
+    "date",
+    "capacity",
+    "leg_cost",
+    "x",
+    "y",
+    "lat",
+    "lon",
+]  # columns of routes.csv: the page is narrow
 _MOST_NAME = 80  # characters of orders in the name of a run
 
 

@@ -29,7 +29,7 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image, without_metadata
+from mcvrp.storage.markdown import escaped, image, link, without_metadata
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -151,10 +151,17 @@ def progress_key(subject: str, label: str = "") -> str:
 
 
 def links(store: Store, paths: Mapping[str, str]) -> str:
-    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels."""
-    lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
-    listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
-    return "\n".join(listed)
+    """Return a Markdown list of links to ``paths`` in ``store``, by their labels, and how to open them."""
+    bucket, lines = "://" in store.uri, []
+    for label, path in paths.items():
+        address = store.url(path)
+        uri = address if bucket else PurePosixPath(address).as_uri()
+        lines.append(f"- {label}: {link(address, uri)}")
+    opened = "Pages may not open files of the machine: copy a link and paste it into the address bar."
+    how = "`aws s3 cp ADDRESS .` copies a file." if bucket else opened
+    return "\n".join(
+        ["**In the store**", "", *lines, "", f"{how} `mcvrp inspect PATH` describes any of them."]
+    )
 
 
 def picture(name: str, png: bytes) -> str:

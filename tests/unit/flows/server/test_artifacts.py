@@ -151,4 +151,9 @@ def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
     inside = base64.b64encode(b"small").decode()
     assert shown == f"![gaps](data:image/png;base64,{inside})"
     assert gallery(store, "none") == ""
-    assert f"- the model: `{tmp_path}/store/models/m/0001`" in links(store, {"the model": "models/m/0001"})
+
+
+def test_links_are_those_of_a_browser_or_of_the_bucket(tmp_path: Path) -> None:
+    local = links(Store.open(tmp_path / "my store"), {"the model": "models/m/0001"})
+    assert f"my store/models/m/0001](file://{tmp_path}/my%20store/models/m/0001)" in local
+    assert "](s3://bucket/a/map.html)" in links(Store.at("s3://bucket/a"), {"the map": "map.html"})
