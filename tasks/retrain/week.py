@@ -48,7 +48,7 @@ def week_figures(nights: Sequence[Night], refused: Sequence[str]) -> dict[str, s
     """Return the key figures of a week; ``refused`` are the paths of files that wait for a correction."""
     promoted = [f"version {night.record.challenger}" for night in nights if night.record.applied]
     return {
-        "nights": f"{len(nights)} of the last {DAYS} days",
+        "nights": f"{len(nights)} in the last {DAYS} days",
         "promotions": ", ".join(promoted) or "none",
         "refused files": ", ".join(refused) or "none",
         "change of the cost": f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none",
@@ -66,6 +66,7 @@ def week_picture(nights: Sequence[Night]) -> bytes:
     axis.plot(places, _of_champion(nights), "o-", color=ORANGE, label="champion since the first night")
     axis.axhline(0, color="black", linewidth=1)
     axis.set_xticks(places, [f"{night.record.number}\n{night.time:%a %d %b}" for night in nights])
+    axis.set_xlim(-0.5, max(DAYS, len(nights)) - 0.5)  # bars of a fixed width, also in the first night
     axis.set_ylabel("Change of the cost (%)", fontsize=FONT)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 2)
     return png(figure)
