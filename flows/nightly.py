@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Annotated
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import night_figures, night_lacks, night_tables
-from mcvrp.flows.server.artifacts import links, show_figures, showing_progress, trial_body
+from mcvrp.flows.server.artifacts import links, picture, show_figures, showing_progress, trial_body
 from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
@@ -18,6 +19,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import NightlySpec
 from mcvrp.tasks.retrain.trial import check_trial
+from mcvrp.tasks.retrain.week import week_figures, week_of, week_picture
 
 
 @task("retrain", "retrain {spec.model}")
@@ -41,4 +43,12 @@ def nightly(
         body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
     lacks = "\n".join(f"- {escaped(line)}" for line in night_lacks(done).splitlines())
     show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), lacks, body)
+    show_week(opened, nightly.model, done.taken.refused)
     return done
+
+
+def show_week(store: Store, model: str, refused: Sequence[str]) -> None:
+    """Show the nights of the last week with a picture; ``refused`` has a sentence on each file to correct."""
+    nights = week_of(store, model, datetime.datetime.now(datetime.UTC))
+    shown = picture("Changes of the cost", week_picture(nights)) if nights else ""
+    show_figures(f"week {model}", f"Week of {model}", week_figures(nights, refused), shown)

@@ -11,17 +11,33 @@ from pydantic import Field
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
-from mcvrp.flows.server.artifacts import album, links, show_figures, showing_progress, showing_steps
+from mcvrp.flows.server.artifacts import (
+    album,
+    links,
+    show_figures,
+    show_table,
+    showing_progress,
+    showing_steps,
+)
 from mcvrp.flows.server.stage import DAY, HOUR, stage, task
 from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import Solved, solve_day
-from mcvrp.tasks.solve.outputs import Place, day_name, require_free, route_table, solve_figures, write_day
+from mcvrp.tasks.solve.outputs import (
+    Place,
+    day_name,
+    require_free,
+    route_table,
+    solve_figures,
+    stop_table,
+    write_day,
+)
 from mcvrp.tasks.solve.plan import Planned, Request, plan_day
-from mcvrp.tasks.solve.spec import Order, SolveSpec
+from mcvrp.tasks.solve.spec import DecodingSpec, LimitsSpec, Order, SearchSpec, SolveSpec
 from mcvrp.tasks.solve.streets import on_streets
+from mcvrp.tasks.support.registry import InStore
 
 
 @task("route", "route {planned.day.instance.n} customers", resumes=False)
@@ -35,29 +51,39 @@ def route(store: Store, planned: Planned, began: float) -> Solved:
 def write(place: Place, solved: Solved) -> None:
     """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)
-    shared = "README.md", "map.html", "routes.html", "routes.xlsx", "routes.csv", "routes.geojson"
+    planned, subject = solved.planned, f"solve {solved.planned.city_name}"
+    shared = "map.html", "routes.xlsx", "routes.csv", "routes.html", "routes.geojson", "README.md"
     files = {file: place.path(file) for file in shared}
     notes = "\n".join(f"- {escaped(note)}" for note in solved.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
-    planned = solved.planned
-    title = f"Routes of {planned.day.source}"
-    show_figures(f"solve {planned.city_name}", title, solve_figures(solved), *body)
+    show_figures(subject, f"Routes of {planned.day.source}", solve_figures(solved), *body)
+    stops = stop_table(solved).drop(columns=_WITHOUT, errors="ignore")
+    show_table(f"{subject} stops", f"All stops of {planned.day.source}", stops)
 
 
 City = Annotated[
     CityName | None, shown("City", "Name of the city in the store; type None for a .vrp, which has its own")
 ]
-Model = Annotated[str | None, shown("Model", "Name of the model in the store; type None: search without one")]
+Model = Annotated[
+    Annotated[str, InStore("models")] | None,
+    shown("Model", "Name of the model in the store; type None: search without one"),
+]
 Orders = Annotated[
     str | list[Order],
-    shown("Orders", "Orders, or a file in the store, such as orders/monday.csv or a CVRPLIB .vrp"),
+    shown(
+        "Orders",
+        "Text: a file in the store, such as orders/monday.csv or a CVRPLIB .vrp, or the lines of a table, "
+        "pasted with its header; list: orders as JSON",
+    ),
 ]
 Capacity = Annotated[
     Annotated[int, Field(ge=1)] | None,
     shown("Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"),
 ]
-Solve = Annotated[SolveSpec, shown("Solve", "Model and solvers, version, samples, time limit, limits")]
+Limits = Annotated[LimitsSpec, shown("Limits", "Fleet, and limits and times of the routes")]
+Search = Annotated[SearchSpec, shown("Search", "Solvers, version of the model, time limit, columns")]
+Decoding = Annotated[DecodingSpec, shown("Decoding", "Samples of the model")]
 Start = Annotated[
     str | None, shown("Start", "Initial routes: a file in the store, such as solutions/DAY/routes.csv")
 ]
@@ -76,7 +102,16 @@ Date = Annotated[
         "Date of the day: its orders, if a file has several days; routes.csv is then a file for incoming/",
     ),
 ]
-_DEFAULT = SolveSpec()
+_LIMITS, _SEARCH, _DECODING = LimitsSpec(), SearchSpec(), DecodingSpec()
+_WITHOUT = [
+    "date",
+    "capacity",
+    "leg_cost",
+    "x",
+    "y",
+    "lat",
+    "lon",
+]  # columns of routes.csv: the page is narrow
 _MOST_NAME = 80  # characters of orders in the name of a run
 
 
@@ -86,15 +121,17 @@ def _place(city: str | None, orders: object, **_: object) -> str:
 
 @stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=DAY + HOUR)
 def solve(
-    city: City,
-    model: Model,
     orders: Orders,
+    city: City,
     capacity: Capacity = None,
-    solve: Solve = _DEFAULT,
+    limits: Limits = _LIMITS,
+    date: Date = None,
+    model: Model = None,
+    search: Search = _SEARCH,
     start: Start = None,
     keep: Keep = None,
     unrounded: Unrounded = False,
-    date: Date = None,
+    decoding: Decoding = _DECODING,
     store: StoreUri = None,
 ) -> Solved:
     """Route a day's orders.
@@ -106,7 +143,8 @@ def solve(
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
         begin("orders")
         request = Request(orders, city, model, capacity, start, keep, date, unrounded)
-        planned = plan_day(opened, request, solve)
+        spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
+        planned = plan_day(opened, request, SolveSpec(**spec))
         place = Place(opened, layout.solution_dir(day_name(planned)))
         require_free(place, planned, overwrite=False)
         begin("routes")

@@ -15,7 +15,8 @@ from pydantic_core import ErrorDetails
 
 from mcvrp.model.errors import InvalidFields, brief, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.files.file_bytes import IN_STORE
+from mcvrp.tasks.files.file_bytes import IN_STORE, is_pasted
+from mcvrp.tasks.support.registry import InStore
 
 Model = TypeVar("Model", bound=BaseModel)
 _FILES = {"orders", "start", "keep", "file", "matrix", "history"}  # of `solve`, and of `AddressFile`
@@ -30,10 +31,12 @@ def shown(title: str, description: str) -> Any:
 CityName = Annotated[
     str,
     Field(pattern=NAME_PATTERN),
+    InStore("cities"),
     shown("City", "Name of the city in the store; the flow `city` creates it"),
 ]
 ModelName = Annotated[
-    str | None, shown("Model", "Name of the model in the store; type None if no method needs one")
+    Annotated[str, InStore("models")] | None,
+    shown("Model", "Name of the model in the store; type None if no method needs one"),
 ]
 StoreUri = Annotated[
     str | None,
@@ -54,7 +57,7 @@ def of_form(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_store(file: str) -> str:
-    elsewhere = "://" in file or PurePath(file).is_absolute()
+    elsewhere = "://" in file or is_pasted(file) or PurePath(file).is_absolute()
     return file if elsewhere or file.startswith(IN_STORE) else IN_STORE + file
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
+import json
 import logging
 import re
 import time
@@ -17,12 +18,18 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+import pandas as pd
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import code, escaped, image
+from mcvrp.storage.markdown import escaped, image, link
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -46,6 +53,14 @@ def show_figures(subject: str, title: str, figures: Mapping[str, object], *parts
     if FlowRunContext.get():
         with _at_once():
             create_markdown_artifact(markdown, key=artifact_key(subject), description=title)
+
+
+def show_table(subject: str, title: str, table: pd.DataFrame) -> None:
+    """Create a table artifact of the running flow or task, with the key ``subject``."""
+    if FlowRunContext.get():
+        with _at_once():
+            rows = json.loads(table.to_json(orient="records"))  # plain values, null for NaN
+            create_table_artifact(rows, key=artifact_key(subject), description=title)
 
 
 @contextmanager
@@ -131,10 +146,17 @@ def progress_key(subject: str, label: str = "") -> str:
 
 
 def links(store: Store, paths: Mapping[str, str]) -> str:
-    """Return a Markdown list of the addresses of ``paths`` in ``store``, by their labels."""
-    lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
-    listed = ["**In the store**", "", *lines, "", "`mcvrp inspect PATH` describes any of them."]
-    return "\n".join(listed)
+    """Return a Markdown list of links to ``paths`` in ``store``, by their labels, and how to open them."""
+    bucket, lines = "://" in store.uri, []
+    for label, path in paths.items():
+        address = store.url(path)
+        uri = address if bucket else PurePosixPath(address).as_uri()
+        lines.append(f"- {label}: {link(address, uri)}")
+    opened = "Pages may not open files of the machine: copy a link and paste it into the address bar."
+    how = "`aws s3 cp ADDRESS .` copies a file." if bucket else opened
+    return "\n".join(
+        ["**In the store**", "", *lines, "", f"{how} `mcvrp inspect PATH` describes any of them."]
+    )
 
 
 def picture(name: str, png: bytes) -> str:

@@ -5,10 +5,11 @@ One deployment per stage, named like it: `prefect.serve` executes their runs, ea
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -32,9 +33,13 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
 from mcvrp.model.errors import IncompleteError
+from mcvrp.storage.cities import city_names, load_city
+from mcvrp.storage.layout import TRIAL_NAME
+from mcvrp.storage.models.models import model_card, versions
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 from mcvrp.tasks.support.progress import INTERRUPTED
+from mcvrp.tasks.support.registry import offering
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +47,7 @@ _POLL_SECONDS = 2.0  # Prefect's 10 would be noticed by a person who has pressed
 # Runs at once; others wait. Days to route are independent of each other, and users wait for them.
 _LIMITS = {"solve": 4}
 _NIGHTLY = CronSchedule(cron="0 2 * * *", timezone="UTC")  # inactive until there are files of routes
+_MAKING = {"pipeline", "city"}  # their forms name what is to be made
 ZOMBIES = "mcvrp: runs that fell silent"
 _RUN = "prefect.flow-run."
 _ENDED = {_RUN + state for state in ("Completed", "Failed", "TimedOut", "Crashed", "Cancelled")}
@@ -61,7 +67,7 @@ def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, por
     with _server(port) as page:
         try:
             end_silent_runs()
-            served = [deployment(name, spec) for name in deployed()]
+            served = [deployment(name, spec, store) for name in deployed()]
             logger.info("Prefect: %s (Ctrl-C stops it)", page)
             # Schedules stay as they are: runs that were due meanwhile begin when the UI is started again.
             serve(
@@ -106,10 +112,11 @@ def deployed() -> list[str]:
     return [name for name in STAGES if name != "train-phase"]
 
 
-def deployment(name: str, preset: PipelineSpec | None) -> RunnerDeployment:
+def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDeployment:
     """Return the deployment of the stage ``name``, its form filled in from ``preset``.
 
-    Without one it keeps its parameters, at first those of the demo's preset.
+    Without one it keeps its parameters, at first those of the demo's preset, as far as ``store`` has what
+    they name (`stocked`).
     Schedules are those of the server if it knows the deployment: they may have been changed in the UI.
     """
     flow: Flow[Any, Any] = STAGES[name].load_flow()  # type: ignore[assignment]
@@ -127,17 +134,21 @@ def deployment(name: str, preset: PipelineSpec | None) -> RunnerDeployment:
             documents = [schedule.model_dump(include=kept) for schedule in stored.schedules]
             schedules, paused = list(map(DeploymentScheduleCreate.model_validate, documents)), stored.paused
             parameters = parameters if preset else stored.parameters
+    makes = name in _MAKING
+    if not (preset or makes):
+        parameters = stocked(name, parameters, store)
     limit = ConcurrencyLimitConfig(
         limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
     )
-    made = flow.to_deployment(
-        name,
-        parameters=parameters,
-        schedules=schedules,
-        paused=paused,
-        concurrency_limit=limit,
-        entrypoint_type=EntrypointType.MODULE_PATH,
-    )
+    with offering({} if makes else names_in(store)):
+        made = flow.to_deployment(
+            name,
+            parameters=parameters,
+            schedules=schedules,
+            paused=paused,
+            concurrency_limit=limit,
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
     return cast(RunnerDeployment, made)  # a coroutine only in an asynchronous context
 
 
@@ -147,6 +158,34 @@ def first_values(name: str, preset: PipelineSpec) -> dict[str, Any]:
         field: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for field, value in STAGES[name].asks(preset).items()
     }
+
+
+def names_in(store: Store) -> dict[str, list[str]]:
+    """Return the names that forms offer, by folder of ``store``, without datasets of nights and rounds."""
+    datasets = [name for name in store.folders("labels") if not TRIAL_NAME.fullmatch(name)]
+    return {"cities": city_names(store), "labels": datasets, "models": store.folders("models")}
+
+
+def stocked(name: str, parameters: Mapping[str, Any], store: Store) -> dict[str, Any]:
+    """Return ``parameters`` of the stage ``name`` with names of ``store`` in place of those that it lacks."""
+    filled, names = copy.deepcopy(dict(parameters)), names_in(store)
+    if not names["cities"]:
+        return filled
+    if filled["city"] not in names["cities"]:
+        filled["city"] = names["cities"][0]
+    city = load_city(store, filled["city"])
+    models = [
+        model
+        for model in names["models"]
+        if versions(store, model) and city.accepts(model_card(store, model).city_id)
+    ]
+    if "model" in filled and filled["model"] not in models:
+        filled["model"] = models[0] if models else None
+    field, choices = {"train": ("dataset", names["labels"])}.get(name, ("model", models))
+    stage = filled.get(name, {})
+    if choices and stage.get(field, choices[0]) not in choices:
+        stage[field] = choices[0]
+    return filled
 
 
 def end_silent_runs(within: timedelta = SILENT) -> None:

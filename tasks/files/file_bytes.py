@@ -33,6 +33,11 @@ def require_file(path: Path, most: int | None = None) -> None:
         raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes, the limit is {most:,}")
 
 
+def is_pasted(place: str) -> bool:
+    """Return whether ``place`` is no path, but the lines of a table, as of the form."""
+    return "\n" in place.strip()
+
+
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return name and content of a file: local, at an ``s3://`` address, or in the store (`IN_STORE`).
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.registry import InStore
 from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
     MOST_PASSES,
@@ -27,11 +28,13 @@ class TrialSpec(StrictSpec):
 
     stage: ClassVar[str]  # name in commands and presets
 
-    model: str = Field("fm-mcvrp", pattern=NAME_PATTERN, description="Model whose champion is fine-tuned")
+    model: Annotated[str, InStore("models")] = Field(
+        "fm-mcvrp", pattern=NAME_PATTERN, description="Model whose champion is fine-tuned"
+    )
     seed: int = Field(
         1, ge=0, description="Random seed for the choice of labels, their order and the trial instances"
     )
-    old: str | None = Field(
+    old: Annotated[str, InStore("labels")] | None = Field(
         None,
         pattern=NAME_PATTERN,
         description="Dataset to draw labels from (default: the training data of the first champion)",

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
@@ -114,8 +114,11 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
 
 
 def check_trial(store: Store, city: StoredCity, spec: TrialSpec) -> None:
-    """Raise McvrpError if there is no champion of this city, or a size of the trial instances exceeds it."""
+    """Raise McvrpError without a champion of this city, or old labels, or with sizes that exceed the city."""
     _champion(store, city, spec.model)
+    if spec.old and not Dataset.open(store, spec.old).sizes():
+        others = alternatives(spec.old, store.folders("labels"))
+        raise McvrpError(f"{spec.stage}.old: no dataset {spec.old!r} in {store.url()}{others}")
     if spec.sizes and spec.sizes[-1] > city.city.customers:
         raise McvrpError(
             f"{spec.stage}.sizes has {spec.sizes[-1]}, but the city has {city.city.customers} customers: "

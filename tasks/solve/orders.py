@@ -15,7 +15,7 @@ from mcvrp.model.problem import DEPOT, City, Instance
 from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
-from mcvrp.tasks.files.file_bytes import Faults, file_bytes
+from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
@@ -62,13 +62,15 @@ class Day:
 def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a file as in `file_bytes`, a table, or a list of orders.
+    ``orders`` is a file as in `file_bytes`, the lines of a table, a table, or a list of orders.
     """
     if not isinstance(orders, str):
         if not len(orders):
             raise McvrpError("the list of orders is empty: add orders")
         rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
         return Tabular.of("orders", pd.DataFrame(orders if rows is None else rows).reset_index(drop=True))
+    if is_pasted(orders):
+        return read_tabular("orders.csv", orders.strip().encode())
     return read_tabular(*file_bytes(store, orders))
 
 

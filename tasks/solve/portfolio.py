@@ -129,6 +129,7 @@ class Portfolio:
                 while running and not self._settled(until, members):
                     self._receive(running, until)
                     progress.update(min(int(self._elapsed()), progress.total), self._note())
+                progress.update(progress.total)  # the search may end before its time
             except KeyboardInterrupt:
                 if self.solution is None:
                     raise

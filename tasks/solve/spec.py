@@ -102,43 +102,9 @@ class Order(StrictSpec, extra="allow", coerce_numbers_to_str=True):
     demand: int = Field(ge=1, description="Demand, in the unit of the capacity")
 
 
-class SolveSpec(StrictSpec):
-    """Search for a day's routes: solvers, model, time limit, and limits of the routes."""
+class LimitsSpec(StrictSpec):
+    """Limits of the routes, and the times that count in them."""
 
-    by: Annotated[str, OneOf(seekers)] = Field(
-        AUTO, description="Search by the model and a solver on each core (auto), or by one of them alone"
-    )
-
-    version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Version of the model (default: the champion, otherwise the latest)"
-    )
-    samples: int = Field(
-        100,
-        ge=0,
-        le=100_000,
-        description="Number of the model's samples, each improved by local search; 0: no model",
-    )
-    time_limit: float = Field(
-        10.0,
-        gt=0,
-        le=86_400,
-        description="Wall-clock time limit in seconds, start-up included; the search ends before if nothing "
-        "has improved for long",
-    )
-    p: KeptShare = 0.9
-    top_k: TopK = None
-    temperature: Temperature = 1.0
-    polish_temperature: PolishTemperature = None
-    rotations: Rotations = 1000
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        None, description="Number of cores for the search (default: all)"
-    )
-    seed: int = Field(0, ge=0, description="Random seed")
-    strategy: Annotated[str, OneOf(sampling_strategies)] = Field(
-        "ns",
-        exclude_if=lambda name: name == "ns",  # what is written of a day says what differs
-        description="Decoding strategy; ns: nucleus sampling",
-    )
     fleet: int | None = Field(
         None, ge=1, le=MOST_CUSTOMERS, exclude_if=unset, description="Maximum number of vehicles"
     )
@@ -155,17 +121,17 @@ class SolveSpec(StrictSpec):
         description="Maximum duration of a route with its stops, in seconds or such as 8h; requires a city "
         "whose costs are in seconds",
     )
-    service: _Service = Field(
-        None,
-        exclude_if=unset,
-        description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
-        "requires a shift or a start time",
-    )
     start_time: _TimeOfDay | None = Field(
         None,
         exclude_if=unset,
         description="Time of day at which all vehicles leave the depot, such as 08:00, for arrival times; "
         "requires a city whose costs are in seconds",
+    )
+    service: _Service = Field(
+        None,
+        exclude_if=unset,
+        description="Service time of an order, in seconds or such as 3min, if its column `service` is empty; "
+        "requires a shift or a start time",
     )
     drop: bool = Field(
         False,
@@ -173,7 +139,67 @@ class SolveSpec(StrictSpec):
         description="Leave out customers for whom there is no room within the limits, those of the lowest "
         "`priority` first",
     )
+
+
+class SearchSpec(StrictSpec):
+    """Search: the solvers and the version of the model, their time and cores."""
+
+    by: Annotated[str, OneOf(seekers)] = Field(
+        AUTO, description="Search by the model and a solver on each core (auto), or by one of them alone"
+    )
+    version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Version of the model (default: the champion, otherwise the latest)"
+    )
+    time_limit: float = Field(
+        10.0,
+        gt=0,
+        le=86_400,
+        description="Wall-clock time limit in seconds, start-up included; the search ends before if nothing "
+        "has improved for long",
+    )
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        None, description="Number of cores for the search (default: all)"
+    )
+    seed: int = Field(0, ge=0, description="Random seed")
     columns: ColumnNames = Field(default_factory=dict)
+
+
+class DecodingSpec(StrictSpec):
+    """Decoding of the model's samples."""
+
+    samples: int = Field(
+        100,
+        ge=0,
+        le=100_000,
+        description="Number of the model's samples, each improved by local search; 0: no model",
+    )
+    strategy: Annotated[str, OneOf(sampling_strategies)] = Field(
+        "ns",
+        exclude_if=lambda name: name == "ns",  # what is written of a day says what differs
+        description="Decoding strategy; ns: nucleus sampling",
+    )
+    p: KeptShare = 0.9
+    top_k: TopK = None
+    temperature: Temperature = 1.0
+    polish_temperature: PolishTemperature = None
+    rotations: Rotations = 1000
+
+
+class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
+    """Search for a day's routes, limits and decoding: groups of a form, one section of a preset."""
+
+    @property
+    def groups(self) -> dict[str, StrictSpec]:
+        """The groups of a form by their names."""
+        kinds: dict[str, type[StrictSpec]] = {
+            "limits": LimitsSpec,
+            "search": SearchSpec,
+            "decoding": DecodingSpec,
+        }
+        return {
+            name: kind.model_validate(self.model_dump(include=set(kind.model_fields)))
+            for name, kind in kinds.items()
+        }
 
     def in_unit(self, unit: str) -> SolveSpec:
         """Return this spec with its limits in ``unit``, that of a city's costs.

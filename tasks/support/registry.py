@@ -1,9 +1,14 @@
-"""Registries: named entries, included or registered by plugins, and fields of specs with their names."""
+"""Registries: named entries, included or registered by plugins, and fields of specs with their names.
+
+Forms offer the names of a registry, and those that a store has.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -89,3 +94,31 @@ class OneOf:
         *some, last = map(repr, names)
         expected = f"{', '.join(some)} or {last}" if some else last
         raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+
+
+_OFFERED: ContextVar[Mapping[str, Sequence[str]]] = ContextVar("offered", default={})  # noqa: B039 - read only
+
+
+@contextmanager
+def offering(names: Mapping[str, Sequence[str]]) -> Iterator[None]:
+    """Have the JSON schemas that are made in this context offer ``names``, by folder of the store."""
+    token = _OFFERED.set(names)
+    try:
+        yield
+    finally:
+        _OFFERED.reset(token)
+
+
+@dataclass(frozen=True)
+class InStore:
+    """Type of a field with a name from a ``folder`` of the store; forms offer those that are there."""
+
+    folder: str
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+        """Return the JSON schema: a name that is offered, or any other, which may be made meanwhile."""
+        other = handler(schema)
+        if not (names := _OFFERED.get().get(self.folder)):
+            return other
+        offered = {"title": "In the store", "type": "string", "enum": list(names)}
+        return {"anyOf": [offered, {**other, "title": "Other"}]}

@@ -13,6 +13,7 @@ from mcvrp.model.curriculum import Curriculum, Order
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.schedules import Kind, Schedule
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.support.registry import InStore
 from mcvrp.tasks.support.spec import (
     MOST_PASSES,
     MOST_SAMPLES,
@@ -131,7 +132,7 @@ class TrainSpec(StrictSpec):
     """A training run: the fields below `seed` change the result, those below `ranks` do not."""
 
     run: Name = Field("train", description="Name of the training run in the store")
-    dataset: Name = Field(description="Dataset to train on")
+    dataset: Annotated[Name, InStore("labels")] = Field(description="Dataset to train on")
     model: Name = Field("fm-mcvrp", description="Name of the trained model")
     base: str | None = Field(
         None,

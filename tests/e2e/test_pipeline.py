@@ -182,7 +182,8 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
         assert any(bar.startswith(key) for bar in bars), key
         for part in ("\n- ", "**In the store**", str(place.store)):
             assert part in pages[key], f"{key} has no {part}"
-        assert ("data:image/png;base64," in pages[key]) == (key not in ("label-smoke", "attention-smoke")), key
+        pictured = key not in ("label-smoke", "attention-smoke")
+        assert ("data:image/png;base64," in pages[key]) == pictured, key
 
 
 # The example of docs/python.md, with the names of this preset: test_examples.py runs it as it is printed.

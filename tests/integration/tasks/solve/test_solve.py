@@ -69,7 +69,7 @@ with prefect_server():
     from mcvrp.flows.solve import solve
     first = solve(
         city="small", model="small", capacity=30,
-        solve={"by": "pyvrp", "time_limit": 0.5, "fleet": 2},
+        search={"by": "pyvrp", "time_limit": 0.5}, limits={"fleet": 2},
         orders=[{"customer": "3", "demand": 4}, {"customer": "9", "demand": 5}],
     )
     from prefect.client.orchestration import get_client
@@ -78,7 +78,7 @@ with prefect_server():
     again = solve(
         city=None, model=None, orders="store:orders/e.vrp", unrounded=True,
         start=f"store:solutions/orders-{first.planned.digest}/routes.csv",
-        solve={"samples": 0, "time_limit": 2, "fleet": 5},
+        search={"time_limit": 2}, limits={"fleet": 5}, decoding={"samples": 0},
     )
 print(first.instance.n, first.cost > 0, again.planned.city_name, again.cost.is_integer(), again.planned.card)
 print(len(again.solution.routes) <= 5)

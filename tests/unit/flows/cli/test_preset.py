@@ -148,7 +148,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     monkeypatch.setattr(ui, "_server", lambda port: nullcontext("http://127.0.0.1:4200/"))
     monkeypatch.setattr(ui, "end_silent_runs", lambda: None)
     monkeypatch.setattr(ui, "deployed", lambda: ["label"])
-    monkeypatch.setattr(ui, "deployment", lambda name, spec: cities.append(spec and spec.city.name))
+    monkeypatch.setattr(ui, "deployment", lambda name, spec, store: cities.append(spec and spec.city.name))
     monkeypatch.setattr(ui, "serve", Mock(side_effect=KeyboardInterrupt))
     return cities
 

@@ -71,7 +71,7 @@ def test_an_interrupted_run_says_what_is_kept(
     caplog: pytest.LogCaptureFixture,
     error: Callable[[], BaseException],
 ) -> None:
-    """In the log and in the bars that are not full, which no longer tell how much time is left."""
+    """In the log and in the bars that are not full."""
     monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
 
     def work() -> None:
@@ -86,7 +86,7 @@ def test_an_interrupted_run_says_what_is_kept(
         work()
     sentence = "Interrupted, what is finished is kept, start again to resume"
     assert [text for text in caplog.messages if "kept" in text] == [sentence]
-    assert made["label-d-labels-progress"][-1][1] == f"labels d: {sentence}"
+    assert made["label-d-labels-progress"][-1] == (100 * 10_400 / 12_000, f"labels d: {sentence}")
 
 
 def test_a_run_that_keeps_nothing_promises_nothing(made: dict[str, list[tuple[float, str]]]) -> None:
@@ -151,4 +151,9 @@ def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
     inside = base64.b64encode(b"small").decode()
     assert shown == f"![gaps](data:image/png;base64,{inside})"
     assert gallery(store, "none") == ""
-    assert f"- the model: `{tmp_path}/store/models/m/0001`" in links(store, {"the model": "models/m/0001"})
+
+
+def test_links_are_those_of_a_browser_or_of_the_bucket(tmp_path: Path) -> None:
+    local = links(Store.open(tmp_path / "my store"), {"the model": "models/m/0001"})
+    assert f"my store/models/m/0001](file://{tmp_path}/my%20store/models/m/0001)" in local
+    assert "](s3://bucket/a/map.html)" in links(Store.at("s3://bucket/a"), {"the map": "map.html"})

@@ -94,9 +94,22 @@ def test_a_row_has_the_parameters_of_its_flow(stage: Stage) -> None:
     assert not stage.check or callable(stage.load_check())
     for function in (stage.figures, stage.tables, stage.lacks):
         assert not function or callable(getattr(figures, function))
-    parameters = list(inspect.signature(stage.load_flow().fn).parameters)  # type: ignore[attr-defined]
+    parameters = inspect.signature(stage.load_flow().fn).parameters  # type: ignore[attr-defined]
     others = {"store", "phase", "orders", "capacity", "start", "keep", "unrounded", "date"}
-    assert list(stage.asks(load_preset("smoke"))) == [name for name in parameters if name not in others]
+    assert set(stage.asks(load_preset("smoke"))) == set(parameters) - others
+
+
+def test_the_form_of_a_day_begins_with_what_changes_daily() -> None:
+    """Decoding is a group at its end; the fields of a preset stay those of one section."""
+    schema = schema_of("solve")
+    assert list(schema["properties"])[:4] == ["orders", "city", "capacity", "limits"]
+    assert list(schema["properties"])[-2:] == ["decoding", "store"]
+    limits = list(schema["definitions"]["LimitsSpec"]["properties"])
+    assert limits[:4] == ["fleet", "longest_route", "shift", "start_time"]
+    spec = load_preset("smoke", ["solve.samples=7", "solve.fleet=3"]).solve
+    groups = first_values("solve", load_preset("smoke", ["solve.samples=7", "solve.fleet=3"]))
+    assert (groups["decoding"]["samples"], groups["limits"]) == (7, {"fleet": 3})
+    assert SolveSpec(**groups["limits"], **groups["search"], **groups["decoding"]) == spec
 
 
 def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:

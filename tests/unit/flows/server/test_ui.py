@@ -3,24 +3,62 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 from prefect.exceptions import ObjectNotFound
+from prefect.utilities.callables import parameter_schema
 
 from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server import ui
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import save_city
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.support.registry import offering
+from tests.support.solving import put_day
 
 
-def test_a_deployment_keeps_its_parameters_without_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deployment_keeps_its_parameters_without_a_preset(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A night that is scheduled in one city does not move to that of a default."""
-    smoke, laptop = load_preset("smoke"), load_preset("laptop")
+    smoke, laptop, store = load_preset("smoke"), load_preset("laptop"), Store.open(tmp_path / "store")
     stored = SimpleNamespace(schedules=[], paused=False, parameters=ui.first_values("nightly", smoke))
     read = Mock(return_value=stored)
     client = nullcontext(SimpleNamespace(read_deployment_by_name=read))
     monkeypatch.setattr(ui, "get_client", lambda sync_client: client)
-    assert ui.deployment("nightly", None).parameters["city"] == "smoke"
-    assert ui.deployment("nightly", laptop).parameters["city"] == "laptop"
+    assert ui.deployment("nightly", None, store).parameters["city"] == "smoke"
+    assert ui.deployment("nightly", laptop, store).parameters["city"] == "laptop"
+    put_day(store)
+    assert ui.deployment("nightly", None, store).parameters["city"] == "small"
+    assert ui.deployment("nightly", laptop, store).parameters["city"] == "laptop"
     read.side_effect = ObjectNotFound(Exception())
-    assert ui.deployment("nightly", None).parameters["city"] == "laptop"
+    assert ui.deployment("pipeline", None, store).parameters["spec"]["city"]["name"] == "laptop"
+
+
+@pytest.mark.parametrize("name", [name for name in ui.deployed() if name not in ("city", "pipeline")])
+def test_forms_name_what_the_store_has(name: str, tmp_path: Path) -> None:
+    """City, model and dataset; the form of a day without a model of its city names none."""
+    store = Store.open(tmp_path / "store")
+    first = ui.first_values(name, load_preset("laptop"))
+    assert ui.stocked(name, first, store) == first
+    save_city(store, "empty", City.uniform(5, seed=1))
+    assert ui.stocked(name, first, store)["city"] == "empty"
+    assert ui.stocked(name, first, store).get("model") is None
+    put_day(store)
+    filled = ui.stocked(name, first | {"city": "small"}, store)
+    assert filled.get("model", "small") == "small"
+    if name in ("nightly", "improve"):
+        assert filled[name]["model"] == "small"
+
+
+def test_forms_offer_the_names_of_the_store(tmp_path: Path) -> None:
+    put_day(store := Store.open(tmp_path / "store"))
+    with offering(ui.names_in(store)):
+        properties = parameter_schema(STAGES["solve"].load_flow()).properties
+    for field in ("city", "model"):
+        first, other, none = properties[field]["anyOf"]
+        assert (first["enum"], other["title"], none["type"]) == (["small"], "Other", "null")

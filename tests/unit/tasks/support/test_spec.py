@@ -35,7 +35,7 @@ GOLDEN = {
     TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "38a87fe895bd1af4",
     ImproveSpec: "15eccf49fc226c76",
-    SolveSpec: "6c96772563b49c61",
+    SolveSpec: "30933492b7dba93e",
 }
 
 

@@ -1,0 +1,78 @@
+"""Summary of a model's nights of the last week: promotions, refused files, and how its costs have changed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import TrialRecord, trial_records
+from mcvrp.tasks.retrain.card import TrialMetrics, read_metrics
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, png, style
+
+DAYS = 7
+
+
+@dataclass(frozen=True)
+class Night:
+    """A decided night, when its record was written, and its metrics."""
+
+    time: datetime.datetime
+    record: TrialRecord
+    metrics: TrialMetrics
+
+    @property
+    def change(self) -> float:
+        """Change of the mean cost from champion to challenger in percent, over all compared instances."""
+        buckets = self.metrics.buckets
+        return float(np.average([b.change for b in buckets], weights=[b.instances for b in buckets]))
+
+
+def week_of(store: Store, model: str, now: datetime.datetime) -> list[Night]:
+    """Return the nights of ``model`` that were decided in the `DAYS` days before ``now``, by number."""
+    nights = []
+    for record in trial_records(store, model, layout.NIGHT):
+        entry = store.stat(layout.trial_record(model, record.name))
+        time = datetime.datetime.fromtimestamp(entry.modified, datetime.UTC) if entry else now
+        if now - time <= datetime.timedelta(days=DAYS):
+            nights.append(Night(time, record, read_metrics(store, model, record.name)))
+    return [night for night in nights if night.metrics.buckets]
+
+
+def week_figures(nights: Sequence[Night], refused: Sequence[str]) -> dict[str, str]:
+    """Return the key figures of a week; ``refused`` has a sentence on each file to correct."""
+    promoted = [f"version {night.record.challenger}" for night in nights if night.record.applied]
+    return {
+        "nights": f"{len(nights)} in the last {DAYS} days",
+        "promotions": ", ".join(promoted) or "none",
+        "refused files": "; ".join(refused) or "none",
+        "change of the cost": f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none",
+    }
+
+
+def week_picture(nights: Sequence[Night]) -> bytes:
+    """Return a PNG of the change of the cost in each night, and of that of the champion since the first."""
+    figure = Figure(figsize=(9, 3.6), dpi=DPI, layout="constrained")
+    axis = figure.subplots()
+    style(axis)
+    places, changes = range(len(nights)), [night.change for night in nights]
+    colours = [BLUE if night.record.applied else GREY for night in nights]
+    axis.bar(places, changes, color=colours, width=0.5, label="challenger against champion (blue: promoted)")
+    axis.plot(places, _of_champion(nights), "o-", color=ORANGE, label="champion since the first night")
+    axis.axhline(0, color="black", linewidth=1)
+    axis.set_xticks(places, [f"{night.record.number}\n{night.time:%a %d %b}" for night in nights])
+    axis.set_xlim(-0.5, max(DAYS, len(nights)) - 0.5)  # bars of a fixed width, also in the first night
+    axis.set_ylabel("Change of the cost (%)", fontsize=FONT)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 2)
+    return png(figure)
+
+
+def _of_champion(nights: Sequence[Night]) -> list[float]:
+    """Return the change of the champion's cost since before the first night in percent, after each night."""
+    factors = [1 + night.change / 100 if night.record.applied else 1.0 for night in nights]
+    return [100 * (float(factor) - 1) for factor in np.cumprod(factors)]

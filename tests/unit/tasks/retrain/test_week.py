@@ -1,0 +1,44 @@
+"""Tests of the summary of a week of nights."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from mcvrp.storage import layout
+from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import TrialRecord, write_record
+from mcvrp.tasks.retrain.card import TrialMetrics
+from mcvrp.tasks.retrain.decide import DRAWN, FRESH, Bucket
+from mcvrp.tasks.retrain.labels import Mix
+from mcvrp.tasks.retrain.week import DAYS, week_figures, week_of, week_picture
+
+
+def write_night(store: Store, number: int, change: float, *, promoted: bool) -> None:
+    name = f"{layout.NIGHT}{number:012x}"
+    buckets = (Bucket(DRAWN, "20", 30, 2.0, 2.0, change), Bucket(FRESH, "20", 10, 2.0, 2.0, change))
+    metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {}, 1.0)
+    store.put_json(layout.trial_metrics("m", name), asdict(metrics))
+    reasons = ("it is better",)
+    write_record(
+        store, "m", TrialRecord(name, number, 1, number + 1, "d", promoted, reasons, applied=promoted)
+    )
+
+
+def test_a_week_counts_promotions_and_multiplies_their_gains(tmp_path: Path) -> None:
+    """The champion's cost changes by that of promoted challengers alone; older nights are left out."""
+    store, now = Store.open(tmp_path / "store"), datetime.datetime.now(datetime.UTC)
+    for number, change in ((1, -10.0), (2, 5.0), (3, -10.0)):
+        write_night(store, number, change, promoted=change < 0)
+    nights = week_of(store, "m", now)
+    assert [night.record.number for night in nights] == [1, 2, 3]
+    assert [night.change for night in nights] == pytest.approx([-10, 5, -10])
+    figures = week_figures(nights, ["incoming/bad.csv"])
+    assert figures["promotions"] == "version 2, version 4"
+    assert (figures["refused files"], figures["change of the cost"]) == ("incoming/bad.csv", "-19.00 %")
+    assert week_picture(nights).startswith(b"\x89PNG")
+    assert week_of(store, "m", now + datetime.timedelta(days=DAYS + 1)) == []
+    assert week_figures([], [])["promotions"] == "none"
