@@ -19,6 +19,7 @@ from mcvrp.tasks.support.spec import (
     KeptShare,
     PolishTemperature,
     Rotations,
+    SheetName,
     StrictSpec,
     Temperature,
     TopK,
@@ -174,6 +175,7 @@ class SolveSpec(StrictSpec):
         "`priority` first",
     )
     columns: ColumnNames = Field(default_factory=dict)
+    sheet: SheetName = None
 
     def in_unit(self, unit: str) -> SolveSpec:
         """Return this spec with its limits in ``unit``, that of a city's costs.
