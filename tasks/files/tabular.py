@@ -167,8 +167,8 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     """Return the table in ``data``, the content of the file ``name``.
 
     CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons, tabs or pipes, or
-    as a first line "sep=;" declares. Of a spreadsheet, ``sheet`` or the first visible one with content is read.
-    McvrpError if it is not a table or empty, naming all rows that are longer than the header.
+    as a first line "sep=;" declares. ``sheet`` is one of a spreadsheet, by default the first visible one with
+    content. McvrpError if it is not a table or empty, naming all rows that are longer than the header.
     """
     if is_spreadsheet(data):
         read = read_sheet(name, data, sheet)
