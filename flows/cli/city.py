@@ -14,6 +14,7 @@ from mcvrp.flows.cli.app import (
     Number,
     Outcome,
     Range,
+    Sheet,
     Text,
     Unrounded,
     arg,
@@ -45,6 +46,7 @@ class NewAddresses:
     snap: Annotated[float | None, opt("METRES", "largest distance to a road (default: 300)")] = None
     leave_out: Annotated[bool, flag("--leave-out", "leave out addresses that no road connects")] = False
     columns: Columns = field(default_factory=list)
+    sheet: Sheet = None
     dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
 
 
@@ -102,6 +104,7 @@ def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) 
         "roads": {"source": new.roads, **roads} if new.roads else None,
         "spare": new.spare,
         "columns": named_columns(new.columns) or None,
+        "sheet": new.sheet,
         "dates": new.dates,
         **fields,
     }

@@ -13,6 +13,7 @@ from mcvrp.flows.cli.app import (
     Number,
     Outcome,
     Range,
+    Sheet,
     Text,
     Unrounded,
     app,
@@ -115,6 +116,7 @@ class Day:
     city: Annotated[Text, opt("NAME", "default: of --preset, or the only one with all customers")] = None
     date: Annotated[Text, opt("DATE", "date of the day, in files of several days the orders of it")] = None
     columns: Columns = field(default_factory=list)
+    sheet: Sheet = None
     fleet: Annotated[Number, opt("K", "maximum number of vehicles (default: unlimited)")] = None
     longest_route: Annotated[Text, opt("LENGTH", "maximum cost of a route, such as 45km")] = None
     shift: Annotated[Text, opt("DURATION", "maximum duration of a route with its stops, such as 8h")] = None

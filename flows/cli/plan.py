@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log2
 
+from humanize import precisedelta
+
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
@@ -55,7 +57,8 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     prices.append(sum(prices))
     rows = [(*cost.row(), f"{price:,.2f}") for cost, price in zip([*costs, total], prices, strict=True)]
     header = "part", "instances", "core-hours", "or GPU-hours", "disk", "money"
-    last = f"{preset.name}: about {total.core_hours / cores:,.1f} hours on the {cores} cores of this machine"
+    time = precisedelta(3600 * total.core_hours / cores, minimum_unit="minutes", format="%.0f")
+    last = f"{preset.name}: about {time} on the {cores} cores of this machine, if they are idle"
     document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": prices[-1]}
     return Outcome(document, f"{table(header, rows, range(1, 6))}\n\n{last}")
 

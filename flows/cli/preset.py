@@ -10,8 +10,10 @@ import numpy as np
 
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import reading
+from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
+from mcvrp.flows.config.validation import checked
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
@@ -23,6 +25,8 @@ from mcvrp.tasks.city.importer import middle
 
 _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
+_RESEARCH = {"am", "lkh3"}  # attention models, and a solver that is free for research only
+_BENCHMARK_SECONDS, _MOST_INSTANCES = 120, 200  # of one core; per size
 _LANDMARKS = 8  # 16 and 32 are not better: docs/experiments.md
 
 
@@ -42,6 +46,7 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     data = base.document(common.overrides)
     data["city"] = {"name": stored.name, "source": "imported"}
     _adapt(data, spec, name, fit, stored.city)
+    _shorten(data, stored.city)
     text = "\n".join(["# All fields: mcvrp preset fields", *_lines(data, ""), ""])
     spec = Preset(file, text).spec()
     require_consistent(spec)
@@ -77,10 +82,19 @@ def _adapt(data: dict[str, Any], spec: PipelineSpec, name: str, sizes: Range, ci
     for part in (benchmark, data.get("attention", {})):
         part |= {"sizes": sorted(set(map(fitting, part["sizes"])))} if "sizes" in part else {}
     benchmark["run"] = name
-    if isinstance(counts := benchmark.get("instances"), list):
-        benchmark["instances"] = counts[: len(benchmark["sizes"])]
     if city.matrix is not None and spec.train.network.pointer:
         train["network"].setdefault("landmarks", _LANDMARKS)
+
+
+def _shorten(data: dict[str, Any], city: City) -> None:
+    """Leave methods for research out of the benchmark of ``data``, and instances beyond about a minute."""
+    benchmark = data["benchmark"]
+    data.pop("attention", None)
+    benchmark.pop("attention", None)
+    benchmark["methods"] = [name for name in benchmark["methods"] if name not in _RESEARCH]
+    benchmark["instances"] = 1  # per size
+    of_one = sum(cost.core_hours for cost in make_plan(checked(PipelineSpec, data), city)[-2:])
+    benchmark["instances"] = min(max(round(_BENCHMARK_SECONDS / 3600 / of_one), 1), _MOST_INSTANCES)
 
 
 def _lines(table: Mapping[str, Any], path: str) -> Iterator[str]:

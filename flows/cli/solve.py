@@ -53,7 +53,7 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     text = [
         aligned(solve_figures(routed, verbose=common.verbose)),
         *printed,
-        f"routes, map and README.md: {routed.folder}",
+        f"routes.xlsx, routes.html, map.html and others: {routed.folder}",
     ]
     document = plain(routed.summary) | {"notes": notes, "files": routed.files}
     return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import aligned, markdown_text, only_city, plain, writing
 from mcvrp.flows.config.inputs import checked_before
@@ -10,6 +12,8 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError
 from mcvrp.storage.cities import stored_city
+
+logger = logging.getLogger(__name__)
 
 
 def preset_of(common: Common) -> Preset:
@@ -27,7 +31,9 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
 
     ``phase`` is of the stage train.
     """
-    store, spec = writing(common), spec_of(common)
+    store, preset = writing(common), preset_of(common)
+    spec = preset.spec(common.overrides)
+    logger.info("preset %s, store %s", preset.name, store.url())
     if stage.name == "nightly" and not common.preset:
         only_city(store, "--preset")  # of the files in incoming/, which the demo need not be
     parameters = stage.asks(spec)

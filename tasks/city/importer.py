@@ -45,7 +45,7 @@ def import_city(
         return _import_vrp(store, spec)
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
-    table = read_tabular(*file_bytes(store, spec.file))
+    table = read_tabular(*file_bytes(store, spec.file), spec.sheet)
     read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns, far=spec.far)
     assert read.depot is not None  # checked by `address_table`
     demand, capacity, range_notes = _ranges(store, spec)
@@ -141,7 +141,8 @@ def _read_extension(
         raise McvrpError(
             f"{spec.file} is an instance of CVRPLIB, which cannot extend a city: import it alone"
         )
-    table, own = read_tabular(*file_bytes(store, spec.file)), {**parent.addresses.columns, **spec.columns}
+    table = read_tabular(*file_bytes(store, spec.file), spec.sheet)
+    own = {**parent.addresses.columns, **spec.columns}
     # new addresses have a limit of their own, that of the city's frame
     read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, far=True)
     if read.degrees != (parent.addresses.lonlat is not None):
@@ -154,7 +155,8 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    for option in ("depot", "unit", "matrix", "roads", "demand", "capacity", "history", "columns", "dates"):
+    tables = "depot", "unit", "matrix", "roads", "demand", "capacity", "history", "columns", "dates", "sheet"
+    for option in tables:
         if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
     if spec.far:

@@ -13,7 +13,7 @@ from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, DateOrder, RoadFacts
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, StrictSpec, unset
+from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, SheetName, StrictSpec, unset
 
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
 
@@ -92,6 +92,7 @@ class AddressFile(StrictSpec):
     unrounded: bool = Field(False, description="Do not round the EUC_2D costs of a .vrp to integers")
     extends: str | None = Field(None, pattern=NAME_PATTERN, description="City that these addresses extend")
     columns: ColumnNames = Field(default_factory=dict)
+    sheet: SheetName = None
     far: bool = Field(
         False,
         exclude_if=unset,

@@ -23,6 +23,7 @@ import psutil
 import python_calamine as calamine
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.tasks.support.text import listed
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of .xlsx and .ods, and of .xls
@@ -38,7 +39,7 @@ _SPANNED = re.compile(rb'table:number-rows-spanned="(?!1")')
 @dataclass(frozen=True)
 class Sheet:
     title: str
-    others: tuple[str, ...]  # titles of the visible sheets after it, which were not read
+    others: tuple[str, ...]  # titles of the visible sheets after it, if it was not chosen by its title
     csv: str  # its cells, separated by commas, from row 1 and the first column with a cell
 
 
@@ -47,18 +48,19 @@ def is_spreadsheet(data: bytes) -> bool:
     return data.startswith((_ZIP, _COMPOUND))
 
 
-def first_sheet(name: str, data: bytes) -> Sheet:
-    """Return the first visible sheet with content of a workbook, ``data`` of the file ``name``.
+def read_sheet(name: str, data: bytes, title: str | None = None) -> Sheet:
+    """Return a sheet of a workbook, ``data`` of the file ``name``: by default the first visible with content.
 
     Cells are written as in `cell_text`; a formula has the value that it had when the file was saved, "" for
-    an error. Hidden and later sheets are not opened. McvrpError if it is not a workbook, has a password or
-    merged rows, is too large, or has no visible content.
+    an error. Other sheets are not opened. McvrpError if it is not a workbook, has a password or merged rows,
+    is too large, or has no such sheet with content.
     """
     try:
         with tempfile.TemporaryFile() as file:
             file.write(data)
             file.flush()
             command = [sys.executable, "-P", "-m", "mcvrp.tasks.files.spreadsheet"]
+            command += [] if title is None else [title]
             done = subprocess.run(command, stdin=file, capture_output=True)
     except OSError as error:
         hint = "check this machine's memory and temporary folder, and try again"
@@ -71,8 +73,8 @@ def first_sheet(name: str, data: bytes) -> Sheet:
             f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time; {_BEYOND}, or save it as CSV"
         )
     facts, _, text = done.stdout.decode().partition("\n")
-    title, others = json.loads(facts)
-    return Sheet(title, tuple(others), text)
+    read, others = json.loads(facts)
+    return Sheet(read, tuple(others), text)
 
 
 def cell_text(cell: object) -> str:
@@ -85,11 +87,11 @@ def cell_text(cell: object) -> str:
 
 
 def main() -> None:
-    """Write the sheet of the workbook on stdin to stdout, or an error message."""
+    """Write the sheet, an argument, of the workbook on stdin to stdout, or an error message."""
     _limit()
     try:
         with calamine.load_workbook("/dev/stdin") as book:
-            sys.stdout.buffer.write(_sheet(book))
+            sys.stdout.buffer.write(_sheet(book, *sys.argv[1:]))
         return
     except MemoryError:
         os.abort()  # as calamine does, so that both are reported alike
@@ -114,11 +116,15 @@ def _limit() -> None:
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _sheet(book: calamine.CalamineWorkbook) -> bytes:
-    """Return the first visible sheet with content: its facts in a line of JSON, then its cells as CSV."""
+def _sheet(book: calamine.CalamineWorkbook, wanted: str | None = None) -> bytes:
+    """Return a sheet, see `read_sheet`: its facts in a line of JSON, then its cells as CSV."""
     worksheets = [each for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
     visible = [each.name for each in worksheets if each.visible == calamine.SheetVisibleEnum.Visible]
-    for place, title in enumerate(visible, start=1):
+    titles = [each.name for each in worksheets]
+    if wanted is not None and wanted not in titles:
+        raise McvrpError(f"has no sheet {shown(wanted)}: name one of {listed(map(shown, titles))}")
+    candidates = visible if wanted is None else [wanted]
+    for place, title in enumerate(candidates, start=1):
         sheet = book.get_sheet_by_name(title)
         if sheet.end is None:
             continue
@@ -127,7 +133,7 @@ def _sheet(book: calamine.CalamineWorkbook) -> bytes:
             raise McvrpError(f"has {size:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it")
         buffer, filled = io.BytesIO(), False
         with io.TextIOWrapper(buffer, "utf-8", newline="", write_through=True) as text:
-            text.write(json.dumps([title, visible[place:]]) + "\n")
+            text.write(json.dumps([title, candidates[place:]]) + "\n")
             writer = csv.writer(text)
             for row in sheet.iter_rows():
                 # a lone return is not quoted by Python before 3.13, but ends a row
@@ -137,6 +143,8 @@ def _sheet(book: calamine.CalamineWorkbook) -> bytes:
             if filled:
                 _refuse_merged(sheet)
                 return buffer.getvalue()
+    if wanted is not None:
+        raise McvrpError(f"has no content in sheet {shown(wanted)}: name another sheet")
     hidden = ", or unhide its sheet" if worksheets[len(visible) :] else ""
     raise McvrpError(f"has no visible sheet with content: save the table in the first sheet{hidden}")
 

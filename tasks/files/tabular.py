@@ -26,7 +26,7 @@ from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped, whole
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
-from mcvrp.tasks.files.spreadsheet import cell_text, first_sheet, is_spreadsheet
+from mcvrp.tasks.files.spreadsheet import cell_text, is_spreadsheet, read_sheet
 from mcvrp.tasks.support.text import listed
 
 _MOST_CELLS = 20_000_000
@@ -34,6 +34,7 @@ _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,|"
 _SEPARATOR_LINE = re.compile(r'(?i)"?sep=([^\r\n])"?\r?(?:\n|$)')  # of Excel, which does not show it as a row
 _DECLARED = {",": ".", ";": ","}  # decimal sign of programs that use this separator
+_OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FRACTION = r"\A[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\Z"
@@ -51,7 +52,7 @@ class Tabular:
     notes: tuple[str, ...] = ()  # on guesses about the format
     titles: Mapping[str, str] = field(default_factory=dict)  # by column, as the file has them
     called: Mapping[str, str] = field(default_factory=dict)  # column of each field with a name of its own
-    dialect: Dialect = PLAIN  # of a CSV file, otherwise the default
+    dialect: Dialect = PLAIN  # for files that the reader of this one opens
 
     @classmethod
     def of(cls, name: str, frame: pd.DataFrame) -> Tabular:
@@ -162,20 +163,23 @@ def _unclear(cell: str) -> str:
     return f"{shown(cell)}, which may have a separator of thousands: write it without"
 
 
-def read_tabular(name: str, data: bytes) -> Tabular:
+def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     """Return the table in ``data``, the content of the file ``name``.
 
     CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons, tabs or pipes, or
-    as a first line "sep=;" declares. Of a spreadsheet, the first visible sheet with content is read.
-    McvrpError if it is not a table or empty, naming all rows that are longer than the header.
+    as a first line "sep=;" declares. ``sheet`` is one of a spreadsheet, by default the first visible one with
+    content. McvrpError if it is not a table or empty, naming all rows that are longer than the header.
     """
+    if is_spreadsheet(data):
+        read = read_sheet(name, data, sheet)
+        others = listed(map(shown, read.others))
+        note = f"only sheet {shown(read.title)} of {name} was read, not {others} (--sheet chooses one)"
+        notes = (note,) if read.others else ()
+        return _cells_table(f"{name}, sheet {shown(read.title)}", read.csv, notes, _OF_EXCEL)
+    if sheet is not None:
+        raise McvrpError(f"{name} is not a workbook: omit --sheet")
     if data.startswith(_PARQUET):
         return _parquet(name, data)
-    if is_spreadsheet(data):
-        sheet = first_sheet(name, data)
-        note = f"only sheet {shown(sheet.title)} of {name} was read, not {listed(map(shown, sheet.others))}"
-        notes = (note,) if sheet.others else ()
-        return _cells_table(f"{name}, sheet {shown(sheet.title)}", sheet.csv, notes)
     text, guesses = _decoded(name, data)
     declared = _SEPARATOR_LINE.match(text)
     text = text[declared.end() :] if declared else text

@@ -13,7 +13,7 @@ from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, is_seconds, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, readable_unit, time_text, unit_text
 
 
 def limits_text(limits: Limits, unit: str) -> str:
@@ -24,7 +24,8 @@ def limits_text(limits: Limits, unit: str) -> str:
     options = [f"--fleet {limits.fleet}"] if limits.fleet is not None else []
     if limits.longest_route is not None:
         factor, name = readable_unit(unit, limits.longest_route)
-        suffix = name if name in METRES else ""
+        name = "s" if is_seconds(unit) else name
+        suffix = name if name in (*METRES, *SECONDS) else ""
         longest = f"--longest-route {limits.longest_route * factor:.10g}{suffix}"
         options.append(longest if limits.service is None else f"--shift {_option(limits.longest_route)}")
     return " and ".join(options)

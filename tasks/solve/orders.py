@@ -54,15 +54,18 @@ class Day:
     orders: int  # number of orders before merging
     merged: tuple[str, ...] = ()  # a note on each customer with several orders
     further: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # other columns, text by node
-    dialect: Dialect = PLAIN  # of the file
+    dialect: Dialect = PLAIN  # of `Tabular`
     notes: tuple[str, ...] = ()  # assumptions made in reading the file, and unused columns, one sentence each
     wishes: Wishes = field(default_factory=Wishes)
 
 
-def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> Tabular:
+def read_orders(
+    orders: str | pd.DataFrame | Sequence[Order], store: Store, sheet: str | None = None
+) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a file as in `file_bytes`, the lines of a table, a table, or a list of orders.
+    ``orders`` is a file as in `file_bytes`, with a ``sheet`` of `read_tabular`, the lines of a table, a table,
+    or a list of orders.
     """
     if not isinstance(orders, str):
         if not len(orders):
@@ -71,7 +74,7 @@ def read_orders(orders: str | pd.DataFrame | Sequence[Order], store: Store) -> T
         return Tabular.of("orders", pd.DataFrame(orders if rows is None else rows).reset_index(drop=True))
     if is_pasted(orders):
         return read_tabular("orders.csv", orders.strip().encode())
-    return read_tabular(*file_bytes(store, orders))
+    return read_tabular(*file_bytes(store, orders), sheet)
 
 
 def checked_day(

@@ -113,9 +113,11 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
     name, problem, addresses, roads = _city(store, request.city, vrp)
     _require_roads(request.roads, roads, name)
+    if spec.sheet is not None and (vrp or not isinstance(orders, str)):
+        raise McvrpError("--sheet is for orders in a workbook: omit it")
     spec = spec.in_unit(problem.unit)
     require_supported(spec, problem, name)
-    table = vrp.orders if vrp else read_orders(orders, store)
+    table = vrp.orders if vrp else read_orders(orders, store, spec.sheet)
     day = checked_day(table, problem, addresses, name, request.capacity, spec, date)
     # files of routes have the names of the day; those of the city stay: nights read its routes.csv by them
     named = replace(addresses, columns={**addresses.columns, **spec.columns})

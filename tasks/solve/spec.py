@@ -19,17 +19,18 @@ from mcvrp.tasks.support.spec import (
     KeptShare,
     PolishTemperature,
     Rotations,
+    SheetName,
     StrictSpec,
     Temperature,
     TopK,
     unset,
 )
-from mcvrp.tasks.support.text import METRES, unit_text
+from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, unit_text
 
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
 _CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
-_LENGTH = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi)$"
+_LENGTH = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi|s|min|h)$"
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
@@ -113,7 +114,7 @@ class LimitsSpec(StrictSpec):
     ) = Field(
         None,
         exclude_if=unset,
-        description="Maximum cost of a route, in the city's unit, or a length such as 45km",
+        description="Maximum cost of a route such as 45km or 90min; a number if costs have another unit",
     )
     shift: _Shift = Field(
         None,
@@ -162,6 +163,7 @@ class SearchSpec(StrictSpec):
     )
     seed: int = Field(0, ge=0, description="Random seed")
     columns: ColumnNames = Field(default_factory=dict)
+    sheet: SheetName = None
 
 
 class DecodingSpec(StrictSpec):
@@ -204,17 +206,20 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
     def in_unit(self, unit: str) -> SolveSpec:
         """Return this spec with its limits in ``unit``, that of a city's costs.
 
-        McvrpError if a limit is a length, but costs are not.
+        McvrpError if costs are lengths or times and a limit is not, or the other way round.
         """
-        if not isinstance(self.longest_route, str):
+        if (longest := self.longest_route) is None:
             return self
-        if unit not in METRES:
-            raise McvrpError(
-                f"longest route {self.longest_route} is a length, but costs of the city are in "
-                f"{unit_text(unit)}: give a number in that unit"
-            )
-        number, own = re.findall(_LENGTH, self.longest_route)[0]
-        return self.model_copy(update={"longest_route": float(number) * METRES[own] / METRES[unit]})
+        unit = "s" if is_seconds(unit) else unit
+        units, example = (METRES, "30km") if unit in METRES else (SECONDS, "30min")
+        number, own = re.findall(_LENGTH, longest)[0] if isinstance(longest, str) else (longest, "")
+        if unit not in units:
+            units, example = {"": 1.0, unit: 1.0}, "a number in that unit"
+        if own not in units:
+            text = longest if own else f"{longest:.10g}"
+            costs = f"costs of the city are in {unit_text(unit)}"
+            raise McvrpError(f"longest route {text}, but {costs}: give {example}")
+        return self.model_copy(update={"longest_route": float(number) * units[own] / units[unit]})
 
     @property
     def limits(self) -> Limits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,7 +172,7 @@ def _cause(rest: Rest, addresses: Addresses, kept: int) -> str:
     trips, needed = round_trips(limits, city, instance), fewest_vehicles(instance)
     if too_far(limits, city, instance).any():
         name = shown(addresses.ids[int(instance.ids[trips.argmax()])], 20)
-        return f"the round trip to {name} is {_exact_length(float(trips.max()), city.unit)}"
+        return f"the round trip to {name} is {_needed_length(float(trips.max()), city.unit)}"
     if limits.fleet is not None and needed > limits.fleet:
         demand = f"a total demand of {int(instance.demands.sum()):,} at a capacity of {instance.capacity:,}"
         besides = f" besides the {kept:,} kept" if kept else ""
@@ -179,8 +180,8 @@ def _cause(rest: Rest, addresses: Addresses, kept: int) -> str:
     return "even the shortest legs and stops take longer in all"
 
 
-def _exact_length(value: float, unit: str) -> str:
-    """Return a length as it can be given as a limit: "45.25 km", or "20 min 34 s (1,234 s)"."""
+def _needed_length(value: float, unit: str) -> str:
+    """Return a length, rounded up so that it suffices as a limit: "45.25 km", or "20 min 34 s (1,234 s)"."""
     factor, name = readable_unit(unit, value)
-    exact = f"{value * factor:,.10g} {unit_text(name)}"
-    return f"{time_text(value)} ({exact})" if is_seconds(unit) else exact
+    length = f"{math.ceil(100 * value * factor) / 100:,.10g} {unit_text(name)}"
+    return f"{time_text(value)} ({length})" if is_seconds(unit) else length

@@ -99,6 +99,13 @@ ColumnNames = Annotated[
         + ", ".join(COLUMN_FIELDS),
     ),
 ]
+SheetName = Annotated[
+    Annotated[str, Field(min_length=1, max_length=100)] | None,
+    Field(
+        exclude_if=unset,
+        description="Sheet of the file, a workbook (default: the first visible with content)",
+    ),
+]
 
 
 def require_number(value: object, number: object) -> None:

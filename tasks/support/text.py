@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 _KILOMETRES = 2000.0  # metres from which kilometres are used
 _SECONDS = ("s", "sec", "second", "seconds")
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # per unit of length
+SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}  # per unit of time
 _HOUR = r"(?:[01]?\d|2[0-4])"
 _TIME_OF_DAY = re.compile(  # 8:00, 8h30, 10.30 Uhr, 5 pm
     rf"(?i)(?<![\w:.,]){_HOUR}(?::[0-5]\d|(?:\.[0-5]\d)?\s?(?:h(?:[0-5]\d)?|uhr|[ap]\.?m))(?![^\W_])"

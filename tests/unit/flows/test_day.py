@@ -136,6 +136,7 @@ def test_files_of_the_store_are_in_that_of_the_environment(
         ({"1": 1}, {"date": "17/02"}, "date: '17/02' is not a date like 2026-01-31"),
         ({"1": 1}, {"date": pd.NaT}, "date: NaT is not a date"),
         ({"1": 1}, {"columns": {"customer": "a", "id": "b"}}, "customer and id are the same field"),
+        ({"1": 1}, {"sheet": "Monday"}, "--sheet is for orders in a workbook"),
         ({"1": 1}, {"keep": "nothing.csv"}, "there is no file nothing.csv"),
         ({"1": 1}, {"longest_route": 1e-3}, "no routes satisfy --longest-route 0.001"),
         ({"1": 1}, {"model": "small", "store": "nowhere"}, "no store"),

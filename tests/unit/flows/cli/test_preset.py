@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli import main as cli
+from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.flows.server import ui
@@ -50,9 +51,21 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store) -> None:
     spec, demo = made(), load_preset("laptop")
     assert spec.city.name == "lyon"
     for section in ("benchmark", "solve", "label", "train"):
-        names = ("run", "dataset", "model", "held_out") if section != "label" else ("dataset",)
+        names = {"run", "dataset", "model", "held_out"} if section != "label" else {"dataset"}
+        names |= {"methods", "instances"} if section == "benchmark" else set()
         both = (getattr(each, section).model_dump(exclude=names) for each in (spec, demo))
         assert next(both) == next(both)
+
+
+@pytest.mark.parametrize("base", ["laptop", "evening", "paper", "smoke"])
+def test_the_benchmark_of_a_company_takes_a_minute(place: Store, base: str) -> None:
+    """As far as one instance per size does, and without attention models and a solver for research only."""
+    spec = made("--preset", base)
+    assert not {"am", "lkh3"} & set(spec.benchmark.methods)
+    plan = make_plan(spec, load_city(place, "lyon"))
+    assert "attention models" not in [cost.part for cost in plan]
+    if spec.benchmark.instances != 1:
+        assert sum(3600 * cost.core_hours for cost in plan[-2:]) < 2.5 * 60
 
 
 def test_sizes_are_the_customers_per_day_that_were_driven(place: Store) -> None:

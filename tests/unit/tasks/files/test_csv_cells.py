@@ -121,7 +121,7 @@ def test_truth_is_no_number_of_a_form(make: Callable[[], object]) -> None:
         (b"\xef\xbb\xbfid;lat\na;1.5\n", Dialect(";", ".", "utf-8-sig")),
         ("id;name\na;Käse\n".encode("cp1252"), Dialect(";", ",", "utf-8-sig")),
         ("id,name\na,Käse\n".encode("utf-16"), Dialect(",", ".", "utf-8-sig")),
-        (xlsx({"A": [["id", "lat"], ["a", "45,7"]]}), Dialect()),
+        (xlsx({"A": [["id", "lat"], ["a", "45,7"]]}), Dialect(encoding="utf-8-sig")),  # for Excel
     ],
 )
 def test_the_dialect_of_a_file_is_kept(data: bytes, dialect: Dialect) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.files.file_bytes import Faults
-from mcvrp.tasks.files.spreadsheet import first_sheet
+from mcvrp.tasks.files.spreadsheet import read_sheet
 from mcvrp.tasks.files.tabular import read_tabular
 from tests.support.workbook import DAY, SHEET, edited, ods, with_state, xlsx
 
@@ -20,7 +20,7 @@ def test_a_sheet_is_the_table_that_its_csv_is() -> None:
     assert table.rows.tolist() == csv.rows.tolist() == [2, 4, 5]
     assert (table.name, table.notes) == ("monday.xlsx, sheet 'Orders'", ())
     data = xlsx({"S": [[(DAY, 46053), (DAY, 46053.5), 0.1, True, " é "]]})
-    assert first_sheet("a.xlsx", data).csv == "2026-01-31,2026-01-31 12:00:00,0.1,True,é\r\n"
+    assert read_sheet("a.xlsx", data).csv == "2026-01-31,2026-01-31 12:00:00,0.1,True,é\r\n"
 
 
 def test_rows_are_counted_as_the_sheet_shows_them() -> None:
@@ -36,7 +36,21 @@ def test_of_several_sheets_the_first_with_content_is_read() -> None:
     one = read_tabular("a.xlsx", xlsx({"Empty": [], "Orders": ORDERS}))
     assert (one.name, one.notes) == ("a.xlsx, sheet 'Orders'", ())
     two = read_tabular("a.xlsx", xlsx({"Orders": ORDERS, "Prices": [["a"], [1]]}))
-    assert two.notes == ("only sheet 'Orders' of a.xlsx was read, not 'Prices'",)
+    assert two.notes == ("only sheet 'Orders' of a.xlsx was read, not 'Prices' (--sheet chooses one)",)
+
+
+def test_a_sheet_is_chosen_by_its_title() -> None:
+    """Also a hidden one; that others are not read is then no news."""
+    data = xlsx({"Prices": [["a"], [1]], "Aufträge": ORDERS, "Empty": []})
+    for workbook in (data, with_state(data, "Aufträge", "hidden")):
+        table = read_tabular("a.xlsx", workbook, "Aufträge")
+        assert (table.name, table.notes, len(table)) == ("a.xlsx, sheet 'Aufträge'", (), 3)
+    with pytest.raises(McvrpError, match="no sheet 'Orders': name one of 'Prices', 'Aufträge' and 'Empty'"):
+        read_tabular("a.xlsx", data, "Orders")
+    with pytest.raises(McvrpError, match="no content in sheet 'Empty'"):
+        read_tabular("a.xlsx", data, "Empty")
+    with pytest.raises(McvrpError, match=r"a\.csv is not a workbook"):
+        read_tabular("a.csv", b"a\n1\n", "Orders")
 
 
 def test_a_hidden_sheet_is_not_read_before_a_visible_one() -> None:

@@ -150,7 +150,7 @@ def test_a_model_routes_the_city_that_extends_its_own(tmp_path: Path) -> None:
         ({"spec": SolveSpec(version=7)}, "has no version 7"),
         ({"model": "other"}, "routes city"),
         ({"spec": SolveSpec(by="model", fleet=4)}, "--by model does not support --fleet 4"),
-        ({"city": "one-way", "spec": SolveSpec(longest_route="45km")}, "is a length, but costs of the city"),
+        ({"city": "one-way", "spec": SolveSpec(longest_route="45km")}, "45km, but costs of the city"),
         ({"spec": SolveSpec(by="model", samples=0)}, "by model needs a model and its samples"),
         ({"orders": str(VRP), "capacity": None}, r"city 'small' is not that of E-n22-k4.vrp"),
     ],

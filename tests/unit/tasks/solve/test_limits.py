@@ -52,11 +52,12 @@ def keeps(city: City, solution: Solution, fleet: int, longest: float) -> bool:
 )
 def test_a_day_keeps_its_limits(store: Store, city: str, model: str | None, by: str) -> None:
     """Whoever searches, and with costs that depend on the direction."""
-    day = planned(store, city, model=model, by=by, samples=4, fleet=4, longest_route=2.6)
+    longest = "2.6min" if city == "one-way" else 2.6
+    day = planned(store, city, model=model, by=by, samples=4, fleet=4, longest_route=longest)
     result = solve_day(store, day, time.monotonic())
     assert infeasibility(day.day.instance, result.solution) is None
     assert keeps(day.city, result.solution, 4, 2.6)
-    note = "the routes satisfy --fleet 4 and --longest-route 2.6; the longest is"
+    note = f"the routes satisfy --fleet 4 and --longest-route {longest}; the longest is"
     assert any(each.startswith(note) for each in result.notes)
 
 
@@ -110,8 +111,8 @@ def test_distance_is_that_of_the_shortest_path() -> None:
         ("45 km", "km", 45, "--longest-route 45km"),
         ("1.5mi", "m", 2414.016, "--longest-route 2.414016km"),
         ("900m", "km", 0.9, "--longest-route 0.9km"),
-        (900.0, "m", 900, "--longest-route 900m"),
-        (90.0, "min", 90, "--longest-route 90"),
+        ("90 min", "s", 5400, "--longest-route 5400s"),
+        ("1.5h", "min", 90, "--longest-route 90min"),
         (2.5, "unit", 2.5, "--longest-route 2.5"),
     ],
 )
@@ -120,7 +121,7 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
     spec = SolveSpec(longest_route=given).in_unit(unit)
     assert spec.longest_route == pytest.approx(number)
     assert limits_text(spec.limits, unit) == text
-    again = SolveSpec(longest_route=text.split()[-1] if unit in ("m", "km") else number).in_unit(unit)
+    again = SolveSpec(longest_route=number if unit == "unit" else text.split()[-1]).in_unit(unit)
     assert again.longest_route == pytest.approx(number)
 
 
@@ -130,12 +131,19 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
         ({"by": "model", "fleet": 4}, "m", "--by model does not support --fleet 4: use --by auto or hgs or"),
         ({"by": "model", "longest_route": "45km"}, "m", "--by model does not support --longest-route 45km"),
         ({"by": "model", "shift": 9.0}, "s", "--by model does not support --shift 9: use --by auto or hgs"),
-        ({"shift": 9.0, "longest_route": 8.0}, "s", "--shift 9 and --longest-route 8 both limit the length"),
+        (
+            {"shift": 9.0, "longest_route": "8s"},
+            "s",
+            "--shift 9 and --longest-route 8s both limit the length",
+        ),
         ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9 and --longest-route 45km both limit"),
         ({"service": 300.0}, "s", "--service 300 counts with --shift and --start-time only: give one"),
         ({"start_time": "08:00"}, "m", "--start-time counts .* in m: import it with --by time .* or omit it"),
         ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
-        ({"longest_route": "45km"}, "s", "is a length, but costs of the city are in s: give a number"),
+        ({"longest_route": "45km"}, "s", "route 45km, but costs of the city are in s: give 30min"),
+        ({"longest_route": 45.0}, "seconds", "route 45, but costs of the city are in s: give 30min"),
+        ({"longest_route": 45.0}, "km", "route 45, but costs of the city are in km: give 30km"),
+        ({"longest_route": "45km"}, "unit", "in sides of the city's square: give a number"),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(fields: dict[str, Any], unit: str, message: str) -> None:

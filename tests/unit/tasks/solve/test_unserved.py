@@ -113,7 +113,7 @@ def test_the_lowest_priority_is_left_out() -> None:
     ("limits", "cause"),
     [
         (Limits(1), "--fleet 1: a total demand of 24 at a capacity of 18 needs at least 2 vehicles"),
-        (Limits(2, 0.8), "--longest-route 0.8: the round trip to '1' is 1.138728386 sides"),
+        (Limits(2, 0.8), "--longest-route 0.8: the round trip to '1' is 1.14 sides"),
         (Limits(1, 1e9, dict.fromkeys(range(1, 5), 4e8)), "--shift 1000000000: a total demand"),
         (Limits(2, 1e9, dict.fromkeys(range(1, 5), 6e8)), "even the shortest legs and stops take longer"),
     ],
