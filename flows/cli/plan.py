@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log2
 
-from humanize import precisedelta
-
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
@@ -18,6 +16,7 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.city.make import plan_city
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.progress import duration
 
 # Measured (BENCHMARKS.md); they tell days from hours, not hours from minutes.
 FLOPS_PER_CORE, FLOPS_PER_GPU = 2.3e10, 1e14  # of a core of the 2020s and one H200, training small networks
@@ -57,7 +56,7 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
     prices.append(sum(prices))
     rows = [(*cost.row(), f"{price:,.2f}") for cost, price in zip([*costs, total], prices, strict=True)]
     header = "part", "instances", "core-hours", "or GPU-hours", "disk", "money"
-    time = precisedelta(3600 * total.core_hours / cores, minimum_unit="minutes", format="%.0f")
+    time = duration(3600 * total.core_hours / cores)
     last = f"{preset.name}: about {time} on the {cores} cores of this machine, if they are idle"
     document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": prices[-1]}
     return Outcome(document, f"{table(header, rows, range(1, 6))}\n\n{last}")

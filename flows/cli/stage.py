@@ -33,7 +33,6 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     """
     store, preset = writing(common), preset_of(common)
     spec = preset.spec(common.overrides)
-    logger.info("preset %s, store %s", preset.name, store.url())
     if stage.name == "nightly" and not common.preset:
         only_city(store, "--preset")  # of the files in incoming/, which the demo need not be
     parameters = stage.asks(spec)
@@ -45,6 +44,7 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     elif stage.check:
         name, *specs = parameters.values()
         stage.load_check()(store, stored_city(store, name), *specs)
+    logger.info("preset %s, store %s", preset.name, store.url())
     from mcvrp.flows.server.server import prefect_server
 
     with prefect_server(wanted=recorded), checked_before():

@@ -64,8 +64,8 @@ def read_orders(
 ) -> Tabular:
     """Return orders as a table; McvrpError if there is no such file, or it is not a table.
 
-    ``orders`` is a file as in `file_bytes`, with a ``sheet`` of `read_tabular`, the lines of a table, a table,
-    or a list of orders.
+    ``orders`` is a file as in `file_bytes`, with a ``sheet`` of `read_tabular`, the lines of a table, a
+    table, or a list of orders.
     """
     if not isinstance(orders, str):
         if not len(orders):
