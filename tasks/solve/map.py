@@ -35,6 +35,8 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
 _PALE = "#D4D4D4"
 _NUMBERED = 120  # maximum number of customers with their stop's number on the PNG
 _LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large type
+_POINTS = 400.0  # of the PNG's map from edge to edge of the addresses
+_DOT, _BOX = 11.0, 17.0  # points: a numbered stop, and a route's number beside it
 _DPI = 120  # small enough for Prefect to show the picture inline
 _SIDE, _MARGIN = 1000.0, 30.0  # of the page's drawing; the browser scales it
 _NAME = 14  # characters of a customer's name
@@ -57,7 +59,7 @@ def route_map(solved: Solved) -> bytes:
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
     handles = [_draw(axis, solved, k, line) for k, line in enumerate(lines_of(solved))]
-    _number(axis, solved)
+    _number(axis, solved, _draw_stops(axis, solved))
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
     name = f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})"
@@ -115,13 +117,6 @@ def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line
     xy, thin = city.xy, max(0.9, 2.4 - instance.n / 200)
     dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
     axis.plot(*line.T, color=colour(k), linestyle=dash, linewidth=thin, zorder=2)
-    numbered = instance.n <= _NUMBERED
-    looks: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
-    axis.scatter(xy[route, 0], xy[route, 1], s=95 if numbered else 18 * thin, color=colour(k), **looks)
-    if numbered:
-        centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 4}
-        for place, numbers in _by_place(route, xy).items():
-            axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
     if arrow := _arrow(line, xy[route[0]]):
         (x, y), (east, north) = arrow[0], arrow[1] * _spread(xy) / 100
         head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
@@ -152,6 +147,42 @@ def _arrow(
     return line[k + 1] - way * (until[k] - leg / 2), way
 
 
+def _draw_stops(axis: Axes, solved: Solved) -> NDArray[np.float64]:
+    """Draw the stops of all routes and return their places, the depot first; numbered dots do not overlap."""
+    xy, customers = solved.planned.city.xy, solved.instance.n
+    labels = [_by_place(route, xy) for route in solved.solution.routes]
+    places = np.array([tuple(xy[DEPOT]), *(place for each in labels for place in each)])
+    numbered, looks = customers <= _NUMBERED, {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+    if numbered:
+        places = _apart(places, _DOT * _spread(xy) / _POINTS)
+    size = 95 if numbered else 18 * max(0.9, 2.4 - customers / 200)
+    centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 4}
+    first = 1
+    for k, each in enumerate(labels):
+        here = places[first : first + len(each)]
+        first += len(each)
+        axis.scatter(here[:, 0], here[:, 1], s=size, color=colour(k), **looks)  # type: ignore[arg-type]
+        for place, numbers in zip(here.tolist() if numbered else (), each.values(), strict=False):
+            axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
+    return places
+
+
+def _apart(places: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Return ``places`` ``(N, 2)``, moved so that any two are about ``least`` apart; the first stays."""
+    angles = np.arange(len(places)) * 2.4  # so that equal places part
+    moved = places + least / 100 * np.column_stack([np.cos(angles), np.sin(angles)])
+    for _ in range(100):
+        moved[0] = places[0]
+        delta = moved[:, None] - moved
+        distance = np.hypot(delta[..., 0], delta[..., 1]) + np.diag(np.full(len(places), np.inf))
+        push = np.maximum(least - distance, 0.0) / 2 / distance
+        if not push.any():
+            break
+        moved += (delta * push[..., None]).sum(1)
+    moved[0] = places[0]
+    return moved
+
+
 def _by_place(nodes: Sequence[int], xy: NDArray[np.float64]) -> dict[tuple[float, float], str]:
     """Return the numbers of the stops ``nodes``, from 1, by place; those of one place together."""
     places: dict[tuple[float, float], list[str]] = {}
@@ -160,13 +191,25 @@ def _by_place(nodes: Sequence[int], xy: NDArray[np.float64]) -> dict[tuple[float
     return {place: ", ".join(numbers) for place, numbers in places.items()}
 
 
-def _number(axis: Axes, solved: Solved) -> None:
-    """Write the number of each route beside its farthest customer."""
-    city = solved.planned.city
+def _number(axis: Axes, solved: Solved, stops: NDArray[np.float64]) -> None:
+    """Write the number of each route beside its farthest customer, where it hides as little as possible.
+
+    ``stops`` are the places of depot and dots, ``(N, 2)``.
+    """
+    city, point = solved.planned.city, _spread(solved.planned.city.xy) / _POINTS
     for k, route in enumerate(solved.solution.routes):
         delta = city.xy[list(route)] - city.xy[DEPOT]
         far = int(np.hypot(*delta.T).argmax())
-        shift = delta[far] / (float(np.hypot(*delta[far])) or 1.0) * 17
+        outwards = float(np.arctan2(*delta[far][::-1]))
+        turns = outwards + np.arange(12) * (np.pi / 6) * (-1) ** np.arange(12)
+        shifts = np.concatenate(
+            [each * np.column_stack([np.cos(turns), np.sin(turns)]) for each in (_BOX, 28)]
+        )
+        centres = city.xy[route[far]] + shifts * point
+        room = np.hypot(*(centres[:, None] - stops).transpose(2, 0, 1)).min(axis=1)
+        free = np.flatnonzero(room >= _BOX * point)
+        shift = shifts[free[0] if len(free) else room.argmax()]
+        stops = np.vstack([stops, city.xy[route[far]] + shift * point])
         looks: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": FONT - 2}
         axis.annotate(
             _plain(shortened(solved.names[k], _NAME)),

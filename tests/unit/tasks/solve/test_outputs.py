@@ -29,7 +29,7 @@ from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.day import Solved, solve_day
-from mcvrp.tasks.solve.map import map_page
+from mcvrp.tasks.solve.map import _apart, map_page
 from mcvrp.tasks.solve.outputs import (
     SUMMARY,
     Place,
@@ -473,3 +473,13 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
         for text in (map_page(day), route_table(day), solve_figures(day)["start"], pages(day)):
             assert arrivals[-1] in text
         assert f"demand 2, at {arrivals[2]}" in map_page(day)
+
+
+def test_dots_of_near_neighbours_are_drawn_apart() -> None:
+    """Also those of one place; what is far from all others stays, as does the depot."""
+    places = np.array([[0.0, 0.0], [0.2, 0.0], [0.2, 0.0], [0.0, 0.3], [9.0, 9.0]])
+    apart = _apart(places, 1.0)
+    distance = np.hypot(*(apart[:, None] - apart).transpose(2, 0, 1))
+    assert distance[~np.eye(5, dtype=bool)].min() > 0.95
+    assert np.array_equal(apart[0], places[0])
+    assert np.abs(apart[4] - places[4]).max() <= 0.01
