@@ -203,7 +203,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
     (tmp_path / "day.csv").write_text("customer,demand,service\nWest,1,100\nEast,1,\nEast,1,40\n")
 
     for shift, count, longest in ((2600.0, 1, "43 min 20 s"), (2599.0, 2, "21 min 40 s")):
-        spec: dict[str, Any] = {"shift": shift, "service": 60, "time_limit": 1.0}
+        spec: dict[str, Any] = {"shift": shift, "service": 60, "time_limit": 30.0}
         result = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, **spec)
         assert len(result.solution.routes) == count
         assert (
@@ -221,7 +221,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         for text in (route_table(result), pages(result)):
             assert longest in text
         assert "service: 1 min 40 s" in pages(result)
-    free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=1.0)
+    free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=30.0)
     assert any(
         note.endswith("the routes: service; service counts with --shift and --start-time only")
         for note in free.notes
