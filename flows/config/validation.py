@@ -78,8 +78,13 @@ def parsed(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: getattr(validated, name) for name in model.model_fields}
 
 
-def checked(model: type[Model], data: Mapping[str, Any], where: str = "") -> Model:
-    """Return ``data`` as ``model``; InvalidFields with a line per field: several messages for a union."""
+def checked(
+    model: type[Model], data: Mapping[str, Any], where: Callable[[str], str] = lambda field: ""
+) -> Model:
+    """Return ``data`` as ``model``; InvalidFields with a line per field: several messages for a union.
+
+    ``where`` returns what precedes the sentence on a field.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -88,7 +93,7 @@ def checked(model: type[Model], data: Mapping[str, Any], where: str = "") -> Mod
         for detail in details:
             if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
                 by_field.setdefault(_dotted(detail, data), []).append(detail)
-        raise InvalidFields([where + _sentence(*each) for each in by_field.items()]) from None
+        raise InvalidFields([where(each[0]) + _sentence(*each) for each in by_field.items()]) from None
 
 
 def _sentence(name: str, details: list[ErrorDetails]) -> str:
