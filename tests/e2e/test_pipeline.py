@@ -113,7 +113,7 @@ def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None
 
 def test_the_terminal_hears_of_progress_and_of_nothing_else(place: Workplace) -> None:
     lines = (place.folder / "stderr").read_text().splitlines()
-    ours = ("starting a Prefect server", "labels smoke", "card smoke", "train I")
+    ours = ("preset smoke, store ", "starting a Prefect server", "labels smoke", "card smoke", "train I")
     assert [line for line in lines if not line.startswith((*ours, "attention model, ", "benchmark, "))] == []
     assert any(line.startswith("labels smoke: 120/120") for line in lines)
 

@@ -66,6 +66,8 @@ TEXTS = {
     "city.addresses.roads.source": "an address, or a path of the user",
     "city.addresses.roads.profile": "a path of the user, or a name that OSRM looks up",
     "city.addresses.depot": "an id, looked up in the file",
+    "city.addresses.sheet": "a title, looked up in the file",
+    "solve.sheet": "likewise",
     "city.addresses.unit": "has a pattern of its own",
     "nightly.incoming": "a folder of the store, which refuses what leads out",
     "train.base": "NAME@VERSION, of which the name is validated",
