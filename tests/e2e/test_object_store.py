@@ -26,7 +26,7 @@ from tests.support.ui import mcvrp_ui
 def falling_silent(proxy: Proxy, rng: random.Random, end: threading.Event, silences: list[str]) -> None:
     """Let the server fall silent again and again, after some requests, for half a minute; note how."""
     while not end.is_set():
-        moment = proxy.served + rng.randint(1, 500)
+        moment = proxy.served + rng.randint(1, 300)
         while proxy.served < moment and not end.wait(0.05):
             pass
         silences.append(rng.choice(("503", "reset", "429 TooManyRequests")))
@@ -71,7 +71,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     finally:
         end.set()
         trouble.join()
-    assert len(silences) > 3
+    assert len(silences) >= 3
     assert Dataset.open(silent, "smoke").fingerprint() == Dataset.open(quiet, "smoke").fingerprint()
     for path in ("models/smoke/0001/model.safetensors", "attention/smoke/n=020/model.safetensors"):
         assert silent.get(path) == quiet.get(path)
