@@ -32,11 +32,12 @@ from mcvrp.flows.config.preset import DEFAULT, load_preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server.server import configured_server, new_password, own_server, refusal_of
-from mcvrp.model.errors import IncompleteError
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.problem import City
 from mcvrp.storage.cities import city_names, load_city
 from mcvrp.storage.layout import TRIAL_NAME
 from mcvrp.storage.models.models import model_card, versions
-from mcvrp.storage.store.store import Store
+from mcvrp.storage.store.store import Store, StoreError
 from mcvrp.tasks.support.processes import adopt_orphans, kill_descendants
 from mcvrp.tasks.support.progress import INTERRUPTED
 from mcvrp.tasks.support.registry import offering
@@ -115,9 +116,9 @@ def deployed() -> list[str]:
 def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDeployment:
     """Return the deployment of the stage ``name``, its form filled in from ``preset``.
 
-    Without one it keeps its parameters, at first those of the demo's preset, as far as ``store`` has what
-    they name (`stocked`).
-    Schedules are those of the server if it knows the deployment: they may have been changed in the UI.
+    Without one it keeps its parameters, at first those of the demo's preset. Unless runs are scheduled, which
+    have to stay those of their city, names that ``store`` lacks are replaced (`stocked`). Schedules are
+    those of the server if it knows the deployment: they may have been changed in the UI.
     """
     flow: Flow[Any, Any] = STAGES[name].load_flow()  # type: ignore[assignment]
     schedules, paused = [], False
@@ -135,7 +136,7 @@ def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDe
             schedules, paused = list(map(DeploymentScheduleCreate.model_validate, documents)), stored.paused
             parameters = parameters if preset else stored.parameters
     makes = name in _MAKING
-    if not (preset or makes):
+    if not (preset or makes or any(schedule.active for schedule in schedules)):
         parameters = stocked(name, parameters, store)
     limit = ConcurrencyLimitConfig(
         limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
@@ -174,11 +175,7 @@ def stocked(name: str, parameters: Mapping[str, Any], store: Store) -> dict[str,
     if filled["city"] not in names["cities"]:
         filled["city"] = names["cities"][0]
     city = load_city(store, filled["city"])
-    models = [
-        model
-        for model in names["models"]
-        if versions(store, model) and city.accepts(model_card(store, model).city_id)
-    ]
+    models = [model for model in names["models"] if _is_of(store, city, model)]
     if "model" in filled and filled["model"] not in models:
         filled["model"] = models[0] if models else None
     field, choices = {"train": ("dataset", names["labels"])}.get(name, ("model", models))
@@ -186,6 +183,16 @@ def stocked(name: str, parameters: Mapping[str, Any], store: Store) -> dict[str,
     if choices and stage.get(field, choices[0]) not in choices:
         stage[field] = choices[0]
     return filled
+
+
+def _is_of(store: Store, city: City, model: str) -> bool:
+    """Return whether ``model`` routes ``city``, as far as its card can be read."""
+    try:
+        return bool(versions(store, model)) and city.accepts(model_card(store, model).city_id)
+    except StoreError:
+        raise
+    except McvrpError:  # damaged: commands that use it report it
+        return False
 
 
 def end_silent_runs(within: timedelta = SILENT) -> None:

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
@@ -15,6 +17,7 @@ from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server import ui
 from mcvrp.model.problem import City
+from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.registry import offering
@@ -53,6 +56,25 @@ def test_forms_name_what_the_store_has(name: str, tmp_path: Path) -> None:
     assert filled.get("model", "small") == "small"
     if name in ("nightly", "improve"):
         assert filled[name]["model"] == "small"
+
+
+def test_what_is_scheduled_keeps_its_city(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also one that the store lacks: its runs are refused, and no other city's champion is retrained."""
+    put_day(store := Store.open(tmp_path / "store"))
+    nights = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 2 * * *"), active=True)
+    parameters = ui.first_values("nightly", load_preset("smoke"))
+    stored = SimpleNamespace(schedules=[nights], paused=False, parameters=parameters)
+    client = nullcontext(SimpleNamespace(read_deployment_by_name=lambda name: stored))
+    monkeypatch.setattr(ui, "get_client", lambda sync_client: client)
+    assert ui.deployment("nightly", None, store).parameters == parameters
+
+
+def test_a_damaged_model_is_not_proposed(tmp_path: Path) -> None:
+    """The UI starts without it."""
+    put_day(store := Store.open(tmp_path / "store"))
+    store.put(layout.model_card("small", 1), b"{")
+    filled = ui.stocked("benchmark", ui.first_values("benchmark", load_preset("laptop")), store)
+    assert (filled["city"], filled["model"]) == ("small", None)
 
 
 def test_forms_offer_the_names_of_the_store(tmp_path: Path) -> None:
