@@ -103,15 +103,8 @@ Date = Annotated[
     ),
 ]
 _LIMITS, _SEARCH, _DECODING = LimitsSpec(), SearchSpec(), DecodingSpec()
-_WITHOUT = [
-    "date",
-    "capacity",
-    "leg_cost",
-    "x",
-    "y",
-    "lat",
-    "lon",
-]  # columns of routes.csv: the page is narrow
+# Columns of routes.csv that the table of the page, which is narrow, leaves out.
+_WITHOUT = ["date", "capacity", "leg_cost", "x", "y", "lat", "lon"]
 _MOST_NAME = 80  # characters of orders in the name of a run
 
 

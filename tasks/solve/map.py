@@ -152,8 +152,8 @@ def _draw_stops(axis: Axes, solved: Solved) -> NDArray[np.float64]:
     xy, customers = solved.planned.city.xy, solved.instance.n
     labels = [_by_place(route, xy) for route in solved.solution.routes]
     places = np.array([tuple(xy[DEPOT]), *(place for each in labels for place in each)])
-    numbered, looks = customers <= _NUMBERED, {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
-    if numbered:
+    looks: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+    if numbered := customers <= _NUMBERED:
         places = _apart(places, _DOT * _spread(xy) / _POINTS)
     size = 95 if numbered else 18 * max(0.9, 2.4 - customers / 200)
     centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 4}
@@ -161,9 +161,10 @@ def _draw_stops(axis: Axes, solved: Solved) -> NDArray[np.float64]:
     for k, each in enumerate(labels):
         here = places[first : first + len(each)]
         first += len(each)
-        axis.scatter(here[:, 0], here[:, 1], s=size, color=colour(k), **looks)  # type: ignore[arg-type]
-        for place, numbers in zip(here.tolist() if numbered else (), each.values(), strict=False):
-            axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
+        axis.scatter(here[:, 0], here[:, 1], s=size, color=colour(k), **looks)
+        if numbered:
+            for place, numbers in zip(here.tolist(), each.values(), strict=True):
+                axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
     return places
 
 
