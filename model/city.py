@@ -209,11 +209,13 @@ class City:
     def ids_of(self, nodes: Iterable[int]) -> list[str]:
         """Return the address id of each of ``nodes``, such as those of a route."""
         nodes = list(nodes)
-        self.require_nodes(np.array(nodes, dtype=np.int64))
+        self.require_nodes(np.array(nodes, dtype=None if nodes else np.int64))
         return [self.address_ids[node] if self.address_ids else str(node) for node in nodes]
 
     def require_nodes(self, nodes: NDArray[np.int64]) -> None:
         """Raise McvrpError naming the first of ``nodes`` that is not in the city."""
+        if nodes.dtype.kind not in "iu":
+            raise McvrpError(f"nodes are integers, not {nodes.dtype}: correct the route")
         outside = (nodes < 0) | (nodes > self.customers)
         if outside.any():
             raise McvrpError(

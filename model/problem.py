@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +41,7 @@ class Instance:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))
         object.__setattr__(self, "demands", _whole(self.demands, np.uint16, "a demand"))
+        object.__setattr__(self, "capacity", int(_whole(self.capacity, np.int64, "a capacity")))
         if not self.ids.size and not self.demands.size:
             raise McvrpError(
                 "an instance needs at least one customer, there are no orders to route: add some"
@@ -112,8 +114,11 @@ class Solution:
 
     @classmethod
     def of(cls, routes: Iterable[Iterable[int]]) -> Solution:
-        """Return the solution with ``routes``, empty ones dropped."""
-        return cls(tuple(route for route in (tuple(map(int, r)) for r in routes) if route))
+        """Return the solution with ``routes``, empty ones dropped; McvrpError if a node is not an integer."""
+        try:
+            return cls(tuple(route for route in (tuple(map(index, r)) for r in routes) if route))
+        except TypeError as error:
+            raise McvrpError(f"a route consists of node numbers ({error}): correct it") from error
 
     @classmethod
     def from_path(cls, path: Iterable[int]) -> Solution:
@@ -172,13 +177,17 @@ def infeasibility(instance: Instance, solution: Solution) -> str | None:
 
 def _whole(values: Any, dtype: type, name: str) -> NDArray[Any]:
     """Return ``values`` as a read-only array; McvrpError if one is not a whole number of ``dtype``."""
-    array = np.asarray(values)
-    if array.dtype != dtype:
-        limits = np.iinfo(dtype)
+    limits = np.iinfo(dtype)
+    try:
+        array = np.asarray(values)
+        if array.dtype == dtype:
+            return frozen(array, dtype)
         numbers = array.astype(np.float64)
-        wrong = (numbers < limits.min) | (numbers > limits.max) | (numbers != np.floor(numbers))
-        if wrong.any():
-            raise McvrpError(
-                f"{name} is a whole number from {limits.min} to {limits.max}, not {numbers[wrong].flat[0]:g}"
-            )
+    except (TypeError, ValueError) as error:
+        raise McvrpError(f"{name} is a whole number from {limits.min} to {limits.max} ({error})") from error
+    wrong = (numbers < limits.min) | (numbers > limits.max) | (numbers != np.floor(numbers))
+    if wrong.any():
+        raise McvrpError(
+            f"{name} is a whole number from {limits.min} to {limits.max}, not {numbers[wrong].flat[0]:g}"
+        )
     return frozen(array, dtype)

@@ -16,7 +16,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.labels.label_files import HINT, CorruptFile, label_file, parse_footer, parse_table
+from mcvrp.storage.labels.label_files import CorruptFile, hint, label_file, parse_footer, parse_table
 from mcvrp.storage.labels.schema import DRIVEN, Label, label_table, table_labels
 from mcvrp.storage.markdown import card, section, table
 from mcvrp.storage.parallel import in_parallel
@@ -48,7 +48,7 @@ class StoredDay:
         try:
             return next(table_labels(parse_table(self.data, self.address), self.city_id))
         except CorruptFile as error:
-            raise _corrupt(error) from error
+            raise _corrupt(error, self.address) from error
 
 
 def checksum(data: bytes) -> str:
@@ -94,13 +94,13 @@ def _stored(address: str, data: bytes) -> StoredDay:
     try:
         footer = parse_footer(data, address)
     except CorruptFile as error:
-        raise _corrupt(error) from error
+        raise _corrupt(error, address) from error
     return StoredDay(date, footer.spec_hash, footer.city_id, footer.n, address, data)
 
 
-def _corrupt(error: CorruptFile) -> CorruptFile:
+def _corrupt(error: CorruptFile, address: str) -> CorruptFile:
     """Return ``error`` with the remedy for a day: it is not solved again, but read again."""
-    return CorruptFile(f"{str(error).removesuffix(HINT)}{_AGAIN}")
+    return CorruptFile(f"{str(error).removesuffix(hint(address))}{_AGAIN}")
 
 
 @dataclass(frozen=True)

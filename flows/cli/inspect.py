@@ -13,7 +13,7 @@ from mcvrp.flows.cli.models import model_versions
 from mcvrp.flows.cli.output import markdown_text, plain, table
 from mcvrp.model.errors import McvrpError, brief, reason
 from mcvrp.storage import layout
-from mcvrp.storage.models.models import named_version
+from mcvrp.storage.models.models import model_card
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.text import counted
@@ -27,7 +27,7 @@ def inspect(store: Store, path: str) -> Outcome:
     kind, _, name = path.rpartition("/")
     if "@" in name and kind in ("", "models"):
         name, _, version = name.partition("@")
-        path = named_version(store, layout.checked_name("model", name), version).folder
+        path = model_card(store, layout.checked_name("model", name), version).folder
     elif kind == "models" and (described := model_versions(store, name)):
         return described
     if path and store.stat(path):

@@ -83,10 +83,10 @@ def promote(
 
 def promote_version(store: Store, name: str, wanted: str, why: str | None) -> Outcome:
     """Make version ``wanted`` of the model ``name``, a number or "challenger", its champion."""
-    from mcvrp.storage.models.models import named_version
+    from mcvrp.storage.models.models import model_card
     from mcvrp.storage.models.registry import move_champion, pointer
 
-    champion, version = pointer(store, name, "champion"), named_version(store, name, wanted).version
+    champion, version = pointer(store, name, "champion"), model_card(store, name, wanted).version
     if version == champion.version:
         raise McvrpError(f"version {version} is already the champion of model {name!r}: give another version")
     move_champion(store, name, version, champion, why or "")

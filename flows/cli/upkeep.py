@@ -31,10 +31,10 @@ def verify(
     report = verify_dataset(store, name, workers=workers, delete=delete)
     seconds = time.monotonic() - began
     document = {"good": report.good, **plain(report), "seconds": seconds}
-    return Outcome(document, _text(report, seconds), 0 if report.good else IncompleteError.exit_code)
+    return Outcome(document, _text(name, report, seconds), 0 if report.good else IncompleteError.exit_code)
 
 
-def _text(report: VerificationReport, seconds: float) -> str:
+def _text(name: str, report: VerificationReport, seconds: float) -> str:
     from mcvrp.tasks.support.progress import duration
     from mcvrp.tasks.support.text import counted
 
@@ -46,7 +46,7 @@ def _text(report: VerificationReport, seconds: float) -> str:
         f"{duration(seconds)} ({rate:,.0f}/s)"
     ]
     if not report.good:
-        removed = "removed" if report.deleted else "mcvrp verify --delete removes them"
+        removed = "removed" if report.deleted else f"mcvrp verify {name} --delete removes them"
         bad = f"{counted(len(report.faults), 'bad file')} ({removed}), " if report.faults else ""
         missing = counted(report.missing_rows, "label")
         lines[-1] += f"; {bad}{missing} missing, {report.absent:,} without an answer"

@@ -20,11 +20,16 @@ from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
 ROW_GROUP = 4096  # rows that are read together
-HINT = "mcvrp verify --delete removes it, mcvrp label makes it again"
 
 
 class CorruptFile(McvrpError):
     """A label file is truncated or corrupt; the message names it."""
+
+
+def hint(where: str) -> str:
+    """Return what to do about the corrupt file at ``where``, ``…/labels/DATASET/data/…``."""
+    dataset = where.rpartition("/data/")[0].rpartition("/")[2]
+    return f"mcvrp verify {dataset} --delete removes it, mcvrp label makes it again"
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def _footer(stream: pa.NativeFile, where: str) -> Footer:
     try:
         schema = pq.read_metadata(stream).schema.to_arrow_schema()
     except UNREADABLE as error:
-        raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {HINT}") from error
+        raise CorruptFile(f"{where} is no whole Parquet file ({reason(error)}): {hint(where)}") from error
     try:
         footer = Footer.of(schema.metadata, where)
     except (KeyError, ValueError) as error:
@@ -95,7 +100,7 @@ def _footer(stream: pa.NativeFile, where: str) -> Footer:
             f"{where} is a Parquet file but not a label file ({reason(error)}): move it away"
         ) from error
     if footer is None or not schema.remove_metadata().equals(SCHEMA):
-        raise CorruptFile(f"{where} has a corrupt footer: {HINT}")
+        raise CorruptFile(f"{where} has a corrupt footer: {hint(where)}")
     return footer
 
 
@@ -111,7 +116,7 @@ def parse_table(data: bytes, where: str) -> pa.Table:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
         table.validate(full=True)
     except UNREADABLE as error:
-        raise CorruptFile(f"{where} is corrupt ({reason(error)}): {HINT}") from error
+        raise CorruptFile(f"{where} is corrupt ({reason(error)}): {hint(where)}") from error
     if table.num_rows != footer.rows:
-        raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {HINT}")
+        raise CorruptFile(f"{where} has {table.num_rows} rows, its footer says {footer.rows}: {hint(where)}")
     return table

@@ -61,7 +61,7 @@ def dataset_keys(store: Store, dataset: str, n: int) -> Keys:
                     keys.append(_keys(ids, demands, batch["capacity"].to_numpy()))
         except (*UNREADABLE, KeyError) as error:
             raise McvrpError(
-                f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify"
+                f"the instances in {store.url(path)} cannot be read ({error}): run mcvrp verify {dataset}"
             ) from error
     return Keys(np.concatenate(index), np.concatenate(keys))
 

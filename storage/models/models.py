@@ -15,7 +15,7 @@ from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.storage import layout
 from mcvrp.storage.documents import as_document
 from mcvrp.storage.models.card import ModelCard as ModelCard, model_config, model_readme
-from mcvrp.storage.models.registry import ALIASES, Alias, enrol, numbers_of, pointer, versions as versions
+from mcvrp.storage.models.registry import ALIASES, enrol, numbers_of, pointer, versions as versions
 from mcvrp.storage.models.weights import MODEL_WEIGHTS, Arrays, network_of_weights, read_weights
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.provenance import Parent, made
@@ -110,12 +110,17 @@ def _take_number(store: Store, name: str, config: bytes) -> int:
     return number
 
 
-def model_card(store: Store, name: str, version: int | Alias | None = None) -> ModelCard:
-    """Return the card of a version of ``name``, by number or alias; default: the latest.
+def model_card(store: Store, name: str, version: int | str | None = None) -> ModelCard:
+    """Return the card of a version of ``name``, by number, alias or "latest", which is the default.
 
-    McvrpError if there is no such model, or its card is corrupt.
+    McvrpError if there is no such model or version, or its card is corrupt.
     """
-    number = pointer(store, name, version).version if isinstance(version, str) else version
+    if version in ALIASES:
+        number = pointer(store, name, version).version
+    elif version is None or version == "latest":
+        number = None
+    elif (number := layout.version_number(str(version))) is None:
+        raise McvrpError(f"{shown(version)} is no version: give a number, {', '.join(ALIASES)} or latest")
     if number is not None:
         path = layout.model_card(name, number)
         if (data := store.find(path)) is not None:
@@ -136,7 +141,7 @@ def model_card(store: Store, name: str, version: int | Alias | None = None) -> M
         )
     if number is not None:
         raise McvrpError(f"model {name!r} has no version {number}, it has {listed}: name one of these")
-    if version is not None:
+    if version in ALIASES:
         raise McvrpError(f"model {name!r} has no {version}, it has version {listed}: name one by its number")
     path = layout.model_card(name, numbers[-1])
     return _card(store, path, store.get(path))
@@ -147,21 +152,7 @@ def _card(store: Store, path: str, data: bytes) -> ModelCard:
     return as_document(data, ModelCard, store.url(path), named="model's card", hint=hint)
 
 
-def named_version(store: Store, name: str, version: str) -> ModelCard:
-    """Return the card of a version of ``name`` given as text: a number, an alias, or "latest".
-
-    McvrpError if there is no such model or version.
-    """
-    if version == "latest":
-        return model_card(store, name)
-    if version in ALIASES:
-        return model_card(store, name, version)
-    if (number := layout.version_number(version)) is not None:
-        return model_card(store, name, number)
-    raise McvrpError(f"{shown(version)} is no version: give a number, {', '.join(ALIASES)} or latest")
-
-
-def load_model(store: Store, name: str, version: int | Alias | None = None) -> tuple[FmMcvrp, ModelCard]:
+def load_model(store: Store, name: str, version: int | str | None = None) -> tuple[FmMcvrp, ModelCard]:
     """Return a model on the CPU, ready to decode, and its card.
 
     ``name`` and ``version`` are as in `model_card`. McvrpError if there is no such model, its weights are

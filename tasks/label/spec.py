@@ -42,6 +42,7 @@ _FILE_SECONDS = 600.0  # of a core per file: what a kill may cost
 _MOST_CHARACTERS = 100  # of the reason why a stored spec is invalid
 _OPTIONS = ("time_limit", "iterations", "fleet", "budget", "population", "granular")  # of some solvers only
 _SETTINGS = ("population", "granular")  # each of them excludes tuned settings
+_MOST_COUNT = 10_000_000  # labels of a size: 78 times the paper's, a slip beyond
 _EXTENT = ("smallest", "largest", "count")  # fields that later runs may extend
 
 
@@ -51,7 +52,7 @@ class LabelSpec(OrdersSpec):
     dataset: str = Field(pattern=NAME_PATTERN, description="Name of the dataset in the store")
     smallest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Smallest instance size (customers)")
     largest: int = Field(ge=1, le=MOST_CUSTOMERS, description="Largest instance size (customers)")
-    count: int = Field(ge=1, le=2**32 - 1, description="Number of instances per size")
+    count: int = Field(ge=1, le=_MOST_COUNT, description="Number of instances per size")
     seed: int = Field(1, ge=0, description="Random seed of the instance stream")
     split: Literal["train", "valid", "test"] = Field(
         "train", description="train, valid or test: they share no instance"

@@ -16,7 +16,7 @@ from mcvrp.model.errors import McvrpError, reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import row_faults
-from mcvrp.storage.labels.label_files import HINT, parse_footer, parse_table
+from mcvrp.storage.labels.label_files import hint, parse_footer, parse_table
 from mcvrp.storage.labels.manifest import listed_sha256
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.tasks.label.spec import Source
@@ -35,7 +35,7 @@ def verify_file(
         footer = parse_footer(data, "it")
         fault = _misplaced(path, footer, source) or _fault(footer, parse_table(data, "it"), source)
     except McvrpError as error:
-        return str(error).removeprefix("it ").removesuffix(f": {HINT}")[:_MOST_CHARACTERS]
+        return str(error).removeprefix("it ").removesuffix(f": {hint('it')}")[:_MOST_CHARACTERS]
     except Exception as error:  # corrupt bytes raise errors of any kind
         return f"cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
     listed, sha256 = listed_sha256(manifest, path, footer), hashlib.sha256(data).hexdigest()

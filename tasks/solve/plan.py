@@ -204,7 +204,7 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
     """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
     if version is None and pointer(store, name, "champion").version is not None:
         version = "champion"
-    return model_card(store, name, None if version == "latest" else version)  # type: ignore[arg-type]
+    return model_card(store, name, version)
 
 
 def model_of(store: Store, city: City, name: str, usual: str) -> tuple[str | None, str]:

@@ -6,7 +6,9 @@ import cmath
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -170,6 +172,18 @@ def test_legs_without_a_road_are_those_beyond_all_others(
     assert (closed[closed >= no_road(closed)] == far).all()
 
 
+@pytest.mark.parametrize("route", [[1.9], ["2"], [None], [3, 2.0]])
+def test_a_route_with_anything_but_integers_is_refused(route: list[Any]) -> None:
+    calls: tuple[Callable[[list[Any]], object], ...] = (
+        CITY.ids_of,
+        lambda route: Solution.of([route]),
+        lambda route: cost(CITY, Solution((tuple(route),))),
+    )
+    for call in calls:
+        with pytest.raises(McvrpError, match=r"^(nodes are integers|a route consists of node numbers)"):
+            call(route)
+
+
 @pytest.mark.parametrize("node", [-1, 31])
 @pytest.mark.parametrize("city", [CITY, TRIPLED, City(CITY.xy, address_ids=tuple(map(str, range(31))))])
 def test_a_route_with_a_node_of_no_address_is_refused(city: City, node: int) -> None:
@@ -269,14 +283,16 @@ def test_cost_is_the_sum_of_all_legs(solution: Solution) -> None:
         ([3, 5], [1, 0], 9, "customer 5 has no demand"),
         ([3, 5], [1, 10], 9, "customer 5 wants 10, a vehicle holds 9"),
         ([3, 5], [1, 70_000], 9, "a demand is a whole number from 0 to 65535, not 70000"),
+        ([3, 5], [1, 2], 8.9, "a capacity is a whole number .*, not 8.9"),
+        ([3, 5], [1, 2], "many", "a capacity is a whole number .*many"),
         ([-1, 5], [1, 1], 9, "customer's number is a whole number .*, not -1"),
     ],
 )
 def test_an_invalid_instance_is_rejected(
-    ids: list[int], demands: list[int], capacity: int, message: str
+    ids: list[int], demands: list[int], capacity: object, message: str
 ) -> None:
     with pytest.raises(McvrpError, match=message):
-        Instance("c", np.array(ids, dtype=int), np.array(demands, dtype=int), capacity)
+        Instance("c", np.array(ids, dtype=int), np.array(demands, dtype=int), capacity)  # type: ignore[arg-type]
 
 
 @given(solutions())

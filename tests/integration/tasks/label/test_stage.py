@@ -174,7 +174,7 @@ def test_a_label_that_is_corrupt_ends_a_merge_in_a_sentence(store: Store) -> Non
     path = layout.label_file("d", 20, 3, 4)
     store.put(path, flipped(store.get(path)))
     wanted = spec(count=10, largest=20, shard_rows=1)
-    with pytest.raises(IncompleteError, match=rf"{path} is corrupt .*mcvrp verify --delete"):
+    with pytest.raises(IncompleteError, match=rf"{path} is corrupt .*mcvrp verify d --delete"):
         label_missing(store, CITY, wanted)
     report = verify_dataset(store, "d", delete=True)
     assert ([fault.path for fault in report.faults], report.missing) == ([path], ((20, 3, 4),))

@@ -156,8 +156,8 @@ def other_footer(name: str, value: str | None) -> Callable[[bytes], bytes]:
     return lambda data: rewritten(data, change)
 
 
-CORRUPT = "has a corrupt footer: mcvrp verify --delete removes it"
-CUT = "is no whole Parquet file .*: mcvrp verify --delete removes it, mcvrp label makes it again"
+CORRUPT = "has a corrupt footer: mcvrp verify d --delete removes it"
+CUT = "is no whole Parquet file .*: mcvrp verify d --delete removes it, mcvrp label makes it again"
 
 
 @pytest.mark.parametrize(

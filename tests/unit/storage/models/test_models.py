@@ -46,15 +46,18 @@ def test_versions_are_loaded_by_number_and_by_alias(store: Store) -> None:
     for value in (1.0, 2.0, 3.0):
         publish(store, checkpoint(store, value))
     weights = {
-        version: next(load_model(store, "m", version)[0].parameters()).flatten()[0].item()  # type: ignore[arg-type]
-        for version in (None, 1, 2, "champion", "challenger")
+        version: next(load_model(store, "m", version)[0].parameters()).flatten()[0].item()
+        for version in (None, 1, "2", "latest", "champion", "challenger")
     }
-    assert weights == {None: 3.0, 1: 1.0, 2: 2.0, "champion": 1.0, "challenger": 3.0}
+    assert weights == {None: 3.0, 1: 1.0, "2": 2.0, "latest": 3.0, "champion": 1.0, "challenger": 3.0}
+    for unknown in ("champoin", "1.0", "", -1):
+        with pytest.raises(McvrpError, match=f"^'?{unknown}'? is no version: give a number, champion, "):
+            load_model(store, "m", unknown)
     assert publish(store, checkpoint(store, 1.0)).version == 1  # it has these weights
     assert publish(store, checkpoint(store, 1.0), "2026").version == 1  # a number may be a model's name
     assert publish(store, checkpoint(store, 2.0), "2026").version == 2
     with pytest.raises(McvrpError, match="no version 4, it has 1, 2, 3"):
-        model_card(store, "m", 4)
+        model_card(store, "m", "4")
     store.delete(layout.model_dir("m", 1))
     with pytest.raises(McvrpError, match=r"no version 1 \(its champion\), .* mcvrp promote m VERSION"):
         model_card(store, "m", "champion")
