@@ -35,6 +35,7 @@ def spec(**changes: object) -> LabelSpec:
     [
         ({"smallest": 23}, "smallest = 23 is above largest = 22"),
         ({"count": 0}, "count"),
+        ({"count": 1_000_000_000}, "count"),
         ({"time_limit": 1.0, "iterations": 5}, "exclude each other"),
         ({"iterations": 0}, "iterations"),
         ({"solver": "vroom"}, "solver"),
