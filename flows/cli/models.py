@@ -1,10 +1,10 @@
-"""`mcvrp models`, `promote` and `rollback`."""
+"""Versions of models: what `mcvrp inspect` shows of them, `mcvrp promote` and `rollback`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, group, opt
+from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, opt
 from mcvrp.model.errors import McvrpError
 
 if TYPE_CHECKING:
@@ -14,30 +14,6 @@ _METRICS = ("solution_loss", "greedy_gap")
 _MOVES = 10  # latest changes of the champion to show
 _Model = Annotated[str, arg("MODEL", "name of the model")]
 _Why = Annotated[Text, opt("TEXT", "reason, kept in the model's history")]
-_models = group("models", "list or show models")
-
-
-@command(_models, "list all models with their versions", "list")
-def list_(common: Common) -> Outcome:
-    from mcvrp.flows.cli.output import reading
-
-    store = reading(common)
-    described = {each: model_versions(store, each) for each in store.folders("models")}
-    models = {each: model for each, model in described.items() if model}
-    if not models:
-        raise McvrpError(f"there are no models in {store.url()}: run mcvrp train")
-    text = "\n\n".join(f"{each}\n{model.text}" for each, model in models.items())
-    return Outcome({each: model.document for each, model in models.items()}, text)
-
-
-@command(_models, "show the versions of a model")
-def show(common: Common, model: _Model) -> Outcome:
-    from mcvrp.flows.cli.output import reading
-
-    store = reading(common)
-    if (described := model_versions(store, model)) is None:
-        raise McvrpError(f"there is no model {model!r} in {store.url()}: run mcvrp train")
-    return described
 
 
 def model_versions(store: Store, name: str) -> Outcome | None:

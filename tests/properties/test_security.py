@@ -116,7 +116,7 @@ def test_a_field_takes_names_only(field: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *("inspect ../x", "verify ../x", "models show ../x", "promote ../x 1", "rollback ../x"),
+        *("inspect ../x", "verify ../x", "promote ../x 1", "rollback ../x"),
         *("city extend ../x a.csv --name y", "city import a.csv --name ../x", "solve a.csv --city ../x"),
         *("nightly --set nightly.model=../x", "nightly --set nightly.old=../x"),
         *("am --set attention.model=../x", "run --set label.dataset=../x"),

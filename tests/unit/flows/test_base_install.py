@@ -30,7 +30,7 @@ for line in sys.stdin.read().splitlines():
 _BASE = """\
 inspect
 inspect small@champion
-models list
+inspect models/small
 solve monday.csv --capacity 9 --samples 2 --city small --model small --time-limit 120
 solve monday.csv --capacity 9 --samples 2 --by pyvrp --time-limit 120 --overwrite
 city create --set city.customers=30 --set city.name=drawn

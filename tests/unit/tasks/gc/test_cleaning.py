@@ -377,7 +377,7 @@ def test_the_champion_goes_back_in_one_command(crowded: Store, capsys: pytest.Ca
     assert cli.run(["promote", "m", "4", "--why", "repaired"]) == 0
     assert cli.run(["promote", "m", "4"]) == 2
     assert "version 4 is already the champion of model 'm'" in capsys.readouterr().err
-    assert cli.run(["models", "list"]) == 0
+    assert cli.run(["inspect", "models/m"]) == 0
     shown = capsys.readouterr().out
     assert "late lorries (rolled back)" in shown
     assert "repaired" in shown
