@@ -108,7 +108,7 @@ def move_champion(
     if not store.exists(layout.model_card(name, version)):
         raise McvrpError(
             f"model {name!r} has no version {version} that could be its champion: "
-            f"run mcvrp models show {name}"
+            f"run mcvrp inspect models/{name}"
         )
     if not _move(store, name, version, seen, why, back=back):
         now, before = _version_text(pointer(store, name, "champion").version), _version_text(seen.version)

@@ -78,9 +78,9 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
         ("solve day.csv --start-time 24:00", ["start_time: '24:00' is not a time of day such as 08:00"]),
         ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
-        ("models show laptop --store nowhere", ["no store", "nowhere"]),
+        ("inspect models/laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
-        ("models", ["Missing command"]),
+        ("city", ["Missing command"]),
     ],
 )
 def test_invalid_input_is_one_sentence_and_exit_code_2(
