@@ -39,7 +39,7 @@ STAGES = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     """A workplace in which the smoke preset has run: each stage finds what it needs."""
     place = Workplace.new(tmp_path_factory.mktemp("interrupts"))
-    done = place.mcvrp("run", "--preset", "smoke", "--set", METHODS)
+    done = place.mcvrp("run", "--no-prefect", "--preset", "smoke", "--set", METHODS)
     assert done.returncode == 0, done.stderr
     return place
 

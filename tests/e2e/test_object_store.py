@@ -46,7 +46,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     methods = 'benchmark.methods=["hgs", "am", "fm-ns"]'  # one of each kind; all run elsewhere
     quiet, silent = Store.at(f"{s3_uri}/quiet"), Store.at(f"{s3_uri}/silent")
     preset = ("--preset", "smoke", "--store")
-    run = ("run", *preset, quiet.uri, "--set", methods)
+    run = ("run", *preset, quiet.uri, "--no-prefect", "--set", methods)
     refused = place.mcvrp(*run, **s3.environment() | {"AWS_SECRET_ACCESS_KEY": "wrong"})
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"mcvrp: cannot list {quiet.uri} ")
@@ -62,7 +62,12 @@ def test_every_stage_outlasts_a_silent_bucket(
     trouble = threading.Thread(target=falling_silent, args=(proxy, random.Random(seed), end, silences))
     trouble.start()
     try:
-        for command in (("run", "--set", methods), ("verify",), ("gc", "--delete"), ("inspect", "models")):
+        for command in (
+            ("run", "--no-prefect", "--set", methods),
+            ("verify",),
+            ("gc", "--delete"),
+            ("inspect", "models/smoke"),
+        ):
             for _ in range(60):  # to begin with, the server has to answer at once
                 done = place.mcvrp(*command, *preset, silent.uri, **changes)
                 if not done.stderr.startswith("mcvrp: cannot"):

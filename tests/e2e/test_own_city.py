@@ -58,7 +58,7 @@ def test_the_recipe_runs_as_it_is_printed(place: Workplace) -> None:
         assert done.returncode == 0, done.stderr
     preset = tomllib.loads((place.folder / "lyon.toml").read_text())
     assert (preset["label"]["smallest"], preset["label"]["largest"]) == (20, 24)
-    done = place.mcvrp(*ran, *(word for change in SMALL for word in ("--set", change)))
+    done = place.mcvrp(*ran, "--no-prefect", *(word for change in SMALL for word in ("--set", change)))
     assert done.returncode == 0, done.stderr
     done = place.mcvrp(*solved, "--time-limit", "120")
     assert done.returncode == 0, done.stderr

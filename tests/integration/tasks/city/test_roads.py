@@ -30,7 +30,7 @@ def somewhere(count: int, seed: int = 1) -> NDArray[np.float64]:
 
 @pytest.fixture
 def server(helsinki: Path, tmp_path: Path) -> Iterator[Osrm]:
-    with osrm(str(helsinki), "car", tmp_path) as started:
+    with osrm(str(helsinki), "car", tmp_path / "cache") as started:
         yield started
 
 

@@ -109,8 +109,8 @@ def test_streets_of_a_profile_of_the_users_own(helsinki: Path, store: Store, tmp
     own = (tmp_path / "profiles" / "car.lua").rename(tmp_path / "profiles" / "van.lua")
     own.write_text(own.read_text() + "\n-- a van")
     named = f"van.lua ({sha256_of(own)[:8]})"
-    put_town(store, helsinki, tmp_path, "time", profile=(str(own), named))
-    assert on_streets(routed(store), tmp_path).ways_note == ""
+    put_town(store, helsinki, tmp_path / "cache", "time", profile=(str(own), named))
+    assert on_streets(routed(store), tmp_path / "cache").ways_note == ""
 
 
 @contextmanager
@@ -137,10 +137,10 @@ def test_without_its_server_lines_are_straight(
     """Soon, and the note says why; the routes are the same."""
     monkeypatch.setattr("mcvrp.tasks.solve.streets._PATIENCE", 0.3)
     with server() as address:
-        put_town(store, helsinki, tmp_path, "time", address)
+        put_town(store, helsinki, tmp_path / "cache", "time", address)
         before = routed(store)
         began = time.monotonic()
-        solved = on_streets(before, tmp_path)
+        solved = on_streets(before, tmp_path / "cache")
         assert time.monotonic() - began < 30
     assert (solved.ways, solved.solution) == ((), before.solution)
     assert solved.ways_note.startswith("routes are drawn as straight lines, not along streets: ")
@@ -155,15 +155,15 @@ def test_what_takes_too_long_in_all_is_left(
     helsinki: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcvrp.tasks.solve.streets._SECONDS", 0.0)
-    put_town(store, helsinki, tmp_path, "time")
-    assert "took more than 0 s" in on_streets(routed(store), tmp_path).ways_note
+    put_town(store, helsinki, tmp_path / "cache", "time")
+    assert "took more than 0 s" in on_streets(routed(store), tmp_path / "cache").ways_note
 
 
 def test_streets_that_are_not_those_of_the_costs_are_named(
     helsinki: Path, store: Store, tmp_path: Path
 ) -> None:
-    put_town(store, helsinki, tmp_path, "time", factor=1.1)
-    solved = on_streets(routed(store), tmp_path)
+    put_town(store, helsinki, tmp_path / "cache", "time", factor=1.1)
+    solved = on_streets(routed(store), tmp_path / "cache")
     assert solved.ways
     assert "are not those of the city's costs: the time of the routes is" in solved.ways_note
 
@@ -206,4 +206,4 @@ def test_the_command_takes_the_extract_of_the_costs_only(
 def test_a_city_without_facts_of_roads_has_nothing_to_say(store: Store, tmp_path: Path) -> None:
     save_city(store, "town", City.uniform(20, seed=1))
     solved = routed(store)
-    assert on_streets(solved, tmp_path) is solved
+    assert on_streets(solved, tmp_path / "cache") is solved

@@ -164,9 +164,9 @@ def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
 @pytest.mark.parametrize(
     ("kind", "trials"),
     [
-        ("rare losses", 500),
+        ("rare losses", 250),
         *(
-            pytest.param(kind, 2000, marks=pytest.mark.slow)
+            pytest.param(kind, 1000, marks=pytest.mark.slow)
             for kind in ("normal", "rare losses", "rare gains", "heavy tails")
         ),
     ],
