@@ -60,14 +60,10 @@ _stage_command("improve")
 
 
 @command(app, "estimate the cost of a run")
-def plan(
-    common: Common,
-    core_price: Annotated[float | None, opt("MONEY", "price of a core-hour")] = None,
-    gpu_price: Annotated[float | None, opt("MONEY", "price of a GPU-hour")] = None,
-) -> Outcome:
+def plan(common: Common) -> Outcome:
     from mcvrp.flows.cli.plan import plan_run
 
-    return plan_run(common, core_price, gpu_price)
+    return plan_run(common)
 
 
 _preset = group("preset", "write a preset for a city, describe its fields")

@@ -158,7 +158,7 @@ def test_the_estimated_cost_of_the_paper(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mcvrp.flows.cli.plan.local_cores", lambda: 2)
-    assert run(["plan", "--preset", "paper", "--core-price", "0.02", "--gpu-price", "2"]) == 0
+    assert run(["plan", "--preset", "paper"]) == 0
     text = capsys.readouterr().out.rstrip()
     assert indent(text, "    ") in section(DOCS / "cluster.md", "## Cost estimate")
 
