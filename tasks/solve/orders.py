@@ -12,7 +12,7 @@ import pandas as pd
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance
-from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
+from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder, city_names, stored_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
@@ -75,6 +75,27 @@ def read_orders(
     if is_pasted(orders):
         return read_tabular("orders.csv", orders.strip().encode())
     return read_tabular(*file_bytes(store, orders), sheet)
+
+
+def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | None) -> str | None:
+    """Return the only city of ``store``, otherwise the only one with all customers of the file ``orders``.
+
+    ``columns`` are those of a spec, ``sheet`` that of `read_orders`. None without any city; McvrpError if not
+    exactly one of several has all customers.
+    """
+    if len(cities := city_names(store)) < 2:
+        return cities[0] if cities else None
+    table, having = read_orders(orders, store, sheet), list[str]()
+    for name in cities:
+        addresses = stored_city(store, name).addresses
+        own = table.calling({**addresses.columns, **columns})
+        column = own.column(*_CUSTOMER) or own.column(_ID)
+        if column and UNKNOWN not in addresses.nodes(filter(None, own.ids(column))):
+            having.append(name)
+    if len(having) == 1:
+        return having[0]
+    which = f"{listed(having)} have" if having else f"none of the cities {listed(cities)} has"
+    raise McvrpError(f"{which} all customers of {table.name}: name one by --city")
 
 
 def checked_day(
