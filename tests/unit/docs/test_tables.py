@@ -19,9 +19,10 @@ import mcvrp
 from mcvrp.flows.cli.app import app
 from mcvrp.flows.cli.interrupt import INTERRUPTED
 from mcvrp.flows.cli.main import run
-from mcvrp.flows.config.fields import described, spec_of
+from mcvrp.flows.config.fields import described
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.validation import spec_of
 from mcvrp.flows.server.ui import deployed
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
