@@ -169,6 +169,9 @@ def _unserved_table(solved: Solved) -> pd.DataFrame:
     """Return the table of unserved.csv, the highest priority first, with what is known of whom to call."""
     rows = sorted(solved.unserved, key=lambda each: -(each.priority or 0.0))
     table = pd.DataFrame(map(asdict, rows), columns=[each.name for each in fields(Unserved)])
+    decimal = solved.planned.day.dialect.decimal
+    table["priority"] = table["priority"].map("{:.15g}".format, na_action="ignore")
+    table["priority"] = table["priority"].str.replace(".", decimal, regex=False)
     further = _texts(solved, solved.planned.addresses.nodes(each.customer for each in rows).tolist())
     taken = {name: f"further_{name}" for name in further if str(name).casefold() in table}
     return pd.concat([table, further.rename(columns=taken)], axis=1)

@@ -53,7 +53,7 @@ def stored(folder: Path) -> list[Path]:
         ("run --set attention.model=mine", ["attention.model = 'mine'", "benchmark uses 'laptop'"]),
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
-        ("label --store {file}", ["there is no store"]),
+        ("label --store {file}", ["file is not a folder: name one"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("inspect nothing", ["nothing at"]),
         ("verify", ["no dataset 'laptop'", "mcvrp label"]),
