@@ -94,7 +94,7 @@ def address_table(
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        columns = listed(table.frame.columns)
+        columns = listed(table.titles.values())
         faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
     ids = table.ids(column).tolist()
@@ -137,7 +137,7 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
             _refuse_far(table, xy, np.hypot(*(xy - np.median(xy[finite], axis=0)).T), faults, far)
         return xy, False
     else:
-        columns = listed(table.frame.columns, most=8)
+        columns = listed(table.titles.values(), most=8)
         faults.add(f"there are no columns lat and lon, or x and y (columns: {columns})")
     return np.zeros((len(table), 2)), False
 

@@ -167,7 +167,7 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
             f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31, or "
             "declare the city's order (mcvrp city import --dates)"
         )
-        faults.at(table.rows[k], f"{column} is {unclear if cells[k] else 'missing'}")
+        faults.at(table.rows[k], f"{table.titles[str(column)]} is {unclear if cells[k] else 'missing'}")
     faults.check()
     counts = days.dt.date.value_counts().sort_index()
     chosen = np.ones(len(table), bool) if date is None else (days.dt.date == date).to_numpy()
@@ -247,7 +247,7 @@ def _customer_column(table: Tabular) -> str:
     customer = table.column(*_CUSTOMER) or table.column(_ID)
     if customer is None or table.column(_DEMAND) is None:
         missing = "customer (or id)" if customer is None else _DEMAND
-        columns = listed(table.frame.columns, most=8)
+        columns = listed(table.titles.values(), most=8)
         raise McvrpError(
             f"{table.name} has no column {missing} (columns: {columns}): add it, or name it in --columns"
         )
@@ -259,7 +259,7 @@ def _customer_column(table: Tabular) -> str:
                 why = "which no routes here respect: remove it to route without, knowing that"
                 if option:
                     why = f"which is an option of a day: remove it, and give mcvrp solve {option}"
-                raise McvrpError(f"the column {column} of {table.name} asks for {what}, {why}")
+                raise McvrpError(f"the column {table.titles[column]} of {table.name} asks for {what}, {why}")
     return customer
 
 

@@ -161,13 +161,13 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
-    case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
+    case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "TW Start of day.csv asks for a time"),
 )
 
 COLUMNS = (  # of the same customers, on a day with a shift and customers to leave out
     case("a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"),
     case("of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"),
-    case("twice", "customer,demand,service,service time\nC1,1,2,3\n", "service and service_time mean the"),
+    case("twice", "customer,demand,service,service time\nC1,1,2,3\n", "service and service time mean the"),
     case("infinite", "customer,demand,priority\nC1,1,inf\n", "row 2: priority is 'inf'"),
     case("no customer with room", "customer,demand\nC1,21\nC2,22\n", "'C1' has a demand of 21", "'C2'"),
 )

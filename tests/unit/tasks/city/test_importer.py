@@ -124,7 +124,7 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
         ("E.vrp", {"far": True}, "which may have any places: leave far out"),
         ("own.csv", {"unrounded": True}, r"is not a \.vrp file, for which unrounded is meant"),
         ("named.csv", {"columns": {"id": "Code"}}, "no column 'Code'"),
-        ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'name' cannot be two fields"),
+        ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'Name' cannot be two fields"),
         ("named.csv", {}, "rename one, or name it in --columns id=NAME"),
     ],
 )

@@ -38,7 +38,7 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
     names = replace(NAMES, columns={"id": "code client"})
     columns = SolveSpec(columns={"customer": "code client", "demand": "Colis", "capacity": "Service"})
-    with pytest.raises(McvrpError, match="service is 'x', not a whole number"):
+    with pytest.raises(McvrpError, match="Service is 'x', not a whole number"):
         checked_day(table, CITY, names, "town", None, columns)
     (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;id\nC5;3;Shop;7\n")
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
