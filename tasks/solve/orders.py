@@ -154,12 +154,15 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
     """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
 
     ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.csv_cells.dates`.
-    Without dates all rows are of the day. Raises McvrpError with the number of rows per day if there is none
+    Without dates all rows are of the day, with a note. Raises McvrpError with the number of rows per day if there is none
     of ``date``, or several days without it; with both, naming the cells that are not clearly dates.
     """
     column = table.column(_DATE)
     cells = table.text(column) if column else np.array([])
-    if not any(cells) or (date is None and len(set(cells)) == 1):
+    if date and not any(cells):
+        note = f"{table.name} has no dates: all of its rows are taken as those of {date}"
+        return replace(table, notes=(*table.notes, note))
+    if date is None and len(set(cells)) <= 1:
         return table
     days, faults = days_of(pd.Series(cells, dtype="string"), order), Faults(table.name)
     for k in np.flatnonzero(days.isna()):

@@ -83,7 +83,10 @@ def test_orders_of_several_days_need_a_date(store: Store) -> None:
     assert "2 of 4 rows of days are of 2026-11-30, the others were left out" in result.notes
     assert of_date(store, TWO_DAYS, TUESDAY).instance.ids.tolist() == [3, 4]
     for undated in (SOUND, "date,customer,demand\n,C1,3\n,C2,4\n"):
-        assert of_date(store, undated, TUESDAY).instance.n == 2
+        result = of_date(store, undated, TUESDAY)
+        assert result.instance.n == 2
+        assert "days has no dates: all of its rows are taken as those of 2026-12-01" in result.notes
+        assert of_date(store, undated, None).notes == ()
     with pytest.raises(McvrpError, match="row 5: customer is missing"):  # as the file counts
         of_date(store, TWO_DAYS.replace("C4,2", ",2"), TUESDAY)
 
