@@ -120,10 +120,13 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
         places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
         lat_lon = places[:, ::-1]
         valid = np.all(np.abs(places) <= [180, 90], axis=1)
-        for k in np.flatnonzero((np.abs(places) > [180, 90]).any(axis=1)):
-            faults.at(
-                table.rows[k], f"{_shown(lat_lon[k])} is not in latitude -90 to 90, longitude -180 to 180"
-            )
+        if np.all(np.abs(places[:, 1]) > 90):
+            faults.add(f"no {table.titles[lat]} is within -90 to 90 (swapped with {table.titles[lon]}?)")
+        for column, values, most in ((lat, places[:, 1], 90), (lon, places[:, 0], 180)):
+            for k in np.flatnonzero(np.abs(values) > most):
+                faults.at(
+                    table.rows[k], f"{table.titles[column]} is {values[k]:g}, not within -{most} to {most}"
+                )
         if valid.any():
             distance = kilometres(np.where(valid[:, None], places, 0), median_place(places[valid]))
             _refuse_far(table, lat_lon, np.where(valid, distance, np.nan), faults, far, WIDEST, " km")

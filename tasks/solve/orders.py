@@ -154,8 +154,9 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
     """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
 
     ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.csv_cells.dates`.
-    Without dates all rows are of the day, with a note. Raises McvrpError with the number of rows per day if there is none
-    of ``date``, or several days without it; with both, naming the cells that are not clearly dates.
+    Without dates all rows are of the day, with a note. Raises McvrpError with the number of rows per day if
+    there is none of ``date``, or several days without it; with both, naming the cells that are not clearly
+    dates.
     """
     column = table.column(_DATE)
     cells = table.text(column) if column else np.array([])

@@ -90,12 +90,12 @@ ADDRESSES = (
     case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is a duplicate of row 3"),
     case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "not printable"),
     case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "longer than 100"),
-    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: (95, 4.85) is not in latitude -90 to 90"),
+    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat is 95, not within -90 to 90"),
     case("lat and lon swapped", sound((3, "a,4.85,45.77,0")), "row 3: (4.85, 45.77)", "km away"),
     case(
         "all swapped",
         "id,lat,lon,depot\nd,118.2,34.1,1\na,118.3,34.0,0\n",
-        "row 2: (118.2, 34.1) is not in latitude",
+        "no lat is within -90 to 90 (swapped with lon?); row 2: lat is 118.2, not within -90 to 90",
     ),
     case("a geocoder's zero", sound((3, "a,0,0,0")), "row 3: (0, 0)", "km away"),
     case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the center"),
@@ -112,7 +112,7 @@ ADDRESSES = (
         "five faults",
         sound((3, ",x,4.85,maybe"), (4, "d,45.7,500,2")),
         *("row 3: id is missing; row 3: lat is 'x'", "row 3: depot is 'maybe'"),
-        *("row 4: id 'd'", "row 4: (45.7, 500)"),
+        *("row 4: id 'd'", "row 4: lon is 500"),
     ),
 )
 
