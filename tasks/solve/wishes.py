@@ -34,10 +34,10 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
     ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
     columns are of service times.
     """
-    service, priority, columns, text = dict[int, float](), None, [], ""
+    service, priority, columns, title, text = dict[int, float](), None, list[str](), "service", ""
     if spec.timed:
-        column = _service_column(table)
-        columns, title = ([column], table.titles[column]) if column else ([], "service")
+        if column := _service_column(table):
+            columns, title = [column], table.titles[column]
         seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
         for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
             service[node] = service.get(node, 0.0) + number
