@@ -76,7 +76,8 @@ class RoutedDay(Solved):
     def write(self, folder: str | Path, *, overwrite: bool = False) -> tuple[str, ...]:
         """Write the files of `mcvrp solve` into ``folder`` and return their addresses.
 
-        Raises McvrpError if it has other files, or routes of other orders without ``overwrite``.
+        Raises McvrpError if it has other files, or without ``overwrite`` routes of other orders or another
+        capacity.
         """
         place = Place(Store.open(folder))
         require_free(place, self.planned, overwrite)

@@ -60,14 +60,10 @@ _stage_command("improve")
 
 
 @command(app, "estimate the cost of a run")
-def plan(
-    common: Common,
-    core_price: Annotated[float | None, opt("MONEY", "price of a core-hour")] = None,
-    gpu_price: Annotated[float | None, opt("MONEY", "price of a GPU-hour")] = None,
-) -> Outcome:
+def plan(common: Common) -> Outcome:
     from mcvrp.flows.cli.plan import plan_run
 
-    return plan_run(common, core_price, gpu_price)
+    return plan_run(common)
 
 
 _preset = group("preset", "write a preset for a city, describe its fields")
@@ -134,7 +130,9 @@ class Day:
     start: Annotated[Text, opt("ROUTES", "initial routes")] = None
     seed: Annotated[Number, opt("N", "random seed (default: 0)")] = None
     out: Annotated[Text, opt("FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")] = None
-    overwrite: Annotated[bool, flag("--overwrite", "replace routes of other orders in the folder")] = False
+    overwrite: Annotated[bool, flag("--overwrite", "replace routes of other orders or another capacity")] = (
+        False
+    )
 
 
 @command(app, "route a day's orders")

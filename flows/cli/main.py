@@ -48,6 +48,13 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     try:
         call: app.Call | int = app.app(args=list(arguments), prog_name="mcvrp", standalone_mode=False)
     except typer.TyperException as error:
+        if isinstance(error, typer.BadParameter) and error.__cause__:
+            from pydantic import ValidationError
+
+            from mcvrp.flows.config.validation import sentence
+
+            if isinstance(error.__cause__, ValidationError):
+                error.message = sentence(error.__cause__.errors())
         raise McvrpError(brief(" ".join(error.format_message().split()))) from None
     return call
 

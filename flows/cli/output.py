@@ -13,10 +13,8 @@ from pydantic_core import to_jsonable_python
 from mcvrp.flows.cli.app import Common
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.storage.cities import city_names
 from mcvrp.storage.markdown import unescaped
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.support.text import listed
 
 _BAR = re.compile(r"(?<!\\)\|")  # between cells, not escaped within one
 
@@ -35,13 +33,6 @@ def asking(common: Common) -> Store:
 def writing(common: Common) -> Store:
     """Return the store of ``common``, which has to respond now, but is waited for later."""
     return Store.open(settings.store_uri(common.store))
-
-
-def only_city(store: Store, option: str) -> str | None:
-    """Return the only city of ``store``, None without any; McvrpError if it has several."""
-    if len(cities := city_names(store)) > 1:
-        raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by {option}")
-    return cities[0] if cities else None
 
 
 def named_columns(columns: Sequence[str]) -> dict[str, str]:

@@ -34,17 +34,14 @@ class Cost:
     gpu_hours: float = 0.0
     bytes: float = 0.0
 
-    def price(self, core: float, gpu: float | None) -> float:
-        return self.core_hours * core if gpu is None or not self.gpu_hours else self.gpu_hours * gpu
-
     def row(self) -> tuple[str, ...]:
         hours = [f"{h:,.0f}" if h >= 10 else f"{h:.2g}" for h in (self.core_hours, self.gpu_hours)]
         size = size_text(self.bytes) if self.bytes else ""
         return self.part, f"{self.count:,}" if self.count else "", *hours, size
 
 
-def plan_run(common: Common, core_price: float | None, gpu_price: float | None) -> Outcome:
-    """Return the cost of a run of the preset as a table; ``..._price`` is of an hour, with None of 0."""
+def plan_run(common: Common) -> Outcome:
+    """Return the cost of a run of the preset as a table."""
     preset, city = preset_of(common), None
     spec = preset.spec(common.overrides)
     require_consistent(spec)
@@ -52,14 +49,13 @@ def plan_run(common: Common, core_price: float | None, gpu_price: float | None) 
         city = plan_city(asking(common), spec.city, settings.cache_dir()).city
     costs, cores = make_plan(spec, city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
-    total, prices = Cost("in all", 0, *sums), [cost.price(core_price or 0.0, gpu_price) for cost in costs]
-    prices.append(sum(prices))
-    rows = [(*cost.row(), f"{price:,.2f}") for cost, price in zip([*costs, total], prices, strict=True)]
-    header = "part", "instances", "core-hours", "or GPU-hours", "disk", "money"
+    total = Cost("in all", 0, *sums)
+    rows = [cost.row() for cost in (*costs, total)]
+    header = "part", "instances", "core-hours", "or GPU-hours", "disk"
     time = duration(3600 * total.core_hours / cores)
     last = f"{preset.name}: about {time} on the {cores} cores of this machine, if they are idle"
-    document = {"preset": preset.name, "parts": plain(costs), "total": plain(total), "money": prices[-1]}
-    return Outcome(document, f"{table(header, rows, range(1, 6))}\n\n{last}")
+    document = {"preset": preset.name, "parts": plain(costs), "total": plain(total)}
+    return Outcome(document, f"{table(header, rows, range(1, 5))}\n\n{last}")
 
 
 def make_plan(spec: PipelineSpec, city: City | None = None) -> list[Cost]:

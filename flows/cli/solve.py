@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
-from mcvrp.flows.cli.output import aligned, named_columns, only_city, plain, reading
+from mcvrp.flows.cli.output import aligned, named_columns, plain, reading
 from mcvrp.flows.cli.stage import spec_of
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import solve
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
+from mcvrp.tasks.solve.orders import city_of
 from mcvrp.tasks.solve.outputs import solve_figures
 from mcvrp.tasks.solve.spec import SolveSpec
 
@@ -20,10 +21,9 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
     named = any(text.partition("=")[0].strip() == "city.name" for text in common.overrides)
     if named and not common.preset:
         raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
-    city = day.city
+    preset, city = spec_of(common), day.city
     if not (city or vrp or common.preset):  # a .vrp has its city
-        city = only_city(reading(common), "--city")
-    preset = spec_of(common)
+        city = city_of(reading(common), day.orders, preset.solve.columns | columns, day.sheet)
     given = {name: getattr(day, name, None) for name in SolveSpec.model_fields}
     options = {name: value for name, value in given.items() if value is not None and value is not False}
     if vrp and day.model is None:

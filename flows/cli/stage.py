@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 
 from mcvrp.flows.cli.app import Common, Outcome
-from mcvrp.flows.cli.output import aligned, markdown_text, only_city, plain, writing
+from mcvrp.flows.cli.output import aligned, markdown_text, plain, writing
 from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
-from mcvrp.model.errors import IncompleteError
-from mcvrp.storage.cities import stored_city
+from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.storage.cities import city_names, stored_city
+from mcvrp.tasks.support.text import listed
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +34,9 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     """
     store, preset = writing(common), preset_of(common)
     spec = preset.spec(common.overrides)
-    if stage.name == "nightly" and not common.preset:
-        only_city(store, "--preset")  # of the files in incoming/, which the demo need not be
+    # the files in incoming/ need not be of the demo's city
+    if stage.name == "nightly" and not common.preset and len(cities := city_names(store)) > 1:
+        raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by --preset")
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.validation import spec_of
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.support.registry import OneOf
 
@@ -54,13 +55,6 @@ def _fields(prefix: str, spec: type[BaseModel]) -> Iterator[Described]:
         else:
             takes = _takes(field.annotation, *field.metadata)
             yield Described(f"{prefix}{name}", takes, _default(field), field.description or "")
-
-
-def spec_of(kind: Any) -> type[BaseModel] | None:
-    """Return the spec that a field of type ``kind`` holds, alone, optional or in a list."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return kind
-    return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
 def _takes(kind: Any, *metadata: object) -> str:

@@ -68,10 +68,12 @@ class Preset:
 
     def spec(self, overrides: Sequence[str] = ()) -> PipelineSpec:
         """Return the spec with ``overrides`` of `document`; InvalidFields names each invalid field."""
-        changed = {text.partition("=")[0].strip() for text in overrides}
+        changed = [text.partition("=")[0].strip() for text in overrides]
 
         def where(field: str) -> str:
-            return f"{self.name}{'' if field in changed else self._line(field)}: "
+            if any(f"{key}.".startswith(f"{field}.") or f"{field}.".startswith(f"{key}.") for key in changed):
+                return "--set "
+            return f"{self.name}{self._line(field)}: "
 
         return checked(PipelineSpec, self.document(overrides), where)
 

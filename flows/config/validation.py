@@ -1,6 +1,6 @@
 """Validation of specs and flow parameters, with the same messages for forms, the API and `--set`.
 
-Errors are pydantic's, one line per field.
+Errors are pydantic's, one line per field; `_EXPECTED` replaces those of its words that are a programmer's.
 """
 
 from __future__ import annotations
@@ -8,19 +8,30 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from mcvrp.model.errors import InvalidFields, brief, shown as quoted
+from mcvrp.model.errors import InvalidFields, brief, nearest, shown as quoted
 from mcvrp.storage.layout import NAME_PATTERN
+from mcvrp.tasks.city.spec import UNIT_PATTERN
 from mcvrp.tasks.files.file_bytes import IN_STORE, is_pasted
+from mcvrp.tasks.solve.spec import LENGTH_PATTERN
 from mcvrp.tasks.support.registry import InStore
 
 Model = TypeVar("Model", bound=BaseModel)
 _FILES = {"orders", "start", "keep", "file", "matrix", "history"}  # of `solve`, and of `AddressFile`
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
+_EXPECTED = {  # by type of an error, and by pattern
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("model_type", "model_attributes_type"), "a section of fields"),
+    "string_type": "text",
+    NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
+    LENGTH_PATTERN: "one with a unit such as 45km or 90min",
+    UNIT_PATTERN: "up to 12 characters without spaces, quotation marks, <, > and &",
+}
 
 
 def shown(title: str, description: str) -> Any:
@@ -93,14 +104,42 @@ def checked(
         for detail in details:
             if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
                 by_field.setdefault(_dotted(detail, data), []).append(detail)
-        raise InvalidFields([where(each[0]) + _sentence(*each) for each in by_field.items()]) from None
+        sentences = (
+            f"{where(name)}{name}: {sentence(each, model)}" if name else where(name) + sentence(each)
+            for name, each in by_field.items()
+        )
+        raise InvalidFields(list(sentences)) from None
 
 
-def _sentence(name: str, details: list[ErrorDetails]) -> str:
-    text = " or ".join(dict.fromkeys(detail["msg"].removeprefix("Value error, ") for detail in details))
-    if details[0]["type"] not in ("missing", "extra_forbidden", "value_error"):
-        text += f", not {quoted(details[0]['input'], _VALUE)}"
-    return f"{name}: {text}" if name else text
+def sentence(details: list[ErrorDetails], model: type[BaseModel] | None = None) -> str:
+    """Return what is wrong with the value of a field: several errors for a union."""
+    first, text = details[0], " or ".join(dict.fromkeys(map(_message, details)))
+    if first["type"] == "extra_forbidden" and model:
+        return f"there is no such field ({_nearest(model, first['loc'])})"
+    if first["type"] not in ("missing", "value_error"):
+        text += f", not {quoted(first['input'], _VALUE)}"
+    return text.replace(" or Input should be ", " or ")
+
+
+def _message(detail: ErrorDetails) -> str:
+    pattern = detail.get("ctx", {}).get("pattern", "")
+    if expected := _EXPECTED.get(detail["type"]) or _EXPECTED.get(pattern):
+        return f"Input should be {expected}"
+    return detail["msg"].removeprefix("Value error, ")
+
+
+def _nearest(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
+    for part in path[:-1]:  # also indices, and members of unions
+        if field := model.model_fields.get(str(part)):
+            model = spec_of(field.annotation) or model
+    return nearest(str(path[-1]), list(model.model_fields), "there are")
+
+
+def spec_of(kind: Any) -> type[BaseModel] | None:
+    """Return the spec that a field of type ``kind`` holds, alone, optional or in a list."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    return next((spec for part in get_args(kind) if (spec := spec_of(part))), None)
 
 
 def _dotted(detail: ErrorDetails, data: Any) -> str:

@@ -74,7 +74,9 @@ class Store:
         store = cls.at(uri)
         if not store._local:
             store._probe(writable)
-        elif not os.path.isdir(store.uri) and (os.path.exists(store.uri) or not writable):
+        elif os.path.exists(store.uri) and not os.path.isdir(store.uri):
+            raise StoreError(f"{store.uri} is not a folder: name one")
+        elif not writable and not os.path.exists(store.uri):
             raise StoreError(
                 f"there is no store {store.uri}: name a folder, or create a store with mcvrp city create"
             )

@@ -94,7 +94,7 @@ def address_table(
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        columns = listed(table.frame.columns)
+        columns = listed(table.titles.values())
         faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
         return []
     ids = table.ids(column).tolist()
@@ -120,10 +120,13 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
         places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
         lat_lon = places[:, ::-1]
         valid = np.all(np.abs(places) <= [180, 90], axis=1)
-        for k in np.flatnonzero((np.abs(places) > [180, 90]).any(axis=1)):
-            faults.at(
-                table.rows[k], f"{_shown(lat_lon[k])} is not in latitude -90 to 90, longitude -180 to 180"
-            )
+        if np.all(np.abs(places[:, 1]) > 90):
+            faults.add(f"no {table.titles[lat]} is within -90 to 90 (swapped with {table.titles[lon]}?)")
+        for column, values, most in ((lat, places[:, 1], 90), (lon, places[:, 0], 180)):
+            for k in np.flatnonzero(np.abs(values) > most):
+                faults.at(
+                    table.rows[k], f"{table.titles[column]} is {values[k]:g}, not within -{most} to {most}"
+                )
         if valid.any():
             distance = kilometres(np.where(valid[:, None], places, 0), median_place(places[valid]))
             _refuse_far(table, lat_lon, np.where(valid, distance, np.nan), faults, far, WIDEST, " km")
@@ -137,7 +140,7 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
             _refuse_far(table, xy, np.hypot(*(xy - np.median(xy[finite], axis=0)).T), faults, far)
         return xy, False
     else:
-        columns = listed(table.frame.columns, most=8)
+        columns = listed(table.titles.values(), most=8)
         faults.add(f"there are no columns lat and lon, or x and y (columns: {columns})")
     return np.zeros((len(table), 2)), False
 

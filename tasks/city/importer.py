@@ -119,7 +119,8 @@ def extend_city(
         demand=city.demand,
         capacity=city.capacity,
     )
-    notes = [*read.notes, f"{len(new.ids):,} new addresses", *times_of_day(new.further)]
+    count = "1 new address" if len(new.ids) == 1 else f"{len(new.ids):,} new addresses"
+    notes = [*read.notes, count, *times_of_day(new.further)]
     if known:
         notes.append(f"{known:,} rows are already in city {parent.name!r}")
     if child.classes != city.classes:

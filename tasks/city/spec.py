@@ -15,6 +15,7 @@ from mcvrp.storage.cities import Addresses, DateOrder, RoadFacts
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, SheetName, StrictSpec, unset
 
+UNIT_PATTERN = r"^[^\s<>\"'&]{1,12}$"
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
 
 
@@ -72,7 +73,7 @@ class AddressFile(StrictSpec):
     depot: str | None = Field(None, description="Id of the depot (default: the row with depot = 1)")
     unit: str | None = Field(
         None,
-        pattern=r"^[^\s<>\"'&]{1,12}$",
+        pattern=UNIT_PATTERN,
         description="Unit of a cost of 1 (default: m); for addresses in degrees m, km or mi",
     )
     demand: Range | None = Field(None, description="Range of demands in this city (default: the paper's 1–9)")

@@ -41,7 +41,7 @@ def _table(name: str, data: bytes, city: StoredCity) -> Tabular:
     column = {field: table.column(field) for field in COLUMNS}
     if missing := [field for field in COLUMNS if column[field] is None]:
         raise McvrpError(
-            f"{name} has no column {listed(missing)}, but {listed(table.frame.columns, most=8)}: name its "
+            f"{name} has no column {listed(missing)}, but {listed(table.titles.values(), most=8)}: name its "
             f"columns so, or name them in mcvrp city import, such as --columns {missing[0]}=NAME"
         )
     frame = table.frame

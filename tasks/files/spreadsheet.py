@@ -25,6 +25,7 @@ import python_calamine as calamine
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.tasks.support.text import listed
 
+OVERVIEW, ROUTE = "Overview", "Route"  # first sheets of a workbook for drivers, and of their routes
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of .xlsx and .ods, and of .xls
 _MEMORY = 700 * 2**20  # bytes that the reader may allocate

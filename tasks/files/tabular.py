@@ -26,7 +26,7 @@ from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped, whole
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
-from mcvrp.tasks.files.spreadsheet import cell_text, is_spreadsheet, read_sheet
+from mcvrp.tasks.files.spreadsheet import ENDINGS, OVERVIEW, ROUTE, cell_text, is_spreadsheet, read_sheet
 from mcvrp.tasks.support.text import listed
 
 _MOST_CELLS = 20_000_000
@@ -72,7 +72,9 @@ class Tabular:
             return own[0]
         matching = [name for name in names if name in self.frame]
         if len(matching) > 1:
-            raise McvrpError(f"{self.name}: the columns {listed(matching)} mean the same: keep one of them")
+            raise McvrpError(
+                f"{self.name}: the columns {listed(map(self.titles.get, matching))} mean the same: keep one"
+            )
         return matching[0] if matching else None
 
     def calling(self, columns: Mapping[str, str], needed: Collection[str] = ()) -> Tabular:
@@ -85,11 +87,11 @@ class Tabular:
         if missing := [name for name in needed if keys[name] not in self.frame]:
             raise McvrpError(
                 f"{self.name} has no column {shown(columns[missing[0]])} (columns: "
-                f"{listed(self.frame.columns, most=8)}): name one that it has in --columns {missing[0]}=NAME"
+                f"{listed(self.titles.values(), most=8)}): name one of these in --columns {missing[0]}=NAME"
             )
         own = {name: key for name, key in keys.items() if key in self.frame}
         if twice := [column for column in own.values() if list(own.values()).count(column) > 1]:
-            raise McvrpError(f"column {shown(twice[0])} cannot be two fields: correct --columns")
+            raise McvrpError(f"column {shown(self.titles[twice[0]])} cannot be two fields: correct --columns")
         return replace(self, called=own | ({"customer": own["id"]} if "id" in own else {}))
 
     def others(self, used: Iterable[str | None]) -> dict[str, tuple[str, ...]]:
@@ -121,12 +123,12 @@ class Tabular:
         thousands in all its cells; numbers that are ``small``, below 1,000, have none of these. ``expected``
         is what a wrong cell should have been.
         """
-        text = pd.Series(self.text(name), dtype=str)
+        text, title = pd.Series(self.text(name), dtype=str), self.titles[name]
         signs = text.str.extract(_FRACTION, expand=False)
         if signs.nunique() > 1:
             a, b = (int((signs == sign).argmax()) for sign in ",.")
             faults.add(
-                f"column {name} has decimal commas (row {self.rows[a]}: {text[a]}) and points "
+                f"column {title} has decimal commas (row {self.rows[a]}: {text[a]}) and points "
                 f"(row {self.rows[b]}: {text[b]}): use one of them"
             )
             return np.full(len(self), np.nan)
@@ -137,7 +139,7 @@ class Tabular:
         numbers = plain.where(plain.str.fullmatch(NUMBER)).to_numpy(np.float64, na_value=np.nan)
         for k in np.flatnonzero(unclear | ~np.isfinite(numbers)):
             what = f"{shown(text[k])}, not {expected}" if text[k] else "missing"
-            faults.at(self.rows[k], f"{name} is {_unclear(text[k]) if unclear[k] else what}")
+            faults.at(self.rows[k], f"{title} is {_unclear(text[k]) if unclear[k] else what}")
         return np.where(np.isfinite(numbers), numbers, np.nan)
 
     def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
@@ -145,17 +147,17 @@ class Tabular:
 
         In files of other separators than commas 1.000 may be a thousand, and is refused.
         """
-        numbers = np.full(len(self), low)
+        numbers, title = np.full(len(self), low), self.titles[name]
         may_group = _DECLARED.get(self.dialect.separator) != "."
         for k, cell in enumerate(self.text(name)):
             number = whole(cell)
             if may_group and number is not None and re.fullmatch(_GROUPED, cell):
-                faults.at(self.rows[k], f"{name} is {_unclear(cell)}")
+                faults.at(self.rows[k], f"{title} is {_unclear(cell)}")
             if number is not None and low <= number <= high:
                 numbers[k] = number
             else:
                 what = shown(cell) if cell else "missing"
-                faults.at(self.rows[k], f"{name} is {what}, not a whole number from {low} to {high:,}")
+                faults.at(self.rows[k], f"{title} is {what}, not a whole number from {low} to {high:,}")
         return numbers
 
 
@@ -172,12 +174,16 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     """
     if is_spreadsheet(data):
         read = read_sheet(name, data, sheet)
+        if read.title == OVERVIEW and any(ROUTE in title for title in read.others):
+            raise McvrpError(f"{name} is a workbook for drivers: give the routes.csv of its folder")
         others = listed(map(shown, read.others))
         note = f"only sheet {shown(read.title)} of {name} was read, not {others} (--sheet chooses one)"
         notes = (note,) if read.others else ()
         return _cells_table(f"{name}, sheet {shown(read.title)}", read.csv, notes, _OF_EXCEL)
     if sheet is not None:
         raise McvrpError(f"{name} is not a workbook: omit --sheet")
+    if name.lower().endswith(ENDINGS):
+        raise McvrpError(f"{name} is not a spreadsheet, only named like one: save it again, or name it .csv")
     if data.startswith(_PARQUET):
         return _parquet(name, data)
     text, guesses = _decoded(name, data)
@@ -297,10 +303,10 @@ def _too_large(name: str) -> McvrpError:
 def _table(name: str, frame: pd.DataFrame, rows: NDArray[np.int64], titles: Sequence[str]) -> Tabular:
     """Return ``frame``, all text, with columns named after their ``titles``."""
     columns = pd.Index([column_key(title) for title in titles])
-    if twice := sorted(set(columns[columns.duplicated()])):
-        raise McvrpError(f"{name} has two columns named {listed(twice)}: keep one of them")
+    if twice := [title for title, again in zip(titles, columns.duplicated(keep=False), strict=True) if again]:
+        raise McvrpError(f"{name} has two columns named {listed(dict.fromkeys(twice))}: keep one of them")
     if not len(frame):
-        raise McvrpError(f"{name} has no rows, only a header ({listed(columns)}): add rows")
+        raise McvrpError(f"{name} has no rows, only a header ({listed(titles)}): add rows")
     titled = dict(zip(columns, titles, strict=True))
     return Tabular(name, frame.set_axis(columns, axis=1), rows, titles=titled)
 

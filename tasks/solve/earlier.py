@@ -177,7 +177,7 @@ def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults)
     """
     columns = [table.column(field) or "" for field in _COLUMNS]
     if "" in columns:
-        missing, titles = _COLUMNS[columns.index("")], listed(table.frame.columns, most=8)
+        missing, titles = _COLUMNS[columns.index("")], listed(table.titles.values(), most=8)
         raise McvrpError(
             f"{table.name} has no column {missing} (columns: {titles}): add route, stop and customer, or "
             "name them in --columns"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance
-from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder
+from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder, city_names, stored_city
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
@@ -77,6 +77,27 @@ def read_orders(
     return read_tabular(*file_bytes(store, orders), sheet)
 
 
+def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | None) -> str | None:
+    """Return the only city of ``store``, otherwise the only one with all customers of the file ``orders``.
+
+    ``columns`` are those of a spec, ``sheet`` that of `read_orders`. None without any city; McvrpError if not
+    exactly one of several has all customers.
+    """
+    if len(cities := city_names(store)) < 2:
+        return cities[0] if cities else None
+    table, having = read_orders(orders, store, sheet), list[str]()
+    for name in cities:
+        addresses = stored_city(store, name).addresses
+        own = table.calling({**addresses.columns, **columns})
+        column = own.column(*_CUSTOMER) or own.column(_ID)
+        if column and UNKNOWN not in addresses.nodes(filter(None, own.ids(column))):
+            having.append(name)
+    if len(having) == 1:
+        return having[0]
+    which = f"{listed(having)} have" if having else f"none of the cities {listed(cities)} has"
+    raise McvrpError(f"{which} all customers of {table.name}: name one by --city")
+
+
 def checked_day(
     table: Tabular,
     city: City,
@@ -133,12 +154,16 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
     """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
 
     ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.csv_cells.dates`.
-    Without dates all rows are of the day. Raises McvrpError with the number of rows per day if there is none
-    of ``date``, or several days without it; with both, naming the cells that are not clearly dates.
+    Without dates all rows are of the day, with a note. Raises McvrpError with the number of rows per day if
+    there is none of ``date``, or several days without it; with both, naming the cells that are not clearly
+    dates.
     """
     column = table.column(_DATE)
     cells = table.text(column) if column else np.array([])
-    if not any(cells) or (date is None and len(set(cells)) == 1):
+    if date and not any(cells):
+        note = f"{table.name} has no dates: all of its rows are taken as those of {date}"
+        return replace(table, notes=(*table.notes, note))
+    if date is None and len(set(cells)) <= 1:
         return table
     days, faults = days_of(pd.Series(cells, dtype="string"), order), Faults(table.name)
     for k in np.flatnonzero(days.isna()):
@@ -146,7 +171,7 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
             f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31, or "
             "declare the city's order (mcvrp city import --dates)"
         )
-        faults.at(table.rows[k], f"{column} is {unclear if cells[k] else 'missing'}")
+        faults.at(table.rows[k], f"{table.titles[str(column)]} is {unclear if cells[k] else 'missing'}")
     faults.check()
     counts = days.dt.date.value_counts().sort_index()
     chosen = np.ones(len(table), bool) if date is None else (days.dt.date == date).to_numpy()
@@ -226,7 +251,7 @@ def _customer_column(table: Tabular) -> str:
     customer = table.column(*_CUSTOMER) or table.column(_ID)
     if customer is None or table.column(_DEMAND) is None:
         missing = "customer (or id)" if customer is None else _DEMAND
-        columns = listed(table.frame.columns, most=8)
+        columns = listed(table.titles.values(), most=8)
         raise McvrpError(
             f"{table.name} has no column {missing} (columns: {columns}): add it, or name it in --columns"
         )
@@ -238,7 +263,7 @@ def _customer_column(table: Tabular) -> str:
                 why = "which no routes here respect: remove it to route without, knowing that"
                 if option:
                     why = f"which is an option of a day: remove it, and give mcvrp solve {option}"
-                raise McvrpError(f"the column {column} of {table.name} asks for {what}, {why}")
+                raise McvrpError(f"the column {table.titles[column]} of {table.name} asks for {what}, {why}")
     return customer
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, brief
 from mcvrp.model.problem import DEPOT, gap
 from mcvrp.storage import layout, markdown
 from mcvrp.storage.markdown import card, code, escaped, image, section
@@ -72,18 +72,18 @@ def day_name(planned: Planned) -> str:
 def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     """Return a note if the folder holds routes that will be replaced, None if it is empty.
 
-    Raises McvrpError if it holds other files, or routes of other orders without ``overwrite``.
+    Raises McvrpError if it holds other files, or routes of another digest without ``overwrite``.
     """
     path = place.path(SPEC)  # which an interrupted run leaves, too
     document = place.store.get_json(path) if place.store.exists(path) else None
     if isinstance(document, dict) and "digest" in document and "orders" in document:
         if document["digest"] == planned.digest:
             return "existing routes of the same orders were replaced"
+        of = ", ".join(str(document.get(name)) for name in ("orders", "city", "capacity"))
+        others = f"routes of other orders, city or capacity ({brief(of)})"
         if overwrite:
-            return "existing routes of other orders were replaced"
-        raise McvrpError(
-            f"{place.url} holds the routes of other orders: give another --out, or replace them (--overwrite)"
-        )
+            return f"existing {others} were replaced"
+        raise McvrpError(f"{place.url} holds the {others}: give another --out, or replace them (--overwrite)")
     if files := place.store.list(place.folder):
         raise McvrpError(
             f"{place.url} holds files that mcvrp solve did not write ({files[0]}): give a new folder"
@@ -169,6 +169,9 @@ def _unserved_table(solved: Solved) -> pd.DataFrame:
     """Return the table of unserved.csv, the highest priority first, with what is known of whom to call."""
     rows = sorted(solved.unserved, key=lambda each: -(each.priority or 0.0))
     table = pd.DataFrame(map(asdict, rows), columns=[each.name for each in fields(Unserved)])
+    decimal = solved.planned.day.dialect.decimal
+    table["priority"] = table["priority"].map("{:.15g}".format, na_action="ignore")
+    table["priority"] = table["priority"].str.replace(".", decimal, regex=False)
     further = _texts(solved, solved.planned.addresses.nodes(each.customer for each in rows).tolist())
     taken = {name: f"further_{name}" for name in further if str(name).casefold() in table}
     return pd.concat([table, further.rename(columns=taken)], axis=1)

@@ -11,6 +11,7 @@ from typing import Any
 from xlsxwriter import Workbook
 
 from mcvrp.storage import markdown
+from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colour
 from mcvrp.tasks.solve.stops import (
@@ -70,7 +71,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     sheets, totals = list[_Sheet](), list[list[Cell]]()
     times = shift_texts(solved) or len(routes) * [""]
     for stops, time in zip(routes, times, strict=True):
-        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"Route {stops[0].of_route}"
+        load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"{ROUTE} {stops[0].of_route}"
         share = 100 * load / capacity
         totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 2)])
         totals[-1] += [str(stops[-1].arrival)] if clock else []
@@ -94,7 +95,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     facts = f"{title}: {counted(len(routes), 'route')}, {what} {length_text(solved.cost, unit)}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
     columns += ["Back at"] if clock else []
-    return [_Sheet("Overview", facts, columns, totals, day=day), *sheets]
+    return [_Sheet(OVERVIEW, facts, columns, totals, day=day), *sheets]
 
 
 def _since_depot(stop: Stop, factor: float) -> list[Cell]:
@@ -130,7 +131,7 @@ def workbook(solved: Solved) -> bytes:
 
 def _tab(k: int, sheet: _Sheet) -> str:
     """Return the name of the ``k``-th sheet: unlike those of others, in what Excel accepts."""
-    if re.fullmatch(r"Overview|Route [0-9]{1,9}( \(kept\))?", sheet.title):
+    if re.fullmatch(rf"{OVERVIEW}|{ROUTE} [0-9]{{1,9}}( \(kept\))?", sheet.title):
         return sheet.title
     return re.sub(r"[^\w ()-]", "-", f"{k} {sheet.title}")[:31]
 

@@ -30,7 +30,7 @@ from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, unit_text
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
 _CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
-_LENGTH = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi|s|min|h)$"
+LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi|s|min|h)$"
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
@@ -110,7 +110,7 @@ class LimitsSpec(StrictSpec):
         None, ge=1, le=MOST_CUSTOMERS, exclude_if=unset, description="Maximum number of vehicles"
     )
     longest_route: (
-        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=_LENGTH)] | None
+        Annotated[float, Field(ge=1e-6, le=1e15)] | Annotated[str, Field(pattern=LENGTH_PATTERN)] | None
     ) = Field(
         None,
         exclude_if=unset,
@@ -212,7 +212,7 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
             return self
         unit = "s" if is_seconds(unit) else unit
         units, example = (METRES, "30km") if unit in METRES else (SECONDS, "30min")
-        number, own = re.findall(_LENGTH, longest)[0] if isinstance(longest, str) else (longest, "")
+        number, own = re.findall(LENGTH_PATTERN, longest)[0] if isinstance(longest, str) else (longest, "")
         if unit not in units:
             units, example = {"": 1.0, unit: 1.0}, "a number in that unit"
         if own not in units:

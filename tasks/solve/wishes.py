@@ -34,20 +34,19 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
     ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
     columns are of service times.
     """
-    service, priority, columns, text = dict[int, float](), None, [], ""
+    service, priority, columns, title, text = dict[int, float](), None, list[str](), "service", ""
     if spec.timed:
-        column = _service_column(table)
-        columns += [column] if column else []
+        if column := _service_column(table):
+            columns, title = [column], table.titles[column]
         seconds = _numbers(table, column, spec.service or 0.0, faults, durations=True)
         for row, node, number in zip(table.rows.tolist(), nodes, seconds, strict=True):
             service[node] = service.get(node, 0.0) + number
             if number < 0 or number > MOST_SECONDS:  # NaN is neither: that cell is reported already
-                faults.at(row, f"{column} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
+                faults.at(row, f"{title} {number:.10g} is not 0 to {MOST_SECONDS:,} seconds")
         valid = [number for number in seconds if 0 <= number <= MOST_SECONDS] or [0.0]  # NaN is not
         text = " to ".join(dict.fromkeys([time_text(min(valid)), time_text(max(valid))])) + " per order"
         if column:
-            title, unit = table.titles[column], column_unit(column)[2]
-            text += f"; numbers in the column {title} are {unit}"
+            text += f"; numbers in the column {title} are {column_unit(column)[2]}"
     if spec.drop and (column := table.column(_PRIORITY)):
         columns, priority = [*columns, column], dict[int, float]()
         for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):

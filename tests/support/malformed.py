@@ -90,12 +90,12 @@ ADDRESSES = (
     case("an id twice", sound((5, "a,45.74,4.83,0")), "row 5: id 'a' is a duplicate of row 3"),
     case("an id that cannot be shown", sound((3, "a\x07,45.7,4.8,0")), "row 3: id", "not printable"),
     case("an id of 200 letters", sound((3, f"{'a' * 200},45.7,4.8,0")), "row 3: id", "longer than 100"),
-    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: (95, 4.85) is not in latitude -90 to 90"),
+    case("lat out of range", sound((3, "a,95.0,4.85,0")), "row 3: lat is 95, not within -90 to 90"),
     case("lat and lon swapped", sound((3, "a,4.85,45.77,0")), "row 3: (4.85, 45.77)", "km away"),
     case(
         "all swapped",
         "id,lat,lon,depot\nd,118.2,34.1,1\na,118.3,34.0,0\n",
-        "row 2: (118.2, 34.1) is not in latitude",
+        "no lat is within -90 to 90 (swapped with lon?); row 2: lat is 118.2, not within -90 to 90",
     ),
     case("a geocoder's zero", sound((3, "a,0,0,0")), "row 3: (0, 0)", "km away"),
     case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the center"),
@@ -112,7 +112,7 @@ ADDRESSES = (
         "five faults",
         sound((3, ",x,4.85,maybe"), (4, "d,45.7,500,2")),
         *("row 3: id is missing; row 3: lat is 'x'", "row 3: depot is 'maybe'"),
-        *("row 4: id 'd'", "row 4: (45.7, 500)"),
+        *("row 4: id 'd'", "row 4: lon is 500"),
     ),
 )
 
@@ -161,13 +161,13 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
-    case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "tw_start of day.csv asks for a time"),
+    case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "TW Start of day.csv asks for a time"),
 )
 
 COLUMNS = (  # of the same customers, on a day with a shift and customers to leave out
     case("a word", "customer,demand,service\nC1,1,long\n", "row 2: service is 'long', not a number"),
     case("of a year", "customer,demand,service\nC1,1,\nC2,1,3e7\n", "row 3: service 30000000 is not 0"),
-    case("twice", "customer,demand,service,service time\nC1,1,2,3\n", "service and service_time mean the"),
+    case("twice", "customer,demand,service,service time\nC1,1,2,3\n", "service and service time mean the"),
     case("infinite", "customer,demand,priority\nC1,1,inf\n", "row 2: priority is 'inf'"),
     case("no customer with room", "customer,demand\nC1,21\nC2,22\n", "'C1' has a demand of 21", "'C2'"),
 )

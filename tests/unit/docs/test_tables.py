@@ -19,9 +19,10 @@ import mcvrp
 from mcvrp.flows.cli.app import app
 from mcvrp.flows.cli.interrupt import INTERRUPTED
 from mcvrp.flows.cli.main import run
-from mcvrp.flows.config.fields import described, spec_of
+from mcvrp.flows.config.fields import described
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
+from mcvrp.flows.config.validation import spec_of
 from mcvrp.flows.server.ui import deployed
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
@@ -158,7 +159,7 @@ def test_the_estimated_cost_of_the_paper(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mcvrp.flows.cli.plan.local_cores", lambda: 2)
-    assert run(["plan", "--preset", "paper", "--core-price", "0.02", "--gpu-price", "2"]) == 0
+    assert run(["plan", "--preset", "paper"]) == 0
     text = capsys.readouterr().out.rstrip()
     assert indent(text, "    ") in section(DOCS / "cluster.md", "## Cost estimate")
 

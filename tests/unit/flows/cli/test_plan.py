@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.plan import Cost, make_plan, row_bytes
 from mcvrp.flows.config.preset import load_preset
 
@@ -63,15 +60,3 @@ def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
     assert searching("hgs") == pytest.approx(5200 * 5 * 1000 / 3600, rel=1e-3)
     assert searching("fm-gs") == 0
     assert decoding("fm-gs") < decoding("fm-bs") < decoding("fm-ns") == decoding("fm-ls")
-
-
-def test_money_is_of_the_gpu_where_a_part_can_use_one(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = costs("laptop")
-    assert cli.run(["plan", "--preset", "laptop", "--core-price", "2", "--json"]) == 0
-    alone = json.loads(capsys.readouterr().out)
-    assert alone["money"] == pytest.approx(2 * sum(cost.core_hours for cost in plan.values()))
-    assert cli.run(["plan", "--preset", "laptop", "--core-price", "2", "--gpu-price", "3", "--json"]) == 0
-    both = json.loads(capsys.readouterr().out)
-    expected = sum(3 * c.gpu_hours if c.gpu_hours else 2 * c.core_hours for c in plan.values())
-    assert both["money"] == pytest.approx(expected)
-    assert both["parts"] == alone["parts"]

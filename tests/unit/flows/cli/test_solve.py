@@ -84,18 +84,26 @@ def test_a_copy_of_a_model_and_its_city_is_a_store(
 
 
 def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """By --city or by a preset, whose options are those of the day."""
+    """By --city, by a preset, whose options are those of the day, or by its customers."""
     own = Preset.read("smoke").toml.replace('"smoke"', '"small"') + "[solve]\nfleet = 3\n"
     Path("small.toml").write_text(own)
     save_city(place, "twin", City.uniform(40, seed=9))
     refusal = refused(capsys, "solve", "monday.csv", "--capacity", "9", "--out", "nowhere")
-    assert refusal.endswith("has several cities, small and twin: name one by --city")
+    assert refusal == "mcvrp: small and twin have all customers of monday.csv: name one by --city"
     day, _ = solved(capsys, "--city", "twin")
     assert (day["city"], day["model"]) == ("twin", None)
     assert day["notes"] == ["searched without a model: the store has no model of city 'twin'"]
     day, _ = solved(capsys, "--preset", "small.toml", "--by", "pyvrp")
     assert day["city"] == "small"
     assert "satisfy --fleet 3" in " ".join(day["notes"])
+    named(place, "lyon", "C", {"id": "Code client"})
+    Path("monday.csv").write_text("Code client,demand\nC1,2\nC2,3\n")
+    day, _ = solved(capsys)
+    assert (day["city"], day["customers"]) == ("lyon", 2)
+    Path("monday.csv").write_text("customer,demand\nC1,2\nX2,3\n")
+    assert refused(capsys, "solve", "monday.csv", "--out", "nowhere") == (
+        "mcvrp: none of the cities lyon, small and twin has all customers of monday.csv: name one by --city"
+    )
 
 
 def test_a_model_of_another_city_is_refused_if_it_is_named(

@@ -81,7 +81,9 @@ def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
     own = spec_of(file("own.csv", f"id,x,y,depot\nd,0,0,1\n{one},3,4,\n"))
     make_city(store, own)
     more = spec_of(file("more.csv", f"id,x,y\n{two},3,4\nb,1,1\n"), "child", extends="own")
-    assert plan_city(store, more).city.customers == 2
+    planned = plan_city(store, more)
+    assert planned.city.customers == 2
+    assert "1 new address" in planned.notes
 
 
 def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
         ("E.vrp", {"far": True}, "which may have any places: leave far out"),
         ("own.csv", {"unrounded": True}, r"is not a \.vrp file, for which unrounded is meant"),
         ("named.csv", {"columns": {"id": "Code"}}, "no column 'Code'"),
-        ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'name' cannot be two fields"),
+        ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'Name' cannot be two fields"),
         ("named.csv", {}, "rename one, or name it in --columns id=NAME"),
     ],
 )

@@ -273,7 +273,7 @@ def test_a_refused_file_is_read_once_its_columns_and_dates_are_declared(
     name, data = ("f.xlsx", xlsx({"Routes": cells})) if spreadsheet else ("f.csv", FRENCH.encode())
     store.put(f"incoming/{name}", data)
     (refused,) = take(store).refused
-    assert "no column date, route, customer, stop and capacity, but datum" in refused
+    assert "no column date, route, customer, stop and capacity, but Datum" in refused
     assert "--columns date=NAME" in refused
     city = replace(LYON, addresses=replace(LYON.addresses, columns=NAMES))
     before = everything(store)

@@ -82,6 +82,11 @@ REFUSED = {
     "empty": (xlsx({"Orders": [], "More": [[None]]}), "has no visible sheet with content"),
     "header": (xlsx({"Orders": [["customer", "demand"]]}), ", sheet 'Orders' has no rows, only a header"),
     "twice": (xlsx({"Orders": [["a", "a"], [1, 2]]}), ", sheet 'Orders' has two columns named a"),
+    "text": (b"id,x,y\n1,2,3\n", "is not a spreadsheet, only named like one"),
+    "for drivers": (
+        xlsx({"Overview": [["Monday"], ["Route", "Stops"]], "Route 1": [["Stop"], ["1"]]}),
+        "is a workbook for drivers: give the routes.csv of its folder",
+    ),
     "stray": (xlsx({"O": [["a", None], [1, 2]]}), ", sheet 'O': row 2 has '2' in a column without a header"),
     # all rows but the first would lack the content, such as the mark of kept stops
     "merged": (_merged("B2:B3"), "has cells that are merged over rows 2 to 3 of sheet 'Orders'"),

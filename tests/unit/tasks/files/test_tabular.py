@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a separator line": (b"sep=;\n", "f.csv is empty"),
     "another separator": (b"sep=:\nid:lat\nA1:1\n", "f.csv is separated by ':', as its first line declares"),
     "a header": (b"a,b\n", "f.csv has no rows, only a header (a and b)"),
-    "a title twice": (b"Lat,lat\n1,2\n", "f.csv has two columns named lat"),
+    "a title twice": (b"Lat,lat\n1,2\n", "f.csv has two columns named Lat and lat: keep one"),
     "forms of a title": ("caf\u00e9;cafe\u0301\n1;2\n".encode(), "f.csv has two columns named caf\u00e9"),
     "long rows": (
         b"a,b\n1,2,\n\n1,2,3\n4,5,,6\n",
@@ -148,19 +148,19 @@ def test_what_is_no_table_is_refused_by_its_row(data: bytes, message: str) -> No
 
 
 WRONG = {  # cells of a column of numbers, and the message
-    "": "f: row 2: n is missing",
-    "many": "f: row 2: n is 'many', not a number",
-    "1e400": "f: row 2: n is '1e400', not a number",
-    "inf": "f: row 2: n is 'inf', not a number",
-    "1.234,5": "f: row 2: n is '1.234,5', not a number",
-    "1_0": "f: row 2: n is '1_0', not a number",
-    "1,5": "f: column n has decimal commas (row 2: 1,5) and points (row 3: 1.5): use one of them",
+    "": "f: row 2: N is missing",
+    "many": "f: row 2: N is 'many', not a number",
+    "1e400": "f: row 2: N is '1e400', not a number",
+    "inf": "f: row 2: N is 'inf', not a number",
+    "1.234,5": "f: row 2: N is '1.234,5', not a number",
+    "1_0": "f: row 2: N is '1_0', not a number",
+    "1,5": "f: column N has decimal commas (row 2: 1,5) and points (row 3: 1.5): use one of them",
 }
 
 
 @pytest.mark.parametrize(("cell", "message"), WRONG.items())
 def test_what_is_no_number_is_refused_by_its_row(cell: str, message: str) -> None:
-    table, faults = read_tabular("f", f"id;n\na;{cell}\nb;1.5\n".encode()), Faults("f")
+    table, faults = read_tabular("f", f"id;N\na;{cell}\nb;1.5\n".encode()), Faults("f")
     assert np.isnan(table.numbers("n", faults)[0])
     with pytest.raises(McvrpError) as raised:
         faults.check()

@@ -38,7 +38,7 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
     names = replace(NAMES, columns={"id": "code client"})
     columns = SolveSpec(columns={"customer": "code client", "demand": "Colis", "capacity": "Service"})
-    with pytest.raises(McvrpError, match="service is 'x', not a whole number"):
+    with pytest.raises(McvrpError, match="Service is 'x', not a whole number"):
         checked_day(table, CITY, names, "town", None, columns)
     (tmp_path / "day.csv").write_text("Code-Client;Colis;Customer;id\nC5;3;Shop;7\n")
     table = read_orders(str(tmp_path / "day.csv"), Store.open(tmp_path))
@@ -83,7 +83,10 @@ def test_orders_of_several_days_need_a_date(store: Store) -> None:
     assert "2 of 4 rows of days are of 2026-11-30, the others were left out" in result.notes
     assert of_date(store, TWO_DAYS, TUESDAY).instance.ids.tolist() == [3, 4]
     for undated in (SOUND, "date,customer,demand\n,C1,3\n,C2,4\n"):
-        assert of_date(store, undated, TUESDAY).instance.n == 2
+        result = of_date(store, undated, TUESDAY)
+        assert result.instance.n == 2
+        assert "days has no dates: all of its rows are taken as those of 2026-12-01" in result.notes
+        assert of_date(store, undated, None).notes == ()
     with pytest.raises(McvrpError, match="row 5: customer is missing"):  # as the file counts
         of_date(store, TWO_DAYS.replace("C4,2", ",2"), TUESDAY)
 

@@ -212,11 +212,12 @@ def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place:
 
 
 def test_nothing_is_replaced_silently(store: Store, day: Solved, written: Place, tmp_path: Path) -> None:
-    """Same orders: a note. Other orders: refused, or a note. Other files: always refused."""
+    """Same orders: a note. Other orders or capacity: refused, or a note. Other files: always refused."""
     other = solved(store, count=3)
     assert require_free(Place(written.store, "new"), day.planned, overwrite=False) is None
     assert "same orders" in str(require_free(written, day.planned, overwrite=False))
-    with pytest.raises(McvrpError, match="routes of other orders"):
+    of = f"{day.planned.day.source}, small, {day.planned.day.instance.capacity}"
+    with pytest.raises(McvrpError, match=rf"routes of other orders, city or capacity \({of}\)"):
         require_free(written, other.planned, overwrite=False)
     assert "other orders" in str(require_free(written, other.planned, overwrite=True))
     (tmp_path / "README.md").write_text("kept")

@@ -143,11 +143,9 @@ def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> N
     assert [each.customer for each in result.unserved] == ["4", "5"]
     assert (result.instance.n, int(result.instance.demands.sum())) == (5, 31)
     write_day(place, result)
-    table = pd.read_csv(tmp_path / "out" / "unserved.csv")
-    assert table.to_dict("split")["data"] == [
-        [5, 6, 1.0, "no room in the 2 vehicles on hand"],
-        [4, 6, 0.0, "no room in the 2 vehicles on hand"],
-    ]
+    lines = (tmp_path / "out" / "unserved.csv").read_text().splitlines()[1:]
+    reason = "no room in the 2 vehicles on hand"
+    assert lines == [f"5,6,1,{reason}", f"4,6,0,{reason}"]
     assert "| left out | 2 other customers, total demand 12 |" in (tmp_path / "out" / "README.md").read_text()
     left_out = "2 customers left out (unserved.csv has the reasons): '4' and '5'"
     assert any(note.startswith(left_out) for note in result.notes)
