@@ -196,7 +196,7 @@ def test_a_round_that_is_killed_goes_on(store: Store, decided: list[bool], tmp_p
         assert [pointer(there, "small", alias).version for alias in ALIASES] == [2, None]
         folder = f"rounds/small/{record.name}"
         names = {path.removeprefix(f"{folder}/").split("/")[0] for path in there.list(folder)}
-        comparison = {"comparison.parquet", "comparison.png", "improved"}
+        comparison = {"comparison.parquet", "improved"}
         assert names == {"README.md", "spec.json", "metrics.json", "round.json"} | comparison
         readme = there.get(f"{folder}/README.md").decode()
         assert "**Version 2 was promoted: so it was said.**" in readme

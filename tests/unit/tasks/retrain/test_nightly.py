@@ -105,13 +105,13 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     assert compared | kept == {f"2026-02-{day:02}" for day in range(1, 13)}
     assert not compared & kept
     folder = f"nights/small/{summary.record.name}"
-    files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "comparison.png", "night.json"}
+    files = {"README.md", "spec.json", "metrics.json", "comparison.parquet", "night.json"}
     assert {path.removeprefix(f"{folder}/") for path in store.list(folder)} == files
     assert read_metrics(store, "small", summary.record.name) == summary.measured
     assert store.get_json(f"{folder}/spec.json") == AS_DRIVEN.model_dump(mode="json")
     readme = store.get(f"{folder}/README.md").decode()
     sentences = ("# Night 1 of `small`", "was promoted: so it was said", "trial instances of this trial only")
-    for text in (*sentences, "](comparison.png)", "fresh days", "split `trial`"):
+    for text in (*sentences, "fresh days", "split `trial`"):
         assert text in readme
 
 
