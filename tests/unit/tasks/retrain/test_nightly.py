@@ -299,10 +299,10 @@ def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, s
 @pytest.mark.parametrize(
     ("module", "step", "meanwhile", "at_least"),
     [
-        (trial, "compared", False, 9),
-        (trial, "compared", True, 9),
-        (None, "", False, 40),
-        (phases, "publish", True, 15),
+        (trial, "compared", False, 8),
+        (trial, "compared", True, 8),
+        (None, "", False, 39),
+        (phases, "publish", True, 14),
     ],
 )
 def test_a_killed_night_is_completed(
