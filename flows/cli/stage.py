@@ -11,7 +11,8 @@ from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError
-from mcvrp.storage.cities import stored_city
+from mcvrp.storage.cities import load_city, stored_city
+from mcvrp.tasks.solve.plan import model_of
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +34,10 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     """
     store, preset = writing(common), preset_of(common)
     spec = preset.spec(common.overrides)
-    if stage.name == "nightly" and not common.preset:
-        only_city(store, "--preset")  # of the files in incoming/, which the demo need not be
+    if stage.name == "nightly" and not common.preset and (city := only_city(store, "--preset")):
+        # of the files in incoming/, which the demo need not be
+        model, _ = model_of(store, load_city(store, city), city, spec.night.model, "--set nightly.model")
+        spec = preset.spec([f'city.name="{city}"', f'train.model="{model or city}"', *common.overrides])
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists
