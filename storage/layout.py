@@ -47,6 +47,7 @@ class Path(Generic[*Values]):
         return self.template.format_map(named)
 
 
+INCOMING = "incoming"  # default folder of files of driven routes
 LEASE = ".lease"  # name of the folders of all leases
 
 # Cities
