@@ -174,7 +174,7 @@ def night_figures(night: NightSummary) -> Figures:
         verb = "promoted" if record.applied else "not promoted"
         figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"
     else:
-        held_out_text = f" ({len(taken.days):,} held out)" if taken.days else ""
+        held_out_text = f" ({len(taken.days):,} held out or learned before)" if taken.days else ""
         figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do"
     return figures | {"champion": f"version {night.champion}"}
 

@@ -252,7 +252,10 @@ def test_a_night_that_is_cut_off_compares_on_the_same_instances(
 
 
 def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool]) -> None:
-    """A night without routes and a repeated one write nothing; a third one does not undo a rollback."""
+    """A night without routes and a repeated one write nothing, a day that was removed is read again.
+
+    A later one does not undo a rollback.
+    """
     before = everything(store)
     summary = night(store)
     assert summary.record is None
@@ -264,6 +267,11 @@ def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool
     assert pointer(store, "small", "champion").version == 2
     before = everything(store)
     assert night(store).record is None
+    assert everything(store) == before
+    day = summary.record.days[0].split()[0]
+    store.delete(layout.driven_day(SMALL.name, day))
+    again = night(store)
+    assert (again.record, again.taken.days) == (None, (day,))
     assert everything(store) == before
     move_champion(store, "small", 1, pointer(store, "small", "champion"))
     night(store)
