@@ -159,9 +159,10 @@ def benchmark_tables(benchmark: BenchmarkResult) -> str:
 
 def night_figures(night: NightSummary) -> Figures:
     taken, measured = night.taken, night.measured
+    files = f"{len(taken.files)} new, {taken.known} known"
     figures = {
         "city": night.city,
-        "route files": f"{len(taken.files)} new, {taken.known} known",
+        "route files": files if taken.files or taken.known or taken.refused else f"none in {taken.folder}",
         "new days": str(len(taken.days)),
     }
     if taken.refused:
@@ -169,12 +170,12 @@ def night_figures(night: NightSummary) -> Figures:
     if measured:
         figures["learned from"] = learned(measured)
     record = night.record
-    if not night.new:
-        held_out_text = f" ({len(taken.days):,} held out)" if taken.days else ""
-        figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do"
-    elif record:
+    if record:
         verb = "promoted" if record.applied else "not promoted"
         figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"
+    else:
+        held_out_text = f" ({len(taken.days):,} held out or learned before)" if taken.days else ""
+        figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do"
     return figures | {"champion": f"version {night.champion}"}
 
 

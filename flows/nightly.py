@@ -39,7 +39,7 @@ def nightly(
     opened, read = inputs(check_trial, store, city, nightly)
     done = retrain(opened, read, nightly)
     body = links(opened, {"what was driven": layout.driven_dir(city)})
-    if done.record and done.new:
+    if done.record:
         body = trial_body(opened, nightly.model, done.record, [night_tables(done)])
     lacks = "\n".join(f"- {escaped(line)}" for line in night_lacks(done).splitlines())
     show_figures(f"nightly {nightly.model}", f"Night of {nightly.model}", night_figures(done), lacks, body)

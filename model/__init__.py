@@ -7,6 +7,7 @@ from mcvrp.face import lazy
 if TYPE_CHECKING:
     from mcvrp.model.canonical_form import canonical as canonical
     from mcvrp.model.decoding import decode as decode
+    from mcvrp.model.errors import McvrpError as McvrpError
     from mcvrp.model.problem import (
         City as City,
         Instance as Instance,

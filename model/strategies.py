@@ -7,7 +7,7 @@ infinity masks a node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from mcvrp.model.errors import McvrpError
 Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the extended paths
 
 
+@runtime_checkable
 class Strategy(Protocol):
     """Choice of the next nodes: all paths of a group are extended together, one node per step.
 

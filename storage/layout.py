@@ -47,6 +47,7 @@ class Path(Generic[*Values]):
         return self.template.format_map(named)
 
 
+INCOMING = "incoming"  # default folder of files of driven routes
 LEASE = ".lease"  # name of the folders of all leases
 
 # Cities
@@ -135,7 +136,6 @@ trial_dir = _TrialPath[()]("{model}/{trial}")
 trial_pairs = _TrialPath[()]("{model}/{trial}/comparison.parquet")
 trial_spec = _TrialPath[()]("{model}/{trial}/spec.json")
 trial_metrics = _TrialPath[()]("{model}/{trial}/metrics.json")
-trial_picture = _TrialPath[()]("{model}/{trial}/comparison.png")
 trial_readme = _TrialPath[()]("{model}/{trial}/README.md")
 improved_dir = _TrialPath[()]("{model}/{trial}/improved")  # labels with better routes of the model
 improved_chunk = _TrialPath[int, int, int](

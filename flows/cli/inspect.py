@@ -18,7 +18,8 @@ from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.support.text import counted
 
-_LISTED, _DOCUMENTS, _HEAD = 200, 3, 5  # files, JSON documents of a folder, rows of a table that are shown
+_LISTED, _DOCUMENTS, _CARDS = 200, 3, 10  # files, JSON documents and cards of a folder that are shown
+_HEAD = 5  # rows of a table that are shown
 
 
 def inspect(store: Store, path: str) -> Outcome:
@@ -56,12 +57,14 @@ def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:
 
 
 def _folder(store: Store, path: str, files: dict[str, int]) -> Outcome:
-    """Describe a folder by its card, README.md, otherwise by its files and JSON documents."""
+    """Describe a folder by its card, README.md, or those of few folders in it, otherwise by its files."""
     names = [file for file in files if file.endswith(".json") and file.count("/") <= path.count("/") + 2]
     documents = {name.removeprefix(f"{path}/"): store.get_json(name) for name in names[:_DOCUMENTS]}
-    if f"{path}/README.md" in files:
-        lines = [_markdown(store, f"{path}/README.md"), ""]
-    else:
+    cards = [file for file in files if file.endswith("/README.md") and file.count("/") == path.count("/") + 2]
+    if (own := f"{path}/README.md") in files:
+        cards = [own]
+    lines = [line for card in cards for line in (_markdown(store, card), "")]
+    if not 0 < len(cards) <= _CARDS:
         lines = [f"{size:>13,}  {file}" for file, size in list(files.items())[:_LISTED]]
         lines += [f"\n{name}\n{_pretty(document)}" for name, document in documents.items()]
     text = "\n".join([*lines, f"{store.url(path)}: {counted(len(files), 'file')}"])

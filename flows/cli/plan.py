@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -18,6 +19,7 @@ from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
 
+STARTUP = 10.0  # seconds of the command, and of each part: processes, imports (preset smoke)
 # Measured (BENCHMARKS.md); they tell days from hours, not hours from minutes.
 FLOPS_PER_CORE, FLOPS_PER_GPU = 2.3e10, 1e14  # of a core of the 2020s and one H200, training small networks
 STOPS = 1.1  # of a day per customer, with the depot (Table 1: 1.07 to 1.16)
@@ -52,7 +54,7 @@ def plan_run(common: Common) -> Outcome:
     total = Cost("in all", 0, *sums)
     rows = [cost.row() for cost in (*costs, total)]
     header = "part", "instances", "core-hours", "or GPU-hours", "disk"
-    time = duration(3600 * total.core_hours / cores)
+    time = duration(wall_seconds(costs, cores))
     last = f"{preset.name}: about {time} on the {cores} cores of this machine, if they are idle"
     document = {"preset": preset.name, "parts": plain(costs), "total": plain(total)}
     return Outcome(document, f"{table(header, rows, range(1, 5))}\n\n{last}")
@@ -78,6 +80,11 @@ def make_plan(spec: PipelineSpec, city: City | None = None) -> list[Cost]:
     decoding = 2 * (encoder + decoder * STOPS) * decoded
     benchmark = Cost("benchmark: searches", sum(counts.values()), searching / 3600)
     return [*costs, benchmark, _computed("benchmark: networks", sum(counts.values()), decoding)]
+
+
+def wall_seconds(costs: Sequence[Cost], cores: int) -> float:
+    """Return the estimated duration of a run with these ``costs`` on ``cores`` idle cores."""
+    return STARTUP * (1 + len(costs)) + 3600 * sum(cost.core_hours for cost in costs) / cores
 
 
 def row_bytes(customers: int, n: int) -> float:

@@ -11,7 +11,8 @@ from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.cities import city_names, stored_city
+from mcvrp.storage.cities import city_names, load_city, stored_city
+from mcvrp.tasks.solve.plan import model_of
 from mcvrp.tasks.support.text import listed
 
 logger = logging.getLogger(__name__)
@@ -34,9 +35,12 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     """
     store, preset = writing(common), preset_of(common)
     spec = preset.spec(common.overrides)
-    # the files in incoming/ need not be of the demo's city
-    if stage.name == "nightly" and not common.preset and len(cities := city_names(store)) > 1:
+    cities = city_names(store) if stage.name == "nightly" and not common.preset else []
+    if len(cities) > 1:
         raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by --preset")
+    for city in cities:  # the one that files in incoming/ are of, which need not be the demo's
+        model, _ = model_of(store, load_city(store, city), city, spec.night.model, "--set nightly.model")
+        spec = preset.spec([f'city.name="{city}"', f'train.model="{model or city}"', *common.overrides])
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         City as City,
         Greedy as Greedy,
         Instance as Instance,
+        McvrpError as McvrpError,
         Nucleus as Nucleus,
         Sampling as Sampling,
         Solution as Solution,

@@ -142,6 +142,8 @@ class Dataset:
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:
     """Return the labels of size ``n`` in ``dataset``, the first ``limit`` or all.
 
-    Raises McvrpError if labels are missing, or a file is corrupt.
+    Raises McvrpError if labels are missing, a file is corrupt, or ``limit`` is not positive.
     """
+    if limit is not None and limit < 1:
+        raise McvrpError(f"limit is {limit}: give 1 or more")
     return Dataset.open(store, dataset).labels(n, limit)

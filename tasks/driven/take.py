@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_text
 from mcvrp.storage.driven import (
@@ -31,12 +31,13 @@ from mcvrp.tasks.support.progress import Progress
 
 @dataclass(frozen=True)
 class Taken:
-    """Paths of ``files`` with new days, and number of ``known`` ones, all of whose days were stored before.
+    """Address of the ``folder``, paths of ``files`` with new days, and number of ``known`` ones.
 
-    ``stored`` are all days in the store, ``days`` the dates of the new ones; ``refused`` has a sentence for
-    each file that has to be corrected.
+    All days of known files were stored before. ``stored`` are all days in the store, ``days`` the dates of
+    the new ones; ``refused`` has a sentence for each file that has to be corrected.
     """
 
+    folder: str
     files: tuple[str, ...] = ()
     known: int = 0
     stored: tuple[StoredDay, ...] = ()
@@ -49,12 +50,17 @@ def take_routes(
     city: StoredCity,
     *,
     today: datetime.date,
-    incoming: str = "incoming",
+    incoming: str = layout.INCOMING,
 ) -> Taken:
     """Take the new files below ``incoming`` as driven days of ``city``.
 
-    Days after ``today`` are refused. Raises McvrpError if the store has days of another city.
+    Days after ``today`` are refused. Raises McvrpError if the store has days of another city, or has no
+    folder ``incoming`` that is not the default.
     """
+    above, _, name = incoming.rstrip("/").rpartition("/")
+    if incoming != layout.INCOMING and name not in (names := store.folders(above)):
+        others = alternatives(name, names)
+        raise McvrpError(f"nightly.incoming: no folder {incoming!r} in {store.url()}{others}")
     files, refused = list[StoredFile](), list[str]()
     for file in store.files(incoming):
         if file.path.lower().endswith(ENDINGS):
@@ -92,6 +98,7 @@ def take_routes(
     if any(taken.get(file) != dated for file, dated in dates_of.items()):
         write_taken_files(store, city.name, dates_of)
     return Taken(
+        store.url(incoming),
         tuple(new),
         len(dates_of) - len(new),
         stored,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
-from mcvrp.storage.markdown import card, code_block, escaped, image, section, table
+from mcvrp.storage.markdown import card, code_block, escaped, section, table
 from mcvrp.storage.provenance import provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
@@ -84,7 +84,6 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         figures(record, metrics),
         gained(metrics),
         comparison(metrics),
-        image("Change of the cost from champion to challenger", "comparison.png"),
         section("Rounds of this loop", round_table(rounds) if rounds else ""),
         section("Spec", code_block("json", json.dumps(spec, indent=2))),
         f"The training data is the dataset `labels/{record.name}`, the training run is "

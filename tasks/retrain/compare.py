@@ -1,4 +1,4 @@
-"""Costs of champion and challenger on the same trial instances and held-out days, and their plot."""
+"""Costs of champion and challenger on the same trial instances and held-out days."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
@@ -19,20 +18,15 @@ from mcvrp.storage.layout import label_spec
 from mcvrp.storage.models.models import ModelCard, load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import stored_spec
-from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH, changes
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.machine import local_cores
-from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, png, style
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.t_test import paired_t_test
 
 if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
-_ROW = 0.55  # inches
-_JITTER = 0.28  # rows
-_LEGEND = ("instance", "95 % interval of the mean", "mean")
 _SIZES = 3  # number of sizes if the spec has none
 _MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
 
@@ -124,33 +118,3 @@ def sampler(store: Store, card: ModelCard, p: float, samples: int, pool: Pool) -
     network, _ = load_model(store, card.name, card.version)
     rotations = samples if card.rotation_trained else 1  # other networks do not know rotated cities
     return FmMcvrpSolver(placed(network), Nucleus(p), rotations, f"{card.name}@{card.version}", pool=pool)
-
-
-def comparison_figure(pairs: pd.DataFrame, worst: float) -> bytes:
-    """Return a PNG of changes in % by part and size: instances, mean with 95 % interval, and ``worst``."""
-    both = changes(pairs)
-    groups = [
-        (f"{part}, {sizes} customers", rows["change"].to_numpy(np.float64))
-        for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
-    ]
-    figure = Figure(figsize=(9, 1.9 + _ROW * max(1, len(groups))), dpi=DPI, layout="constrained")
-    axis = figure.subplots()
-    style(axis)
-    jitter = np.random.default_rng(0)  # seeded, so that the plot is reproducible
-    for row, (_, change) in enumerate(groups):
-        instance, interval, average = _LEGEND if row == 0 else (None, None, None)
-        height = row + _JITTER * jitter.uniform(-1, 1, len(change))
-        axis.plot(change, height, ".", color=GREY, alpha=0.35, markersize=5, label=instance)
-        mean = float(change.mean())
-        if len(change) >= 2:
-            test = paired_t_test(change, np.zeros(len(change)))
-            axis.plot([test.ci_low, test.ci_high], [row, row], color=BLUE, linewidth=5, label=interval)
-        axis.plot([mean], [row], "D", color=BLUE, markersize=8, markeredgecolor="white", label=average)
-    axis.axvline(0, color="black", linewidth=1)
-    axis.axvline(worst, color=ORANGE, linestyle="--", linewidth=1.4, label="tolerated increase of a mean")
-    axis.set_yticks(range(len(groups)), [name for name, _ in groups], fontsize=FONT - 1)
-    axis.set_ylim(max(1, len(groups)) - 0.5, -0.5)
-    axis.set_xlabel("Change of the cost from champion to challenger (%), lower is better", fontsize=FONT)
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=FONT - 2)
-    return png(figure)

@@ -35,19 +35,14 @@ _NOBODY = "nobody"  # solver of instances without routes
 class NightSummary:
     """Summary of a night: files that it took, the ``champion``'s version after it, its decision and metrics.
 
-    Without new days there are no metrics, and the decision is that of the last night, None before the first.
+    Without new days there are neither.
     """
 
     city: str
     taken: Taken
     champion: int
-    record: TrialRecord | None
+    record: TrialRecord | None = None
     measured: TrialMetrics | None = None
-
-    @property
-    def new(self) -> bool:
-        """True if there were new days to learn from."""
-        return self.measured is not None
 
 
 def run_night(
@@ -71,7 +66,7 @@ def run_night(
         learned, held_out = _split(taken.stored, spec.held_out_every)
         taken = replace(taken, stored=())  # a summary, as of --json, does not hold the days themselves
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
-            return NightSummary(city.name, taken, context.champion.version, last)
+            return NightSummary(city.name, taken, context.champion.version)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
         record, measured = run_trial(spec, context, trial, cache, launch)
         return NightSummary(city.name, taken, record.now, record, measured)

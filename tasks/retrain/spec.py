@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mcvrp.storage import layout
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.tasks.support.registry import InStore
 from mcvrp.tasks.support.spec import (
@@ -113,7 +114,7 @@ class NightlySpec(TrialSpec):
     stage: ClassVar[str] = "nightly"
 
     incoming: str = Field(
-        "incoming", min_length=1, description="Folder of the store for files of driven routes"
+        layout.INCOMING, min_length=1, description="Folder of the store for files of driven routes"
     )
     held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
     replay: int = Field(

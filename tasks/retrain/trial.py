@@ -28,7 +28,7 @@ from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, read_pairs, trial_records, write_pairs, write_record
 from mcvrp.tasks.retrain.card import Gains, TrialMetrics, write_card
-from mcvrp.tasks.retrain.compare import TrialInstance, compared, comparison_figure, trial_instances
+from mcvrp.tasks.retrain.compare import TrialInstance, compared, trial_instances
 from mcvrp.tasks.retrain.decide import decide
 from mcvrp.tasks.retrain.labels import Key, Mix, best_known
 from mcvrp.tasks.retrain.spec import TrialSpec
@@ -157,7 +157,6 @@ def run_trial(
     metrics = TrialMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
     store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))
     store.put_json(layout.trial_metrics(spec.model, trial.name), asdict(metrics))
-    store.put(layout.trial_picture(spec.model, trial.name), comparison_figure(pairs, spec.worst))
     record = TrialRecord(
         name=trial.name,
         number=trial.number,

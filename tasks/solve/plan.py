@@ -207,10 +207,12 @@ def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCar
     return model_card(store, name, version)
 
 
-def model_of(store: Store, city: City, name: str, usual: str) -> tuple[str | None, str]:
+def model_of(
+    store: Store, city: City, name: str, usual: str, option: str = "--model"
+) -> tuple[str | None, str]:
     """Return the model of ``city``, called ``name``: ``usual`` if it is one, otherwise the only one.
 
-    None, and the reason, if there is none. McvrpError if there are several.
+    None, and the reason, if there is none. McvrpError if there are several: ``option`` names one.
     """
     models, reason = [], f"the store has no model of city {name!r}"
     for model in sorted(store.folders("models"), key=lambda each: (each != usual, each)):
@@ -226,5 +228,5 @@ def model_of(store: Store, city: City, name: str, usual: str) -> tuple[str | Non
             return model, ""
         models.append(model)
     if len(models) > 1:
-        raise McvrpError(f"city {name!r} has several models, {listed(models)}: name one by --model")
+        raise McvrpError(f"city {name!r} has several models, {listed(models)}: name one by {option}")
     return (models[0], "") if models else (None, reason)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcvrp.flows.cli.output import plain
-from mcvrp.flows.figures import (
-    label_figures,
-    label_lacks,
-)
+from mcvrp.flows.figures import label_figures, label_lacks, night_figures
+from mcvrp.tasks.driven.take import Taken
 from mcvrp.tasks.label.stage import LabelSummary
+from mcvrp.tasks.retrain.nightly import NightSummary
 
 
 @dataclass(frozen=True)
@@ -42,3 +41,10 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
     assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
     both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
     assert label_lacks(both) == "the first lacks two: why; the second lacks one: why"
+
+
+def test_a_night_without_files_names_its_folder() -> None:
+    figures = night_figures(NightSummary("lyon", Taken("/store/incoming"), 1))
+    assert figures["route files"] == "none in /store/incoming"
+    figures = night_figures(NightSummary("lyon", Taken("/store/incoming", known=3), 1))
+    assert figures["route files"] == "0 new, 3 known"

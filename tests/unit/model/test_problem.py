@@ -222,6 +222,8 @@ def test_city_id_tells_apart_what_costs_differently() -> None:
     ("xy", "options", "message"),
     [
         ([[0, 0]], {}, "depot first"),
+        ("abc", {}, r"the coordinates are no table of numbers: 'abc'"),
+        ([[0, 0], [1, 0]], {"matrix": [[0, 1], [1]]}, "the cost matrix is no table of numbers"),
         ([[0, 0], [1, 0]], {"address_ids": ("a",)}, "has 1 address_ids: give one per node"),
         ([[0, 0], [1, 0]], {"address_ids": ("a", "a")}, "each address its own id"),
         ([[0, 0], [0, math.nan]], {}, "node 1 .* no finite coordinates"),
@@ -234,9 +236,9 @@ def test_city_id_tells_apart_what_costs_differently() -> None:
         ([[0, 0], [1, 0]], {"matrix": np.array([[0, -1], [1, 0]])}, "from node 0 to node 1"),
     ],
 )
-def test_an_invalid_city_is_rejected(xy: list[list[float]], options: dict[str, object], message: str) -> None:
+def test_an_invalid_city_is_rejected(xy: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(McvrpError, match=message):
-        City(np.array(xy, dtype=float), **options)  # type: ignore[arg-type]
+        City(xy, **options)
     assert City(np.array([*FRAME, [1.2, 0.5]]), extends=(2,)).customers == 3
 
 

@@ -10,7 +10,9 @@ from mcvrp.flows.cli import main as cli, stage
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.store import Store
-from tests.support.solving import CITY
+from mcvrp.tasks.retrain import trial
+from mcvrp.tasks.retrain.spec import NightlySpec
+from tests.support.solving import CITY, put_day, put_model
 
 
 def test_the_default_preset_does_not_choose_the_city_of_a_night(
@@ -37,3 +39,30 @@ def test_the_default_preset_does_not_choose_the_city_of_a_night(
     for preset in ("smoke", "laptop"):
         assert cli.run(["nightly", "--preset", preset]) == 2
     assert nights == ["smoke", "smoke", "laptop"]
+
+
+def test_a_night_without_a_preset_is_of_the_only_city(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And of its model; what is set is never replaced."""
+    checked: list[tuple[str, str, float]] = []
+
+    def check(_store: Store, city: StoredCity, night: NightlySpec) -> None:
+        checked.append((city.name, night.model, night.lr))
+        raise McvrpError("the night begins")
+
+    monkeypatch.setenv("MCVRP_STORE", str(tmp_path / "store"))
+    monkeypatch.setattr(trial, "check_trial", check)
+    put_day(store := Store.open(tmp_path / "store"))
+    assert cli.run(["nightly", "--set", "nightly.lr=0.5"]) == 2
+    assert cli.run(["nightly", "--set", "nightly.model=other"]) == 2
+    assert cli.run(["nightly", "--set", "city.name=other"]) == 2
+    assert "no city 'other'" in capsys.readouterr().err
+    assert checked == [("small", "small", 0.5), ("small", "other", 3e-4)]
+    for name in ("second", "third"):
+        put_model(store, name, CITY)
+    assert cli.run(["nightly", "--set", "nightly.model=third"]) == 2
+    assert cli.run(["nightly"]) == 2
+    assert checked[2:] == [("small", "third", 3e-4)]
+    error = capsys.readouterr().err
+    assert "several models, second, small and third: name one by --set nightly.model" in error

@@ -141,6 +141,13 @@ def test_missing_rows_are_named(
         load_labels(store, "d", N, limit)
 
 
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_is_positive(store: Store, limit: int) -> None:
+    fill(store, 0, 4)
+    with pytest.raises(McvrpError, match=f"limit is {limit}: give 1 or more"):
+        load_labels(store, "d", N, limit)
+
+
 def rewritten(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(change(pq.read_table(io.BytesIO(data))), buffer)

@@ -83,7 +83,18 @@ def test_columns_have_the_names_of_the_city(store: Store) -> None:
 
 def test_a_hidden_file_is_not_ingested(store: Store) -> None:
     store.put("incoming/.tour.csv", GOOD.encode())
-    assert take(store) == Taken()
+    assert take(store) == Taken(store.url("incoming"))
+
+
+def test_a_folder_that_is_named_exists(store: Store) -> None:
+    """Without files a mistyped one would look like a night without routes."""
+    store.put("incoming/lyon/friday.csv", GOOD.encode())
+    with pytest.raises(McvrpError, match=r"no folder 'incoming/lion' in .* \(did you mean lyon\?\)"):
+        take(store, incoming="incoming/lion")
+    assert take(store, incoming="incoming/lyon/").days == (FRIDAY,)
+    store.delete("incoming/lyon/friday.csv")
+    Path(store.uri, "incoming/lyon").mkdir(parents=True, exist_ok=True)
+    assert take(store, incoming="incoming/lyon").files == ()
 
 
 def test_a_file_is_taken_once_whatever_it_is_called(store: Store) -> None:

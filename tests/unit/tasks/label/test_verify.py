@@ -1,0 +1,42 @@
+"""Verification of files that the store does not give: they say nothing about the others."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+
+import pytest
+
+from mcvrp.storage.store.errors import refusal
+from mcvrp.storage.store.store import Store
+from mcvrp.tasks.label import verify
+from tests.support.datasets import label_path, label_spec, make_dataset
+
+
+def _one_by_one(
+    work: Callable[..., object], paths: Iterable[str], _workers: int, shared: object
+) -> Iterator[tuple[str, object]]:
+    return ((path, work(path, shared)) for path in paths)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_unreadable_files_are_listed_and_never_removed(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(verify, "windowed", _one_by_one)
+    monkeypatch.setattr(verify, "ray_session", lambda workers: nullcontext(1))
+    make_dataset(store, label_spec())
+    get, unreadable = Store.get, [label_path(0), label_path(1, n=21)]
+
+    def denied(self: Store, path: str) -> bytes:
+        if path in unreadable:
+            raise refusal(f"cannot read {self.url(path)}", OSError(number, "refused by the disk"))
+        return get(self, path)
+
+    monkeypatch.setattr(Store, "get", denied)
+    report = verify.verify_dataset(store, "d", delete=True)
+    assert [fault.path for fault in report.faults] == unreadable
+    assert all(fault.unreadable and "refused by the disk" in fault.what for fault in report.faults)
+    assert (report.files, report.deleted) == (2, False)
+    assert set(unreadable) <= set(store.list(""))
