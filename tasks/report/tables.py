@@ -111,8 +111,8 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
         "cost than the baseline; s: number of samples or runs, of which the best counts."
     )
     yield (
-        "Time: wall-clock time per instance on the hardware named below. Instances decoded in "
-        "one batch share its time evenly; for s runs of a heuristic it is the time after s runs."
+        "Time: that of one core, or of the GPU, per instance, on the hardware named below. Instances decoded "
+        "together share the time of all cores evenly; for s runs of a heuristic it is the time after s runs."
     )
     for line in numbers.to_dict("records"):
         if 0 < line["failed"] < line["instances"]:
