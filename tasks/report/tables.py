@@ -70,6 +70,8 @@ def _cells(line: Mapping[Hashable, Any]) -> tuple[str, ...]:
     name, gaps = run_name((line["method"], line["samples"])), _spread(line, "gap")
     if name == line["baseline"] and gaps[0] != NOTHING:
         gaps = "baseline", ""
+    elif pd.notna(line["gap_error"]):
+        gaps = f"{gaps[0]} ± {_fixed(line['gap_error'], 2)}", gaps[1]
     known = pd.notna(line["wins"])
     return (
         str(line["n"]),
@@ -106,9 +108,9 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
             f"{', '.join(f'{count:,} (N = {n})' for n, count in counts.items())}."
         )
     yield (
-        f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; "
-        "gap: mean of the instances' gaps to the baseline; wins: share of instances with a strictly lower "
-        "cost than the baseline; s: number of samples or runs, of which the best counts."
+        f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; gap: mean of the instances' "
+        "gaps to the baseline, ± its standard error over instances; wins: share of instances with a strictly "
+        "lower cost than the baseline; s: number of samples or runs, of which the best counts."
     )
     yield (
         "Time: that of one core, or of the GPU, per instance, on the hardware named below. Instances decoded "
