@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from mcvrp.model.problem import gap
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
@@ -188,12 +188,8 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
         )
     axis.set_xscale("log")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axis.xaxis.set_major_formatter(FuncFormatter(_tick))
-    axis.set_xlabel("Time per instance")
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_xlabel("Time of one core or GPU per instance (s)")
     axis.set_ylabel(f"Gap to {readable_name(base)} (%)")
     figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
     return figure
-
-
-def _tick(seconds: float, _: object) -> str:
-    return f"{seconds:g} s" if seconds >= 1 else f"{1000 * seconds:g} ms"

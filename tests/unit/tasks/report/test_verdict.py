@@ -76,6 +76,15 @@ def test_without_a_model_there_is_no_verdict() -> None:
     assert gaps_and_times(rows_of("HGS", 20, BASE)) is None
 
 
+def test_the_axis_of_times_has_one_unit() -> None:
+    """From milliseconds to seconds."""
+    figure = gaps_and_times(results(list(BASE)))
+    assert figure
+    figure.draw_without_rendering()
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert {"0.01", "1"} <= set(ticks)
+
+
 def test_instances_without_an_answer_do_not_count() -> None:
     ours = scores(results([None, *(cost * 1.5 for cost in BASE[1:])]))[0]
     assert ours.gap == pytest.approx(50)
