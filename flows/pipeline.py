@@ -42,7 +42,9 @@ def pipeline(
             begin("attention models")
             models = attention(made.name, spec.attention_models, store)
         begin("benchmark")
-        compared = benchmark(made.name, spec.comparison, spec.train.model, store)
+        version = spec.benchmark.version or trained.model.version
+        comparison = spec.comparison.model_copy(update={"version": version})
+        compared = benchmark(made.name, comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
     body = pipeline_tables(summary), *_pictures_and_links(opened, summary)
     show_figures(subject, f"Pipeline {made.name}", pipeline_figures(summary), *body)

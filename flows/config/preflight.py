@@ -65,7 +65,7 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
 
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
     """Raise McvrpError if a model of the benchmark does not exist or belongs to another city."""
-    from mcvrp.storage.models.models import model_card
+    from mcvrp.storage.models.models import chosen_model
     from mcvrp.tasks.benchmark.prepare import attention_cards, require_sizes
 
     _require_cores("benchmark.workers", benchmark.workers)
@@ -76,7 +76,7 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
         return
     if model is None:
         raise McvrpError("model is missing: name one, because a method of the benchmark uses it")
-    model_card(store, model).require_city(city.city, city.name)
+    chosen_model(store, model, benchmark.version).require_city(city.city, city.name)
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:

@@ -35,12 +35,11 @@ _USE = """
 import numpy as np
 
 import mcvrp
-from mcvrp.storage.cities import find_city
 
 store = mcvrp.Store.open("STORE")
 network, card = mcvrp.load_model(store, "{name}", {version})
-city = find_city(store, card.city_id)
-orders = mcvrp.Instance(card.city_id, ids=np.arange(1, {after}), demands=np.full({n}, 5), capacity=35)
+city = mcvrp.load_city(store, "{city}")
+orders = mcvrp.Instance(city.city_id, ids=np.arange(1, {after}), demands=np.full({n}, 5), capacity=35)
 decoded = mcvrp.decode(network, city, [orders], strategy=mcvrp.Nucleus(), samples=100)[0]
 print(decoded.best.routes, decoded.costs.min())
 """
@@ -140,6 +139,7 @@ def network_text(network: Mapping[str, Any]) -> str:
 def model_readme(card: ModelCard, *, plotted: bool = False) -> str:
     """Return the card as Markdown; ``plotted``: with the plot of the losses beside it."""
     network, metrics, count = card.network, card.metrics, min(20, card.largest or 20)
+    named = {"name": card.name, "version": card.version, "city": card.city or "CITY"}
     labels = f"dataset {code(card.dataset)}, fingerprint `{card.fingerprint[:16]}`"
     steps = "" if card.steps is None else f", {card.steps:,} steps in its last phase"
     kept = "" if metrics.get("kept_step") is None else f", weights of its step {metrics['kept_step']:,}"
@@ -165,7 +165,7 @@ def model_readme(card: ModelCard, *, plotted: bool = False) -> str:
         image("Losses and held-out gap of the training", "losses.png") if plotted else "",
         section(
             "Use",
-            code_block("python", _USE.format(name=card.name, version=card.version, n=count, after=count + 1)),
+            code_block("python", _USE.format(**named, n=count, after=count + 1)),
             "`config.json` is for programs that load `model.safetensors`; `model.json` has the origin of the "
             "model.",
         ),

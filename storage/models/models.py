@@ -147,6 +147,13 @@ def model_card(store: Store, name: str, version: int | str | None = None) -> Mod
     return _card(store, path, store.get(path))
 
 
+def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
+    """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
+    if version is None and pointer(store, name, "champion").version is not None:
+        version = "champion"
+    return model_card(store, name, version)
+
+
 def _card(store: Store, path: str, data: bytes) -> ModelCard:
     hint = "restore it, or remove the version's folder"
     return as_document(data, ModelCard, store.url(path), named="model's card", hint=hint)

@@ -20,7 +20,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import stored_parts, write_results
 from mcvrp.storage.labels.overlap import Keys, dataset_keys
 from mcvrp.storage.models.attention import load_attention_model
-from mcvrp.storage.models.models import ModelCard, load_model, model_card
+from mcvrp.storage.models.models import ModelCard, chosen_model, load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
@@ -67,7 +67,7 @@ def run_benchmark(
     """Solve what is missing, write the results and return them.
 
     A method whose solver is not installed, or does not support the city, has rows with the reason only.
-    The model, in its latest version, is None if no method needs one. McvrpError, before anything is solved,
+    The model is None if no method needs one. McvrpError, before anything is solved,
     if the city is too small, no capacity rule covers a size, the model is missing, belongs to another city or
     was trained on a test instance, or a stored part is corrupt; IncompleteError if workers were lost, all
     other answers are then stored.
@@ -161,7 +161,7 @@ def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: s
         raise McvrpError(
             f"methods {', '.join(spec.neural)} need a model: name one, or remove them from benchmark.methods"
         )
-    card = model_card(store, model_name)
+    card = chosen_model(store, model_name, spec.version)
     card.require_city(city)
     require_unseen(store, city, spec, card.dataset)
     return Models(card, attention_models)

@@ -21,6 +21,7 @@ from mcvrp.tasks.support.spec import (
     CapacityRange,
     DemandRange,
     KeptShare,
+    ModelVersion,
     OrdersSpec,
     PolishTemperature,
     Rotations,
@@ -51,6 +52,7 @@ class BenchmarkSpec(OrdersSpec):
     """A benchmark: methods, held-out instances, budgets."""
 
     run: str = Field("benchmark", pattern=NAME_PATTERN, description="Name of the benchmark in the store")
+    version: ModelVersion = Field(None, exclude_if=unset)
     sizes: tuple[_Count, ...] = Field(min_length=1, description="Instance sizes (customers)")
     instances: _Count | tuple[_Count, ...] = Field(
         1000, description="Number of instances, the same for all sizes or one per size"

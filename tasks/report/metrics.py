@@ -24,7 +24,7 @@ _SPREADS = tuple(f"{of}_{part}" for of in ("cost", "gap") for part in ("mean", "
 COLUMNS = (  # of the figures of a method at a size (`figures_of`), and of a table as CSV
     *("n", "method", "samples", "baseline", "instances", "failed", "wins", "compared"),
     *_SPREADS,
-    *("seconds", "failure"),
+    *("gap_error", "seconds", "failure"),
 )
 
 
@@ -93,10 +93,11 @@ def blocks_of(results: pd.DataFrame) -> Blocks:
 def figures_of(blocks: Blocks, n: int, method: MethodRun, baseline: MethodRun) -> dict[str, Any]:
     """Return the figures of ``method`` at size ``n``, by the names of `COLUMNS`; what is missing is left out.
 
-    ``cost`` and ``seconds`` cover the solved instances, ``gap`` (percent) those that the baseline solved,
-    too. ``wins`` counts instances with a strictly lower cost than the baseline, of the ``compared`` ones that
-    the baseline solved, or all that were solved if the baseline diverged. ``failure`` is the most frequent
-    reason among the ``failed``, or the reason why there are no ``instances``.
+    ``cost`` and ``seconds`` cover the solved instances, ``gap`` (percent, with the standard error of its
+    mean) those that the baseline solved, too. ``wins`` counts instances with a strictly lower cost than the
+    baseline, of the ``compared`` ones that the baseline solved, or all that were solved if the baseline
+    diverged. ``failure`` is the most frequent reason among the ``failed``, or the reason why there are no
+    ``instances``.
     """
     label, samples = method
     line: dict[str, Any] = {"n": n, "method": label, "samples": samples, "baseline": run_name(baseline)}
@@ -114,7 +115,9 @@ def figures_of(blocks: Blocks, n: int, method: MethodRun, baseline: MethodRun) -
         return line
     cost, base = _matched(block, other)
     if len(cost):
-        line |= _spread("gap", gap(cost, base))
+        gaps = gap(cost, base)
+        error = mean_and_error(gaps)[1]
+        line |= _spread("gap", gaps) | ({"gap_error": error} if np.isfinite(error) else {})
     if len(solved) and _diverged(other):  # as in the paper's Table 6
         line |= {"wins": len(solved), "compared": len(block)}
     elif len(cost) and method != baseline:

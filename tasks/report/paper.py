@@ -14,7 +14,7 @@ import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.report.metrics import Blocks, MethodRun, blocks_of, paired, run_name
-from mcvrp.tasks.report.tables import NOTHING, WINS, Table, cells_of, conditions, data_notes, numbers_of
+from mcvrp.tasks.report.tables import WINS, Table, cells_of, conditions, data_notes, numbers_of
 from mcvrp.tasks.support.t_test import paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
@@ -147,33 +147,35 @@ def compared_size(results: pd.DataFrame, trained_up_to: int) -> int:
 
 
 def significance(results: pd.DataFrame, trained_up_to: int) -> Table | None:
-    """Return the paper's two tests at the size of `compared_size`, None without samples of a model.
+    """Return the paper's two tests at the size of `compared_size`, None if neither has pairs.
 
     The first compares the best of the model's samples with a single run of HGS, the second the best of as
-    many runs of HGS with the best of the samples. The numbers have one row per test, the cells a column.
+    many runs of HGS with the best of the samples. The numbers have one row per test, the cells a column; a
+    test without pairs has a note instead.
     """
     sampled = results.loc[results["method"] == SAMPLED, "samples"]
     if sampled.empty:
         return None
     n, samples = compared_size(results, trained_up_to), int(sampled.max())
     rows, cells = list[dict[str, Any]](), {"": ["Customers", *_STATISTICS.values()]}
+    notes = ["Paired by instance; std with n - 1; the interval is two-sided."]
     for x, y in (((SAMPLED, samples), (HGS, 1)), ((HGS, samples), (SAMPLED, samples))):
         ours, theirs = paired(results, n, x, y)
-        figures = asdict(paired_t_test(ours, theirs)) if len(ours) >= 2 else dict.fromkeys(_STATISTICS)
+        if len(ours) < 2:
+            both = f"{run_name(x)} and {run_name(y)}"
+            notes.append(f"{both} have solved fewer than two instances of {n} customers in common.")
+            continue
+        figures = asdict(paired_t_test(ours, theirs))
         rows.append({"n": n, "x": x[0], "x_samples": x[1], "y": y[0], "y_samples": y[1], **figures})
         cells[f"X: {run_name(x)}; Y: {run_name(y)}"] = [str(n), *map(_figure, figures, figures.values())]
-    notes = [
-        "Paired by instance; std with n - 1; the interval is two-sided. Without figures, fewer than two "
-        f"instances of {n} customers were solved by both."
-    ]
+    if not rows:
+        return None
     caption = "One-sided paired t-tests of H1: the mean cost of X is below that of Y"
     return Table(SIGNIFICANCE, caption, pd.DataFrame(rows), pd.DataFrame(cells), notes)
 
 
-def _figure(name: str, value: float | None) -> str:
+def _figure(name: str, value: float) -> str:
     """Return a figure of a test with two decimals, a small one with two digits, a count as it is."""
-    if value is None:
-        return NOTHING
     if name == "p":
         return f"{value:.2g}" if value else "< 1e-300"
     return str(value) if name == "degrees" else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"

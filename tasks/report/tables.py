@@ -70,6 +70,8 @@ def _cells(line: Mapping[Hashable, Any]) -> tuple[str, ...]:
     name, gaps = run_name((line["method"], line["samples"])), _spread(line, "gap")
     if name == line["baseline"] and gaps[0] != NOTHING:
         gaps = "baseline", ""
+    elif pd.notna(line["gap_error"]):
+        gaps = f"{gaps[0]} ± {_fixed(line['gap_error'], 2)}", gaps[1]
     known = pd.notna(line["wins"])
     return (
         str(line["n"]),
@@ -106,13 +108,13 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
             f"{', '.join(f'{count:,} (N = {n})' for n, count in counts.items())}."
         )
     yield (
-        f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; "
-        "gap: mean of the instances' gaps to the baseline; wins: share of instances with a strictly lower "
-        "cost than the baseline; s: number of samples or runs, of which the best counts."
+        f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; gap: mean of the instances' "
+        "gaps to the baseline, ± its standard error over instances; wins: share of instances with a strictly "
+        "lower cost than the baseline; s: number of samples or runs, of which the best counts."
     )
     yield (
-        "Time: wall-clock time per instance on the hardware named below. Instances decoded in "
-        "one batch share its time evenly; for s runs of a heuristic it is the time after s runs."
+        "Time: that of one core, or of the GPU, per instance, on the hardware named below. Instances decoded "
+        "together share the time of all cores evenly; for s runs of a heuristic it is the time after s runs."
     )
     for line in numbers.to_dict("records"):
         if 0 < line["failed"] < line["instances"]:

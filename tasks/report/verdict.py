@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from mcvrp.model.problem import gap
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
@@ -35,12 +35,13 @@ _ERRORS = 2  # standard errors, below which a difference is none
 
 @dataclass(frozen=True)
 class Score:
-    """Mean gap to the baseline in percent with its standard error, and mean seconds per instance."""
+    """Mean gap to the baseline in percent with its standard error, and mean seconds of a device."""
 
     method: MethodRun
     gap: float
     error: float
     seconds: float
+    device: str
 
     @property
     def is_model(self) -> bool:
@@ -69,14 +70,15 @@ def scores(results: pd.DataFrame) -> list[Score]:
         cost, reference = paired(results, None, method, base)
         if len(cost):
             mean, error = mean_and_error(gap(cost, reference))
-            found.append(Score(method, mean, error, float(block["seconds"].mean())))
+            seconds, device = float(block["seconds"].mean()), listed(block["device"].unique())
+            found.append(Score(method, mean, error, seconds, device))
     return sorted(found, key=lambda score: score.seconds)
 
 
 def verdict(
     results: pd.DataFrame, labelled_by: Mapping[int, str], trained_up_to: int | None = None
 ) -> Iterator[str]:
-    """Yield sentences on the model: against the baseline, in equal time, on larger sizes, against its labels.
+    """Yield sentences on the model: against the baseline, quicker methods and its labels, on larger sizes.
 
     ``labelled_by`` is the configuration of the solver of its labels by size (`history.labelled_by`),
     ``trained_up_to`` the largest size in its training (default: that of the results).
@@ -88,10 +90,10 @@ def verdict(
     if model is None:
         return
     name, reference = readable_name(model.method).removeprefix("model, "), readable_name(base)
-    needed = next(score.seconds for score in every if score.method == base)
+    needed = next(score for score in every if score.method == base)
     yield (
         f"Routes of the model ({name}) {_compared(model.gap, model.error, reference)} and take "
-        f"{format_seconds(model.seconds)} per instance; {reference} takes {format_seconds(needed)}."
+        f"{_time(model)} per instance, decoded together; {reference} takes {_time(needed)}."
     )
     # Times are means over the same instances as the gaps.
     others = [s for s in every if not s.method[0].startswith(_MODEL) and s.seconds <= model.seconds]
@@ -100,10 +102,9 @@ def verdict(
         cost, theirs = paired(results, None, model.method, rival.method)
         if len(cost):
             text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(rival.method))
-            seconds = format_seconds(rival.seconds)
-            yield f"In equal time, they {text}, the best of the methods that take no longer ({seconds})."
+            yield f"They {text}, the best method without the model that takes no longer ({_time(rival)})."
     else:
-        yield "No other method of this benchmark answered in that time."
+        yield "No method without the model takes as little time."
     larger = all_sizes[all_sizes["n"] > results["n"].max()]
     cost, theirs = paired(larger, None, model.method, base)
     if len(cost):
@@ -123,6 +124,10 @@ def verdict(
         if len(cost):
             text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(solver.method))
             yield f"They {text}, which made its labels with the same settings, on other instances."
+
+
+def _time(score: Score) -> str:
+    return f"{format_seconds(score.seconds)} of {score.device}"
 
 
 def _configured(results: pd.DataFrame, method: MethodRun, configurations: Mapping[int, str]) -> bool:
@@ -183,12 +188,8 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
         )
     axis.set_xscale("log")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axis.xaxis.set_major_formatter(FuncFormatter(_tick))
-    axis.set_xlabel("Time per instance")
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_xlabel("Time of one core or GPU per instance (s)")
     axis.set_ylabel(f"Gap to {readable_name(base)} (%)")
     figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
     return figure
-
-
-def _tick(seconds: float, _: object) -> str:
-    return f"{seconds:g} s" if seconds >= 1 else f"{1000 * seconds:g} ms"

@@ -108,7 +108,8 @@ def _files(page: Page) -> Iterator[tuple[str, bytes]]:
 
 def _lead(summary: BenchmarkSummary) -> str:
     now = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
-    return f"All methods on the same held-out instances. {summary.hardware}; {now}."
+    model = f"Model {summary.model}, version {summary.model_version}. " if summary.model else ""
+    return f"{model}All methods on the same held-out instances. {summary.hardware}; {now}."
 
 
 def _card(summary: BenchmarkSummary, page: Page) -> str:

@@ -172,7 +172,7 @@ class ModelMember:
 
     def _samples(self, network: FmMcvrp, until: float, improved: dict[Solution, float]) -> Iterator[Found]:
         """Yield improvements of samples and of local search; ``improved`` gets all distinct solutions."""
-        from mcvrp.tasks.solvers.devices import decoding_map, device_text, torch_threads
+        from mcvrp.tasks.solvers.devices import cores_of, decoding_map, device_text, torch_threads
         from mcvrp.tasks.solvers.local_search import polish
         from mcvrp.tasks.support.pool import Pool
 
@@ -180,7 +180,8 @@ class ModelMember:
         cores = 1 if self.then else self.spec.cores
         with torch_threads(cores), Pool(cores) as pool, decoding_map(network, pool) as mapped:
             for decoded in self._batches(network, until, mapped):
-                drawn, device = drawn + len(decoded.costs), device_text(network, pool)
+                drawn += len(decoded.costs)
+                device = device_text(network, cores_of(network, pool))
                 for k, price in enumerate(decoded.costs.tolist()):
                     improved.setdefault(decoded.solution(k).in_order, price)
                 best = min(improved, key=improved.__getitem__)

@@ -16,8 +16,7 @@ import pandas as pd
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import Addresses, RoadFacts, stored_city
-from mcvrp.storage.models.models import ModelCard, model_card, versions
-from mcvrp.storage.models.registry import pointer
+from mcvrp.storage.models.models import ModelCard, chosen_model, versions
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import sha256_of
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
@@ -198,13 +197,6 @@ def _require_roads(roads: str | None, facts: RoadFacts | None, city: str) -> Non
         raise McvrpError(f"--roads {roads}: the costs of city {city!r} are not those of roads: omit it")
     if "://" not in roads and sha256_of(Path(roads).expanduser()) != facts.extract:
         raise McvrpError(f"--roads {roads}: the costs of city {city!r} are of {facts.source}: give that")
-
-
-def chosen_model(store: Store, name: str, version: int | str | None) -> ModelCard:
-    """Return the card of a version (default: the champion, otherwise the latest); raises as `model_card`."""
-    if version is None and pointer(store, name, "champion").version is not None:
-        version = "champion"
-    return model_card(store, name, version)
 
 
 def model_of(

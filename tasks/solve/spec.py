@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -17,6 +17,7 @@ from mcvrp.tasks.support.spec import (
     MOST_CUSTOMERS,
     ColumnNames,
     KeptShare,
+    ModelVersion,
     PolishTemperature,
     Rotations,
     SheetName,
@@ -148,9 +149,7 @@ class SearchSpec(StrictSpec):
     by: Annotated[str, OneOf(seekers)] = Field(
         AUTO, description="Search by the model and a solver on each core (auto), or by one of them alone"
     )
-    version: Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Version of the model (default: the champion, otherwise the latest)"
-    )
+    version: ModelVersion = None
     time_limit: float = Field(
         10.0,
         gt=0,

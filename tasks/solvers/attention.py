@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from mcvrp.model.features import CityTable
 from mcvrp.model.instances import InstanceRows
 from mcvrp.model.problem import City, Instance, require_instances
 from mcvrp.model.random import philox_key, philox_rows
-from mcvrp.tasks.solvers.devices import decoding_map, device_text
+from mcvrp.tasks.solvers.devices import cores_of, decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.support.pool import Pool
 
@@ -41,8 +42,12 @@ class AttentionSolver:
 
     @property
     def device(self) -> str:
-        """Device of decoding, or of the last decoding."""
-        return device_text(next(iter(self.models.values())), self.pool)
+        """Device whose seconds answers take."""
+        return device_text(self._one)
+
+    @property
+    def _one(self) -> AttentionModel:
+        return next(iter(self.models.values()))
 
     @property
     def configuration(self) -> str:
@@ -53,11 +58,12 @@ class AttentionSolver:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Return one answer per instance; its seconds are its share of the total time.
+        """Return one answer per instance; its seconds are its share of the total core time.
 
         Raises McvrpError if an instance belongs to another city, or there is no model of a size.
         """
-        return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
+        decode = partial(self.decoded, city, instances, samples, seed)
+        return network_answers(city, instances, decode, lambda: cores_of(self._one, self.pool))
 
     def decoded(self, city: City, instances: Sequence[Instance], samples: int, seed: int) -> list[Decoded]:
         """Return all samples of each instance.

@@ -10,6 +10,7 @@ from torch import nn
 
 from mcvrp.model.decoding import Map, map_here
 from mcvrp.model.network import FmMcvrp
+from mcvrp.tasks.solvers.solver import ONE_CORE
 from mcvrp.tasks.support.pool import Pool
 
 # Upper limit for decoding in several processes, each with a copy of the network.
@@ -25,12 +26,18 @@ def placed(network: FmMcvrp) -> FmMcvrp:
     return network
 
 
-def device_text(model: nn.Module, pool: Pool | None = None) -> str:
-    """Return the device of ``model`` for tables; on a CPU, with the number of processes of ``pool``."""
+def device_text(model: nn.Module, cores: int = 1) -> str:
+    """Return the device of ``model`` for tables: the GPU, or a number of cores."""
     if next(model.parameters()).device.type != "cpu":
         return f"GPU ({torch.cuda.get_device_name()})"
-    cores = pool.processes if pool and _shared(model) else torch.get_num_threads()
-    return "1 CPU core" if cores == 1 else f"{cores} CPU cores"
+    return ONE_CORE if cores == 1 else f"{cores} CPU cores"
+
+
+def cores_of(model: nn.Module, pool: Pool | None) -> int:
+    """Return the number of CPU cores that decode with ``model``; 1 on a GPU."""
+    if next(model.parameters()).device.type != "cpu":
+        return 1
+    return pool.processes if pool and _shared(model) else torch.get_num_threads()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from mcvrp.model.features import problem_features
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.strategies import Strategy
-from mcvrp.tasks.solvers.devices import decoding_map, device_text
+from mcvrp.tasks.solvers.devices import cores_of, decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.support.pool import Pool
 
@@ -42,8 +43,13 @@ class FmMcvrpSolver:
 
     @property
     def device(self) -> str:
-        """Device of decoding, or of the last decoding."""
-        return device_text(self.model, self.pool)
+        """Device whose seconds answers take."""
+        return device_text(self.model)
+
+    @property
+    def cores(self) -> int:
+        """Number of cores of the last decoding."""
+        return cores_of(self.model, self.pool)
 
     @property
     def configuration(self) -> str:
@@ -57,8 +63,9 @@ class FmMcvrpSolver:
     def solve(
         self, city: City, instances: Sequence[Instance], *, samples: int, seed: int
     ) -> Iterator[Answer]:
-        """Yield one answer per instance; its seconds are its share of the total time."""
-        return network_answers(city, instances, lambda: self.decoded(city, instances, samples, seed))
+        """Yield one answer per instance; its seconds are its share of the total core time."""
+        decode = partial(self.decoded, city, instances, samples, seed)
+        return network_answers(city, instances, decode, lambda: self.cores)
 
     def decoded(self, city: City, instances: Sequence[Instance], samples: int, seed: int) -> list[Decoded]:
         """Return all samples of each instance."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.searches import COORDINATE_SCALE, fewest_vehicles, scaled_xy
-from mcvrp.tasks.solvers.solver import Answer, SolverFailed, SolverMissing, best_of, require_costs
+from mcvrp.tasks.solvers.solver import ONE_CORE, Answer, SolverFailed, SolverMissing, best_of, require_costs
 from mcvrp.tasks.support.processes import die_with_parent
 
 _FINER = 100  # LKH rounds distances to integers, which is negligible on a square of side 1e6
@@ -45,7 +45,7 @@ class LKH3:
     iterations: int | None = None  # LKH calls them MAX_TRIALS
     runs: int = 1
     label: ClassVar[str] = "LKH-3"
-    device: ClassVar[str] = "1 CPU core"
+    device: ClassVar[str] = ONE_CORE
 
     def __post_init__(self) -> None:
         if not is_installed():

@@ -18,12 +18,11 @@ from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility, require_instances
 from mcvrp.model.random import philox_key, philox_order, philox_uniforms
 from mcvrp.tasks.solvers.pyvrp import problem_data, solution_of, visits
-from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.solvers.solver import ONE_CORE, Answer
 
 if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 
-_ONE_CORE = "1 CPU core"
 _SEARCH = f"the local search of pyvrp {version('pyvrp')}"
 _NEW_ROUTE = 0.1  # probability of a new route although the order fits
 
@@ -46,7 +45,7 @@ class Polished:
     def device(self) -> str:
         """Devices of decoding and local search."""
         device = self.solver.device
-        return device if device == _ONE_CORE else f"{device}, then {_ONE_CORE}"
+        return device if device == ONE_CORE else f"{device}, then {ONE_CORE}"
 
     @property
     def configuration(self) -> str:
@@ -58,13 +57,13 @@ class Polished:
     ) -> Iterator[Answer]:
         """Yield one answer per instance, each sample at most as expensive as the model's.
 
-        Its seconds are its share of the total decoding time plus its local search.
+        Its seconds are its share of the total core time of decoding plus its local search.
         """
         if not instances:
             return
         start = time.perf_counter()
         decoded = self.solver.decoded(city, instances, samples, seed)
-        share = (time.perf_counter() - start) / len(instances)
+        share = (time.perf_counter() - start) * self.solver.cores / len(instances)
         for instance, drawn in zip(instances, decoded, strict=True):
             began = time.perf_counter()
             polished = polish(city, instance, [drawn.solution(sample) for sample in range(samples)])
@@ -78,7 +77,7 @@ class RandomStarts:
     """Local search on random solutions, as a baseline without a model."""
 
     label: ClassVar[str] = "Random solutions + local search"
-    device: ClassVar[str] = _ONE_CORE
+    device: ClassVar[str] = ONE_CORE
     version: ClassVar[str] = f"pyvrp {version('pyvrp')}"
     configuration: ClassVar[str] = f"random solutions, each polished by {_SEARCH}"
 

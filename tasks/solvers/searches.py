@@ -15,7 +15,7 @@ from mcvrp.model.city import no_road
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.tasks.solvers.budgets import TUNED, checked_budget, tuned_budget
-from mcvrp.tasks.solvers.solver import Answer, Costs, Limits, SolverFailed, best_of, require_costs
+from mcvrp.tasks.solvers.solver import ONE_CORE, Answer, Costs, Limits, SolverFailed, best_of, require_costs
 
 # side of the city's square for solvers, large enough for integer rounding and penalty floors
 COORDINATE_SCALE = 1e4
@@ -37,7 +37,7 @@ class LimitedSearch(ABC):
     tuned: bool = False  # settings of `tasks.solvers.budgets` for the size and the time limit, not its own
     label: ClassVar[str]
     solver: ClassVar[str]  # registered name
-    device: ClassVar[str] = "1 CPU core"
+    device: ClassVar[str] = ONE_CORE
     costs: ClassVar[Costs] = "any"
 
     def __post_init__(self) -> None:

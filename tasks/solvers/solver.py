@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from mcvrp.model.decoding import Decoded
 
 
+ONE_CORE = "1 CPU core"  # device of all times on a CPU
+
+
 class SolverMissing(McvrpError):
     """Missing program or package of a solver; the message names the installation command."""
 
@@ -46,7 +49,7 @@ class Answer:
 
     solution: Solution | None  # best of the samples, feasible and canonical; None if no sample is feasible
     costs: NDArray[np.float64]
-    seconds: float  # wall-clock time of all samples together
+    seconds: float  # of one core or one GPU, all samples together
     failure: str | None = None  # reason for which there is no solution
     elapsed: NDArray[np.float64] | None = None
 
@@ -175,15 +178,18 @@ def best_of(run: Run, city: City, instance: Instance, *, samples: int, seed: int
 
 
 def network_answers(
-    city: City, instances: Sequence[Instance], decode: Callable[[], Sequence[Decoded]]
+    city: City,
+    instances: Sequence[Instance],
+    decode: Callable[[], Sequence[Decoded]],
+    cores: Callable[[], int],
 ) -> Iterator[Answer]:
-    """Yield the answers of a network, each with its share of the total time of ``decode``.
+    """Yield the answers of a network, each with its share of the time of ``decode`` times ``cores``.
 
     Feasible by construction, and checked again.
     """
     began = time.perf_counter()
     decoded = decode()
-    seconds = (time.perf_counter() - began) / max(1, len(instances))
+    seconds = (time.perf_counter() - began) * cores() / max(1, len(instances))
     for instance, samples in zip(instances, decoded, strict=True):
         best = samples.best
         reason = infeasibility(instance, best)

@@ -7,7 +7,7 @@ their fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -50,6 +50,10 @@ CapacityRange = Annotated[
 KeptShare = Annotated[float, Field(gt=0, le=1, description="top-p (nucleus sampling)")]
 TopK = Annotated[int | None, Field(ge=1, le=MOST_CUSTOMERS, description="top-k (default: all nodes)")]
 Temperature = Annotated[float, Field(gt=0, description="Sampling temperature")]
+ModelVersion = Annotated[
+    Literal["champion", "challenger", "latest"] | Annotated[int, Field(ge=1)] | None,
+    Field(description="Version of the model (default: the champion, otherwise the latest)"),
+]
 Rotations = Annotated[
     int,
     Field(

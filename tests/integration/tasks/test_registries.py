@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     place = Workplace.new(tmp_path_factory.mktemp("registries"))
     site = place.folder / "site"
     page = PAGE.read_text()
-    (lines,) = re.findall(r"```toml\n\[project\.entry-points\.(.*?)```", page, re.DOTALL)
-    group, entry = lines.replace('"', "").split("]\n")
-    package(site, "my_routing", f"[{group}]\n{entry}")
+    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    described = tomllib.loads(toml)
+    ((group, entries),) = described["project"]["entry-points"].items()
+    lines = [f"{name} = {module}\n" for name, module in entries.items()]
+    package(site, "my_routing", "".join([f"[{group}]\n", *lines]))
+    modules = set[str]()
     for name, text in re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.DOTALL):
+        modules.add(name.removesuffix(".py"))
         with (site / name).open("a") as file:
             file.write(text)
+    assert set(described["tool"]["setuptools"]["py-modules"]) == modules
     put_day(Store.open(place.store))
     return place
 

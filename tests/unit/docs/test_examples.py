@@ -1,7 +1,8 @@
-"""The Python examples of docs/labels.md, docs/python.md and docs/city.md run as they are printed."""
+"""The Python examples of docs/labels.md, docs/python.md and docs/benchmark.md run as they are printed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage import layout
+from mcvrp.storage.benchmarks import write_results
 from mcvrp.storage.cities import save_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from tests.support.datasets import label_spec, make_dataset, write_card_of
 from tests.support.labels import CITY
+from tests.support.results import ROW
 from tests.support.solving import put_model
 from tests.unit.docs.pages import DOCS, examples
 
@@ -100,3 +103,15 @@ def test_the_example_of_the_store_has_the_names_of_the_demo(
     exec(examples(DOCS / "python.md", "python")[1], names)
     assert "by the model" in capsys.readouterr().out
     assert len({tuple(path) for path in names["answer"].paths.tolist()}) > 1
+
+
+def test_two_benchmarks_are_compared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An instance that costs a tenth more, and one that costs as much."""
+    for run, costs in (("before", (10.0, 20.0)), ("after", (11.0, 20.0))):
+        rows = [replace(ROW, index=k, samples=(1,), seconds=(1.0,), costs=(costs[k],)) for k in range(2)]
+        write_results(Store.open(folder / "store"), run, rows)
+    monkeypatch.chdir(folder)
+    exec(examples(DOCS / "benchmark.md", "python")[0], {})
+    assert capsys.readouterr().out.split()[-3:] == ["5.0", "5.0", "2"]

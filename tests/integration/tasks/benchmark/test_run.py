@@ -210,6 +210,19 @@ def test_another_model_invalidates_only_the_networks_rows(finished: Store) -> No
     assert {path.split("/")[3][:5] for path in after.keys() - before.keys()} == {"fm-gs", "fm-ns"}
 
 
+def test_the_champion_is_measured_unless_a_version_is_named(store: Store) -> None:
+    """Not the latest version, which a night may have rejected."""
+    put_model(store, "m", CITY)
+    put_model(store, "m", CITY, 2, alias=False)
+    few = {"methods": ("fm-gs",), "sizes": (20,), "instances": 1}
+    measured = dict[object, int]()
+    for version in (None, "champion", "challenger", "latest", 2):
+        results = run_benchmark(store, CITY, SPEC.model_copy(update={**few, "version": version}), "m")
+        assert results.card
+        measured[version] = results.card.version
+    assert measured == {None: 1, "champion": 1, "challenger": 2, "latest": 2, 2: 2}
+
+
 def test_a_missing_solver_has_a_reason(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = SolverMissing("LKH-3 is not installed: pip install elkai")
     monkeypatch.setattr(benchmark_preparation, "heuristic", Mock(side_effect=absent))

@@ -18,6 +18,7 @@ from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
+from mcvrp.storage.models.card import model_readme
 from mcvrp.storage.models.models import ModelCard, load_model, model_card, publish_model, versions
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
@@ -122,10 +123,12 @@ def test_a_version_has_the_plot_of_its_training(store: Store) -> None:
 
 
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Copied from the card, with the URI of the store filled in, it solves an instance."""
+    """Copied from the card, with the URI of the store filled in, it solves an instance by the stable API."""
     save_city(store, "c", CITY)
-    readme = store.get(f"{publish(store, checkpoint(store, 0.01)).folder}/README.md").decode()
-    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    state = checkpoint(store, 0.01)
+    card = publish_model(store, "m", state, dataset="d", rotation_trained=True, city="c")
+    (example,) = re.findall(r"```python\n(.*?)```", model_readme(card), re.DOTALL)
+    assert "from mcvrp" not in example
     exec(example.replace("STORE", store.uri), {})
     assert capsys.readouterr().out
 

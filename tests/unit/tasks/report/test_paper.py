@@ -103,7 +103,7 @@ def test_a_method_without_results_has_a_reason_but_no_row() -> None:
     everything = results(("HGS", 20))
     few = everything[~((everything["method"] == "AM (VS)") & (everything["samples"] == 100))]
     tables = {table.name: table for table in paper_tables(few)}
-    assert tables.keys() == {"larger", "lkh3", "am", "significance"}
+    assert tables.keys() == {"larger", "lkh3", "am"}
     rows_of_hgs = [name for name in names(tables["lkh3"], 20) if name.startswith("HGS")]
     assert rows_of_hgs == []
     assert pd.isna(line(tables["am"], "FM-MCVRP (NS, s = 100)")["gap_mean"])

@@ -45,6 +45,8 @@ def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
     greedy = line(table, "FM-MCVRP (GS)")
     spread = [greedy[f"gap_{part}"] for part in ("mean", "p10", "p90")]
     assert spread == pytest.approx([0, -8, 8], abs=1e-9)  # interpolated
+    assert greedy["gap_error"] == pytest.approx(10 / 3**0.5)
+    assert table.cells["Gap avg. (%)"].tolist()[1] == "0.00 ± 5.77"
     assert greedy["cost_mean"] == pytest.approx(67 / 3)
     assert line(table, "FM-MCVRP (NS)", 16)["wins"] == greedy["wins"] == 1
     assert pd.isna(line(table, "HGS")["wins"])
@@ -66,7 +68,7 @@ def test_baseline_is_a_single_run_or_equal_samples() -> None:
     best_of_4 = line(table, "HGS", 4)
     assert best_of_4["gap_mean"] == pytest.approx(-10)
     assert best_of_4["wins"] == 3
-    assert table.cells["Gap avg. (%)"].tolist() == ["baseline", "-10.00"]
+    assert table.cells["Gap avg. (%)"].tolist() == ["baseline", "-10.00 ± 0.00"]
     equal = figures_of(blocks_of(results), 20, ("HGS", 4), ("HGS", 4))
     assert equal["baseline"] == run_name(("HGS", 4))
     assert "wins" not in equal

@@ -29,7 +29,9 @@ def results(model: Sequence[float | None], *others: pd.DataFrame, n: int = 20) -
 def test_the_first_sentence_has_gap_error_and_time(factors: tuple[float, float], said: str) -> None:
     first = next(verdict(results([cost * factors[k % 2] for k, cost in enumerate(BASE)]), {}))
     assert said in first
-    assert all(part in first for part in ("(beam of 16)", "9.00 ms", "HGS takes 5.00 s"))
+    assert all(
+        part in first for part in ("(beam of 16)", "9.00 ms of 1 CPU core", "HGS takes 5.00 s of 1 CPU core")
+    )
 
 
 def test_the_rival_takes_no_longer_than_the_model() -> None:
@@ -40,8 +42,12 @@ def test_the_rival_takes_no_longer_than_the_model() -> None:
     )
     model = [cost * 1.0 for cost in BASE]
     text = " ".join(verdict(results(model, worse, better, slow), {}))
-    assert "cost 20.00 ± 0.00 % less than B, the best of the methods that take no longer (2.00 ms)" in text
-    assert "No other method" in " ".join(verdict(results(model, slow), {}))
+    assert (
+        "cost 20.00 ± 0.00 % less than B, the best method without the model that takes no longer (2.00 ms"
+        in text
+    )
+    greedy = rows_of("FM-MCVRP (GS)", 20, model, seconds=0.001)
+    assert "No method without the model takes" in " ".join(verdict(results(model, slow, greedy), {}))
 
 
 def test_the_solver_of_the_labels_is_compared_if_it_is_among_the_methods() -> None:
@@ -68,6 +74,15 @@ def test_sizes_larger_than_in_training_have_a_sentence_of_their_own() -> None:
 def test_without_a_model_there_is_no_verdict() -> None:
     assert list(verdict(rows_of("HGS", 20, BASE), {})) == []
     assert gaps_and_times(rows_of("HGS", 20, BASE)) is None
+
+
+def test_the_axis_of_times_has_one_unit() -> None:
+    """From milliseconds to seconds."""
+    figure = gaps_and_times(results(list(BASE)))
+    assert figure
+    figure.draw_without_rendering()
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert {"0.01", "1"} <= set(ticks)
 
 
 def test_instances_without_an_answer_do_not_count() -> None:

@@ -13,6 +13,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance, cost, infeasibility
 from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.models.models import chosen_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.cvrplib import read_vrp
@@ -21,7 +22,7 @@ from mcvrp.tasks.solve.member import ModelMember, SearchMember
 from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.outputs import summary
 from mcvrp.tasks.solve.parts import PartsMember
-from mcvrp.tasks.solve.plan import Request, chosen_model, plan_day
+from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.solver import SolverFailed

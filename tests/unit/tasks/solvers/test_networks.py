@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -171,8 +174,7 @@ def test_a_pool_decodes_on_one_thread_and_a_large_network_on_those_there_are(
     network: FmMcvrp, pools: dict[int, Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A network that is too large to copy is not decoded by children."""
-    devices = [FmMcvrpSolver(network, Greedy(), pool=pool).device for pool in pools.values()]
-    assert devices == ["1 CPU core", "2 CPU cores", "3 CPU cores"]
+    assert [FmMcvrpSolver(network, Greedy(), pool=pool).cores for pool in pools.values()] == [1, 2, 3]
     with decoding_map(network, pools[2]) as mapped:
         assert torch.get_num_threads() == 1
         assert mapped == pools[2].map
@@ -181,4 +183,16 @@ def test_a_pool_decodes_on_one_thread_and_a_large_network_on_those_there_are(
     monkeypatch.setattr("mcvrp.tasks.solvers.devices._MOST_PARAMETERS", 10)
     solver = FmMcvrpSolver(network, Greedy(), pool=pools[2])
     solver.decoded(CITY, INSTANCES[:150], 1, 0)
-    assert solver.device == f"{DEFAULT_THREADS} CPU cores"
+    assert solver.cores == DEFAULT_THREADS
+
+
+def test_times_are_those_of_one_core(pools: dict[int, Pool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same work on three cores counts three times: searches have one each."""
+    clock = SimpleNamespace(perf_counter=itertools.count().__next__)  # a second between two looks
+    monkeypatch.setattr("mcvrp.tasks.solvers.solver.time", clock)
+    monkeypatch.setattr("mcvrp.tasks.solvers.local_search.time", clock)
+    fm, alike = replace(FM, pool=pools[3]), [STREAM(8, i) for i in range(2)]
+    for solver, seconds in ((fm, 1.5), (AttentionSolver(MODELS, pool=pools[3]), 1.5), (Polished(fm), 2.5)):
+        assert solver.device == "1 CPU core"
+        answers = solver.solve(CITY, alike, samples=1, seed=1)
+        assert [answer.seconds for answer in answers] == [seconds] * 2
