@@ -46,7 +46,6 @@ class BenchmarkResults:
 
     spec: BenchmarkSpec  # with the city's ranges of demand and capacity
     card: ModelCard | None  # None if no method needs a model
-    accuracy: float | None  # of the model's encoder on the problem tokens
     table: pa.Table  # one row per instance, method and number of samples: storage.benchmarks.RESULTS
 
     @cached_property
@@ -89,9 +88,8 @@ def run_benchmark(
         sampler = replace(sampler, pool=pool) if sampler else None
         _decode(WorkerContext(store, city, workers=1), spec, blocks, sampler, pool)
         table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
-        accuracy = _problem_accuracy(sampler, city, spec) if sampler else None
     require_none(lost)
-    return BenchmarkResults(spec, models.card, accuracy, table)
+    return BenchmarkResults(spec, models.card, table)
 
 
 def _sampler(store: Store, spec: BenchmarkSpec, card: ModelCard) -> FmMcvrpSolver:
@@ -139,17 +137,6 @@ def _attention(store: Store, spec: BenchmarkSpec, sizes: Iterable[int], pool: Po
     device = "cuda" if torch.cuda.is_available() else "cpu"
     models = {n: load_attention_model(store, name, n)[0].to(device) for n in sizes}
     return AttentionSolver(models, name, pool=pool)
-
-
-def _problem_accuracy(sampler: FmMcvrpSolver, city: City, spec: BenchmarkSpec) -> float:
-    """Return the accuracy of the encoder on the problem tokens of all held-out instances."""
-    from mcvrp.tasks.solvers.devices import decoding_map
-    from mcvrp.tasks.solvers.fm_mcvrp import problem_accuracy
-
-    stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
-    held_out = (stream(n, i) for n, count in spec.counts.items() for i in range(count))
-    with decoding_map(sampler.model, sampler.pool):  # limits torch to one thread, as decoding does
-        return problem_accuracy(sampler.model, city, held_out)
 
 
 def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: str | None) -> Models:

@@ -40,16 +40,14 @@ class Table:
     conditions: Sequence[str] = ()  # how each method ran
 
 
-def benchmark_table(results: pd.DataFrame, accuracy: float | None = None, unit: str = "unit") -> Table:
+def benchmark_table(results: pd.DataFrame, unit: str = "unit") -> Table:
     """Return the table of all methods, with gaps to a single run of the baseline.
 
-    ``accuracy`` is that of the model's encoder on the problem tokens, ``unit`` the city's unit of cost.
+    ``unit`` is the city's unit of cost.
     """
     blocks, baseline = blocks_of(results), baseline_of(results)
     numbers = numbers_of(blocks, [(n, (method, samples), baseline) for n, method, samples in blocks])
     notes = list(data_notes(numbers, unit))
-    if accuracy is not None:
-        notes.append(f"Encoder accuracy on the problem tokens of these instances: {100 * accuracy:.2f} %.")
     caption = f"Held-out instances, gaps to a single run of {baseline[0]}"
     return Table(OVERVIEW, caption, numbers, cells_of(numbers), notes, list(conditions(results)))
 

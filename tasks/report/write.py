@@ -46,7 +46,7 @@ def write_report(store: Store, city: City, results: BenchmarkResults) -> Benchma
     """Write tables, tests, figures, README and page of a finished benchmark, and return its key figures."""
     spec, card, frame = results.spec, results.card, results.frame
     trained_up_to = (card.largest if card else None) or PAPER_TRAINED_UP_TO
-    overview = benchmark_table(frame, results.accuracy, city.unit)
+    overview = benchmark_table(frame, city.unit)
     summary = replace(
         summarise(results, city, overview, trained_up_to), provenance=_provenance(store, city, results)
     )
@@ -141,7 +141,6 @@ class BenchmarkSummary:
     model: str | None
     model_version: int | None
     instances: Mapping[int, int]  # number of held-out instances by size
-    encoder_accuracy: float | None  # on the problem tokens
     gaps_up_to: int  # largest size that the model was trained on
     gs_mean_gap: float | None
     ns_mean_gap: float | None
@@ -161,8 +160,6 @@ class BenchmarkSummary:
         figures = {"held-out instances": f"{total:,} of {sizes} customers, not in training"}
         if self.model is not None:
             figures["model"] = f"{self.model}, version {self.model_version}"
-        if self.encoder_accuracy is not None:
-            figures["encoder accuracy"] = f"{100 * self.encoder_accuracy:.2f} % of the problem tokens"
         best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
         limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
         for how, mean in {"greedy": self.gs_mean_gap, best: self.ns_mean_gap}.items():
@@ -185,7 +182,6 @@ def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to
         model=card.name if card else None,
         model_version=card.version if card else None,
         instances={n: int(numbers.loc[numbers["n"] == n, "instances"].max()) for n in sizes},
-        encoder_accuracy=results.accuracy,
         gaps_up_to=int(known["n"].max()),
         gs_mean_gap=mean_gap(known, (GREEDY, 1)),
         ns_mean_gap=mean_gap(known, (SAMPLED, samples)),

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-import torch
-
 from mcvrp.model.decoding import Decoded, decode
-from mcvrp.model.features import problem_features
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance
 from mcvrp.model.strategies import Strategy
 from mcvrp.tasks.solvers.devices import cores_of, decoding_map, device_text
 from mcvrp.tasks.solvers.solver import Answer, network_answers
 from mcvrp.tasks.support.pool import Pool
-
-_SCORES = 1 << 25  # maximum number of scores at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,22 +74,3 @@ class FmMcvrpSolver:
                 max_batch=self.max_batch,
                 mapped=mapped,
             )
-
-
-def problem_accuracy(model: FmMcvrp, city: City, instances: Iterable[Instance]) -> float:
-    """Return the encoder's top-1 accuracy over problem tokens, depots included."""
-    device, table = model.output.weight.device, model.table(city)
-    correct = tokens = 0
-    for n, group in itertools.groupby(instances, key=lambda instance: instance.n):
-        alike, size = list(group), max(1, _SCORES // ((n + 1) * model.config.classes))
-        for chunk in (alike[start : start + size] for start in range(0, len(alike), size)):
-            ids = torch.from_numpy(np.stack([instance.nodes for instance in chunk])).to(device)
-            demands = torch.zeros(ids.shape)
-            demands[:, 1:] = torch.from_numpy(np.stack([i.demands for i in chunk]).astype(np.float32))
-            capacity = torch.tensor([float(instance.capacity) for instance in chunk], device=device)
-            with torch.inference_mode():
-                features = problem_features(table, ids, demands.to(device), capacity)
-                predicted = model.output(model.encode(features)).argmax(-1)  # (B, T)
-            correct += int((predicted == ids).sum())
-            tokens += ids.numel()
-    return correct / tokens

@@ -144,5 +144,5 @@ def test_a_solver_that_fails_on_an_instance_is_recorded_and_counted(store: Store
     reasons = {1: "SolverFailed: it gave up", 3: "ZeroDivisionError: division by zero"}
     assert results["failure"].dropna().to_dict() == reasons
     assert results["feasible"].to_dict() == {k: k not in reasons for k in range(5)}
-    text = to_markdown(benchmark_table(results.reset_index(), None))
+    text = to_markdown(benchmark_table(results.reset_index()))
     assert "HGS (s = 1), N = 20: no answer on 2 of 5 instances" in text

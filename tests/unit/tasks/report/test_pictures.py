@@ -104,7 +104,7 @@ def results(store: Store) -> BenchmarkResults:
 def stored(store: Store, rows: list[PartRow]) -> BenchmarkResults:
     write_results(store, "b", rows)
     spec = BenchmarkSpec(run="b", sizes=(20, 30), methods=("hgs", "fm-gs"), capacity=RULES.capacity)
-    return BenchmarkResults(spec, None, None, read_results(store, "b"))
+    return BenchmarkResults(spec, None, read_results(store, "b"))
 
 
 HGS, NS = ("HGS", 1), ("FM-MCVRP (NS)", 16)

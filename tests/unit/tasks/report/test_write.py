@@ -36,7 +36,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def report(store: Store) -> str:
-    write_report(store, CITY, BenchmarkResults(SPEC, CARD, None, read_results(store, "b")))
+    write_report(store, CITY, BenchmarkResults(SPEC, CARD, read_results(store, "b")))
     return store.get(f"{layout.benchmark_dir('b')}/report.html").decode()
 
 

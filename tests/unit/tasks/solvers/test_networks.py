@@ -13,14 +13,13 @@ import torch
 
 from mcvrp.model.decoding import Beam, Greedy, Nucleus, Sampling, Strategy
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.features import CityTable, problem_features
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.problem import City, Instance
-from mcvrp.tasks.solvers import attention, fm_mcvrp
+from mcvrp.tasks.solvers import attention
 from mcvrp.tasks.solvers.attention import AttentionSolver
 from mcvrp.tasks.solvers.devices import decoding_map
-from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver, problem_accuracy
+from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
 from mcvrp.tasks.solvers.local_search import Polished
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.pool import Pool
@@ -113,21 +112,6 @@ def test_names_in_tables() -> None:
         assert all(word in named.configuration for word in words)
     assert Polished(solver).version == "m 1"
     assert "CPU core" in ATTENTION.device
-
-
-def test_accuracy_is_the_share_of_tokens_that_a_slow_count_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, table = small_network(CITY), CityTable.of(CITY)
-    right = 0
-    for instance in FEW:
-        ids = torch.from_numpy(instance.nodes)[None]
-        demands = torch.tensor([[0, *instance.demands.tolist()]], dtype=torch.float32)
-        features = problem_features(table, ids, demands, torch.tensor([float(instance.capacity)]))
-        named = model.output(model.encode(features))[0].argmax(-1).tolist()
-        right += sum(a == b for a, b in zip(named, instance.nodes.tolist(), strict=True))
-    expected = right / sum(instance.n + 1 for instance in FEW)
-    assert problem_accuracy(model, CITY, FEW) == pytest.approx(expected)
-    monkeypatch.setattr(fm_mcvrp, "_SCORES", 1)
-    assert problem_accuracy(model, CITY, FEW) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("rotations", [1, 3])
