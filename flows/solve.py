@@ -79,7 +79,10 @@ Orders = Annotated[
 ]
 Capacity = Annotated[
     Annotated[int, Field(ge=1)] | None,
-    shown("Capacity", "Capacity of a vehicle, in units of demand; empty: the column capacity of the orders"),
+    shown(
+        "Capacity",
+        "Capacity of a vehicle, in units of demand; empty: that of the orders, or the city's only one",
+    ),
 ]
 Limits = Annotated[LimitsSpec, shown("Limits", "Fleet, and limits and times of the routes")]
 Search = Annotated[SearchSpec, shown("Search", "Solvers, version of the model, time limit, columns")]

@@ -116,7 +116,9 @@ class NightlySpec(TrialSpec):
     incoming: str = Field(
         layout.INCOMING, min_length=1, description="Folder of the store for files of driven routes"
     )
-    held_out_every: int = Field(5, ge=2, description="Every k-th day is held out for the comparison")
+    held_out_every: int = Field(
+        5, ge=2, description="About one day in k, chosen by its date, is held out for the comparison"
+    )
     replay: int = Field(
         4000,
         ge=1,

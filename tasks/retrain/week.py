@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mcvrp.storage import layout
+from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.retrain.card import TrialMetrics, read_metrics
@@ -25,6 +26,7 @@ class Night:
     time: datetime.datetime
     record: TrialRecord
     metrics: TrialMetrics
+    kept: bool  # its challenger has been promoted, and no rollback has left it
 
     @property
     def change(self) -> float:
@@ -35,18 +37,24 @@ class Night:
 
 def week_of(store: Store, model: str, now: datetime.datetime) -> list[Night]:
     """Return the nights of ``model`` that were decided in the `DAYS` days before ``now``, by number."""
-    nights = []
+    nights, champion = [], pointer(store, model, "champion")
+    standing = {champion.version, *champion.before}
     for record in trial_records(store, model, layout.NIGHT):
         entry = store.stat(layout.trial_record(model, record.name))
         time = datetime.datetime.fromtimestamp(entry.modified, datetime.UTC) if entry else now
         if now - time <= datetime.timedelta(days=DAYS):
-            nights.append(Night(time, record, read_metrics(store, model, record.name)))
+            kept = record.applied and record.challenger in standing
+            nights.append(Night(time, record, read_metrics(store, model, record.name), kept))
     return [night for night in nights if night.metrics.buckets]
 
 
 def week_figures(nights: Sequence[Night], refused: Sequence[str]) -> dict[str, str]:
     """Return the key figures of a week; ``refused`` has a sentence on each file to correct."""
-    promoted = [f"version {night.record.challenger}" for night in nights if night.record.applied]
+    promoted = [
+        f"version {night.record.challenger}" + ("" if night.kept else " (rolled back)")
+        for night in nights
+        if night.record.applied
+    ]
     return {
         "nights": f"{len(nights)} in the last {DAYS} days",
         "promotions": ", ".join(promoted) or "none",
@@ -61,7 +69,7 @@ def week_picture(nights: Sequence[Night]) -> bytes:
     axis = figure.subplots()
     style(axis)
     places, changes = range(len(nights)), [night.change for night in nights]
-    colours = [BLUE if night.record.applied else GREY for night in nights]
+    colours = [BLUE if night.kept else GREY for night in nights]
     axis.bar(places, changes, color=colours, width=0.5, label="challenger against champion (blue: promoted)")
     axis.plot(places, _of_champion(nights), "o-", color=ORANGE, label="champion since the first night")
     axis.axhline(0, color="black", linewidth=1)
@@ -73,6 +81,9 @@ def week_picture(nights: Sequence[Night]) -> bytes:
 
 
 def _of_champion(nights: Sequence[Night]) -> list[float]:
-    """Return the change of the champion's cost since before the first night in percent, after each night."""
-    factors = [1 + night.change / 100 if night.record.applied else 1.0 for night in nights]
+    """Return the change of the champion's cost since before the first night in percent, after each night.
+
+    Promotions that were rolled back are left out, as are those by hand, which nothing has measured.
+    """
+    factors = [1 + night.change / 100 if night.kept else 1.0 for night in nights]
     return [100 * (float(factor) - 1) for factor in np.cumprod(factors)]

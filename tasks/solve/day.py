@@ -24,6 +24,7 @@ from mcvrp.tasks.solvers.solver import longest_route
 from mcvrp.tasks.support.text import counted, length_text, listed
 
 KEPT, ROOM = "the kept routes", "PyVRP, with as many customers as possible"  # who finds routes
+_DROP_SHARE = 0.25  # of the time limit for whom to leave out
 _NAMED = 5  # customers that are named, of those merged or left out
 
 
@@ -93,7 +94,8 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     kept = planned.decided
     if rest and spec.drop and spec.limits.given:
-        served = most_served(rest, planned.day.wishes.priority, seed=spec.seed)
+        priority, seconds = planned.day.wishes.priority, _DROP_SHARE * spec.time_limit
+        served = most_served(rest, priority, seed=spec.seed, seconds=seconds)
         if not served.solution.routes and not kept.routes:
             raise none_served(planned.limits)
         rest, left_out = rest.without(served.left_out, served.solution), served.left_out

@@ -75,7 +75,7 @@ def route_map(solved: Solved) -> bytes:
         f"{measure(city)} {length_text(solved.cost, city.unit)}"
     )
     if len(rest):
-        axis.plot([], [], "o", color=_PALE, label="No order today")
+        axis.plot([], [], "o", color=_PALE, label="No stop today")
     _legend(beside, handles, axis.get_legend_handles_labels()[0], instance.n)
     for text in axis.texts:  # all within the axes: their extents cost half of the time
         text.set_in_layout(False)

@@ -367,10 +367,11 @@ def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
     """Return the key figures of a day as text, by name; with ``verbose`` also what each member found."""
     planned, search, instance, price = solved.planned, solved.search, solved.instance, solved.cost
     unit, demand, routes = planned.city.unit, int(instance.demands.sum()), len(solved.solution.routes)
+    ordered = planned.day.instance
     figures = {
         "city": planned.city_name,
-        "orders": f"{counted(planned.day.orders, 'order')} of {counted(instance.n, 'customer')}, "
-        f"total demand {demand:,}",
+        "orders": f"{counted(planned.day.orders, 'order')} of {counted(ordered.n, 'customer')}, "
+        f"total demand {int(ordered.demands.sum()):,}",
         "routes": f"{routes:,}, vehicle capacity {instance.capacity:,}, average utilization "
         f"{100 * demand / (routes * instance.capacity):.1f} %",
         "cost": f"{length_text(price, unit)}, {measure(planned.city)}".removesuffix(", cost"),
@@ -383,7 +384,7 @@ def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
         figures["start"] = f"{start}; route {back.of_route} is the last one back, at {back.arrival}"
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)
-        figures["left out"] = f"{counted(len(left_out), 'other customer')}, total demand {total:,}"
+        figures["left out"] = f"{len(left_out):,} of these customers, total demand {total:,}"
     for finding in search.findings if verbose else ():
         figures[finding.by] = _finding_text(finding, price, unit)
     if best := solved.best_known:

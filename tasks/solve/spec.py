@@ -73,13 +73,22 @@ def column_unit(column: str) -> tuple[str, float, str]:
     return column, 1.0, "seconds"
 
 
+def _with_unit(value: object) -> object:
+    """Return the seconds of text with a unit: "2" would be two seconds, and was meant as hours."""
+    if not isinstance(value, str):
+        return value
+    if (seconds := seconds_with_unit(value)) is None:
+        raise ValueError(f"{shown(value)} is not a duration with a unit such as 8h, 7h 30min or 28800s")
+    return seconds
+
+
 def _seconds(value: object) -> object:
     return seconds_of(value) if isinstance(value, str) else value
 
 
 _OfRoute = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
 _OfStop = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
-_Shift = Annotated[_OfRoute | None, BeforeValidator(_seconds, json_schema_input_type=_OfRoute | str | None)]
+_Shift = Annotated[_OfRoute | None, BeforeValidator(_with_unit, json_schema_input_type=_OfRoute | str | None)]
 _Service = Annotated[_OfStop | None, BeforeValidator(_seconds, json_schema_input_type=_OfStop | str | None)]
 
 

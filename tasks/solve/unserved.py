@@ -44,15 +44,15 @@ def most_served(
     priority: Mapping[int, float] | None = None,
     *,
     seed: int = 0,
-    seconds: float | None = None,
+    seconds: float = 0.0,
 ) -> Served:
     """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
 
-    ``seconds`` are wall-clock time, by default 0.018 per customer, at most 10.
+    The search has ``seconds`` of wall-clock time, but at least 0.018 per customer or 10, if that is less.
     """
     instance = rest.instance
     now = time.perf_counter()
-    until = now + (seconds or min(_SECONDS * instance.n, _MOST_SECONDS))
+    until = now + max(seconds, min(_SECONDS * instance.n, _MOST_SECONDS))
     nodes, trips = instance.ids.tolist(), round_trips(rest.limits, rest.city, instance).tolist()
     far = too_far(rest.limits, rest.city, instance).tolist()
     limits = _in_words(rest.limits, rest.city.unit)

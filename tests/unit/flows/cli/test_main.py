@@ -85,7 +85,10 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --longest-route 24kg", ["longest_route: ", "a unit such as 45km", "not '24kg'"]),
         ("solve day.csv --fleet zwei", ["'--fleet': Input should be a whole number, not 'zwei'"]),
         ("solve day.csv --start-time 24:00", ["start_time: '24:00' is not a time of day such as 08:00"]),
-        ("solve day.csv --shift 8x", ["shift: '8x' is not a duration such as 28800, 8h or 7h 30min"]),
+        *(
+            (f"solve day.csv --shift {text}", [f"shift: '{text}' is not a duration with a unit such as 8h"])
+            for text in ("8x", "2")
+        ),
         ("inspect models/laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
         ("city", ["Missing command"]),

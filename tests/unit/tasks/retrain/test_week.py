@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.storage import layout
+from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.retrain.card import TrialMetrics
@@ -23,13 +24,16 @@ def write_night(store: Store, number: int, change: float, *, promoted: bool) -> 
     metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {}, 1.0)
     store.put_json(layout.trial_metrics("m", name), asdict(metrics))
     reasons = ("it is better",)
+    if promoted:
+        store.put_json(layout.model_card("m", number + 1), {})
+        move_champion(store, "m", number + 1, pointer(store, "m", "champion"))
     write_record(
         store, "m", TrialRecord(name, number, 1, number + 1, "d", promoted, reasons, applied=promoted)
     )
 
 
 def test_a_week_counts_promotions_and_multiplies_their_gains(tmp_path: Path) -> None:
-    """The champion's cost changes by that of promoted challengers alone; older nights are left out."""
+    """The champion's cost changes by that of promoted challengers alone, without what was rolled back."""
     store, now = Store.open(tmp_path / "store"), datetime.datetime.now(datetime.UTC)
     for number, change in ((1, -10.0), (2, 5.0), (3, -10.0)):
         write_night(store, number, change, promoted=change < 0)
@@ -40,5 +44,9 @@ def test_a_week_counts_promotions_and_multiplies_their_gains(tmp_path: Path) -> 
     assert figures["promotions"] == "version 2, version 4"
     assert (figures["refused files"], figures["change of the cost"]) == ("incoming/bad.csv", "-19.00 %")
     assert week_picture(nights).startswith(b"\x89PNG")
+    roll_back(store, "m")
+    figures = week_figures(week_of(store, "m", now), [])
+    assert figures["promotions"] == "version 2, version 4 (rolled back)"
+    assert figures["change of the cost"] == "-10.00 %"
     assert week_of(store, "m", now + datetime.timedelta(days=DAYS + 1)) == []
     assert week_figures([], [])["promotions"] == "none"

@@ -146,7 +146,9 @@ def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> N
     lines = (tmp_path / "out" / "unserved.csv").read_text().splitlines()[1:]
     reason = "no room in the 2 vehicles on hand"
     assert lines == [f"5,6,1,{reason}", f"4,6,0,{reason}"]
-    assert "| left out | 2 other customers, total demand 12 |" in (tmp_path / "out" / "README.md").read_text()
+    assert (
+        "| left out | 2 of these customers, total demand 12 |" in (tmp_path / "out" / "README.md").read_text()
+    )
     left_out = "2 customers left out (unserved.csv has the reasons): '4' and '5'"
     assert any(note.startswith(left_out) for note in result.notes)
     write_day(place, solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
