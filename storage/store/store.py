@@ -78,7 +78,7 @@ class Store:
             raise StoreError(f"{store.uri} is not a folder: name one")
         elif not writable and not os.path.exists(store.uri):
             raise StoreError(
-                f"there is no store {store.uri}: name a folder, or create a store with mcvrp city create"
+                f"there is no store {store.uri}: name a folder, or make one with mcvrp city import or create"
             )
         elif writable:
             store._request("write", "", lambda key: local.require_writable(f"/{key}"))

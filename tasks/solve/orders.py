@@ -80,20 +80,22 @@ def read_orders(
 def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | None) -> str | None:
     """Return the only city of ``store``, otherwise the only one with all customers of the file ``orders``.
 
-    ``columns`` are those of a spec, ``sheet`` that of `read_orders`. None without any city; McvrpError if not
-    exactly one of several has all customers.
+    Of a city and its extensions, the last one counts. ``columns`` are those of a spec, ``sheet`` that of
+    `read_orders`. None without any city; McvrpError if not exactly one of several has all customers.
     """
     if len(cities := city_names(store)) < 2:
         return cities[0] if cities else None
-    table, having = read_orders(orders, store, sheet), list[str]()
+    table, having = read_orders(orders, store, sheet), dict[str, City]()
     for name in cities:
-        addresses = stored_city(store, name).addresses
+        stored = stored_city(store, name)
+        addresses = stored.addresses
         own = table.calling({**addresses.columns, **columns})
         column = own.column(*_CUSTOMER) or own.column(_ID)
         if column and UNKNOWN not in addresses.nodes(filter(None, own.ids(column))):
-            having.append(name)
-    if len(having) == 1:
-        return having[0]
+            having[name] = stored.city
+    last = [name for name, city in having.items() if all(city.accepts(c.city_id) for c in having.values())]
+    if len(last) == 1:
+        return last[0]
     which = f"{listed(having)} have" if having else f"none of the cities {listed(cities)} has"
     raise McvrpError(f"{which} all customers of {table.name}: name one by --city")
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.config.preset import Preset
 from mcvrp.model.problem import City
-from mcvrp.storage.cities import Addresses, save_city
+from mcvrp.storage.cities import Addresses, save_city, stored_city
 from mcvrp.storage.store.store import Store
 from tests.support.solving import CITY, put_model
 
@@ -100,9 +102,15 @@ def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixt
     Path("monday.csv").write_text("Code client,demand\nC1,2\nC2,3\n")
     day, _ = solved(capsys)
     assert (day["city"], day["customers"]) == ("lyon", 2)
+    lyon = stored_city(place, "lyon")
+    grown = City.framed(np.vstack([lyon.city.xy, [[0.5, 0.4]]]), None, extends=(40,))
+    grown = replace(grown, origin=lyon.city.origin, scale=lyon.city.scale)
+    save_city(place, "lyon-2", grown, lyon.addresses.extended(["C41"], None))
+    day, _ = solved(capsys)
+    assert day["city"] == "lyon-2"
     Path("monday.csv").write_text("customer,demand\nC1,2\nX2,3\n")
     assert refused(capsys, "solve", "monday.csv", "--out", "nowhere") == (
-        "mcvrp: none of the cities lyon, small and twin has all customers of monday.csv: name one by --city"
+        "mcvrp: none of the cities lyon, lyon-2, small and twin has all customers of monday.csv: name one by --city"
     )
 
 
