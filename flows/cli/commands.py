@@ -132,9 +132,7 @@ class Day:
     start: Annotated[Text, opt("ROUTES", "initial routes")] = None
     seed: Annotated[Number, opt("N", "random seed (default: 0)")] = None
     out: Annotated[Text, opt("FOLDER", "output folder (default: ./routes/NAME OF THE ORDERS-HASH)")] = None
-    overwrite: Annotated[bool, flag("--overwrite", "replace routes of other orders or another capacity")] = (
-        False
-    )
+    overwrite: Annotated[bool, flag("--overwrite", "replace routes of other orders or capacity")] = False
 
 
 @command(app, "route a day's orders")

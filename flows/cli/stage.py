@@ -35,10 +35,10 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     """
     store, preset = writing(common), preset_of(common)
     spec = preset.spec(common.overrides)
-    cities = city_names(store) if stage.name == "nightly" and not common.preset else []
-    if len(cities) > 1:
-        raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by --preset")
-    for city in cities:  # the one that files in incoming/ are of, which need not be the demo's
+    if stage.name == "nightly" and not common.preset and (cities := city_names(store)):
+        if len(cities) > 1:
+            raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by --preset")
+        [city] = cities  # of the files in incoming/, which need not be the demo's
         model, _ = model_of(store, load_city(store, city), city, spec.night.model, "--set nightly.model")
         spec = preset.spec([f'city.name="{city}"', f'train.model="{model or city}"', *common.overrides])
     parameters = stage.asks(spec)

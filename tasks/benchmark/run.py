@@ -66,10 +66,10 @@ def run_benchmark(
     """Solve what is missing, write the results and return them.
 
     A method whose solver is not installed, or does not support the city, has rows with the reason only.
-    The model is None if no method needs one. McvrpError, before anything is solved,
-    if the city is too small, no capacity rule covers a size, the model is missing, belongs to another city or
-    was trained on a test instance, or a stored part is corrupt; IncompleteError if workers were lost, all
-    other answers are then stored.
+    The model is None if no method needs one. McvrpError, before anything is solved, if the city is too small,
+    no capacity rule covers a size, the model is missing, belongs to another city or was trained on a test
+    instance, or a stored part is corrupt; IncompleteError if workers were lost, all other answers are then
+    stored.
     """
     spec = spec.in_city(city)
     models = _checked_models(store, city, spec, model_name)

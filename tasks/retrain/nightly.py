@@ -35,7 +35,7 @@ _NOBODY = "nobody"  # solver of instances without routes
 class NightSummary:
     """Summary of a night: files that it took, the ``champion``'s version after it, its decision and metrics.
 
-    Without new days there are neither.
+    Without new days it has neither decision nor metrics.
     """
 
     city: str

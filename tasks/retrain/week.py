@@ -70,7 +70,8 @@ def week_picture(nights: Sequence[Night]) -> bytes:
     style(axis)
     places, changes = range(len(nights)), [night.change for night in nights]
     colours = [BLUE if night.kept else GREY for night in nights]
-    axis.bar(places, changes, color=colours, width=0.5, label="challenger against champion (blue: promoted)")
+    label = "challenger against champion (blue: promoted, not rolled back)"
+    axis.bar(places, changes, color=colours, width=0.5, label=label)
     axis.plot(places, _of_champion(nights), "o-", color=ORANGE, label="champion since the first night")
     axis.axhline(0, color="black", linewidth=1)
     axis.set_xticks(places, [f"{night.record.number}\n{night.time:%a %d %b}" for night in nights])

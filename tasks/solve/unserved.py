@@ -48,7 +48,7 @@ def most_served(
 ) -> Served:
     """Return routes of as many customers as possible; no customer displaces one of a higher ``priority``.
 
-    The search has ``seconds`` of wall-clock time, but at least 0.018 per customer or 10, if that is less.
+    The search has ``seconds`` of wall-clock time, but at least 0.018 per customer, up to 10.
     """
     instance = rest.instance
     now = time.perf_counter()
