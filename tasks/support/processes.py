@@ -42,10 +42,16 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def die_with_parent() -> None:
-    """Make the kernel kill this process when the thread that started it ends."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Make the kernel kill this process when the thread that started it ends.
+
+    A process that calls it late, after its imports, gives the id of its ``parent``: it ends at once if that
+    one has ended meanwhile.
+    """
     with contextlib.suppress(AttributeError):  # Linux only; elsewhere there is `stop_group`
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent not in (None, os.getppid()):
+        os._exit(1)
 
 
 def adopt_orphans(adopt: bool = True) -> None:

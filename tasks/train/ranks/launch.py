@@ -154,7 +154,7 @@ def _kept_log(job: RankJob, folder: Path) -> str:
 
 
 def _arguments(job_file: Path, events: Path) -> list[str]:
-    return ["-m", "mcvrp.tasks.train.ranks.rank", str(job_file), str(events)]
+    return ["-m", "mcvrp.tasks.train.ranks.rank", str(job_file), str(events), str(os.getpid())]
 
 
 def _environment(job: RankJob) -> dict[str, str]:

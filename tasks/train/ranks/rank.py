@@ -1,7 +1,7 @@
-"""Program of a rank on one machine: `python -m mcvrp.tasks.train.ranks.rank JOB EVENTS`.
+"""Program of a rank on one machine: `python -m mcvrp.tasks.train.ranks.rank JOB EVENTS LAUNCHER`.
 
-EVENTS is the pipe for its events, one JSON document per line; PyTorch's launcher keeps what is printed, and
-reads the error that ends it from a file (`record`).
+EVENTS is the pipe for its events, one JSON document per line; PyTorch's launcher, the process LAUNCHER, keeps
+what is printed, and reads the error that ends it from a file (`record`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcvrp.tasks.train.trainer import run_rank
 @record
 def main() -> int:
     """Train as the job file says; return the exit code."""
-    die_with_parent()
+    die_with_parent(int(sys.argv[3]))
     # The launcher's own temporary file, which no other user can have written.
     job = pickle.loads(Path(sys.argv[1]).read_bytes())
     with open(sys.argv[2], "w", buffering=1) as events:
