@@ -46,13 +46,18 @@ class Ui:
         header = {"Content-Type": "application/json", "Authorization": f"Basic {login}"}
         request = urllib.request.Request(f"{self.page}/api{path}", data, header, method=method)
         for _ in range(_TRIES):
+            # On a busy machine SQLite is busy or nobody answers: Prefect's own clients try again, too.
             try:
                 with DIRECT.open(request, timeout=60) as response:
                     text = response.read()
                 return json.loads(text) if text else None
             except urllib.error.HTTPError as error:
                 message = f"{path}: {error.code} {error.read().decode()}"
-                if error.code != 503:  # SQLite was busy: Prefect's own clients try again, too
+                if error.code != 503:
+                    break
+            except TimeoutError:
+                message = f"{path}: no answer"
+                if body is not None and "filter" not in path:  # it may have been done
                     break
             time.sleep(1.0)
         raise AssertionError(message)
