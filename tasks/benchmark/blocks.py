@@ -59,6 +59,11 @@ class Block:
     _rows: dict[tuple[int, int], PartRow] = field(default_factory=dict)  # stored, by size and instance
 
     @property
+    def label(self) -> str:
+        """Name of the method in tables."""
+        return self.method.label_in(self.spec)
+
+    @property
     def instances(self) -> int:
         """Number of instances of the sizes that have not failed."""
         return sum(count for n, count in self.spec.counts.items() if n not in self.failures)
@@ -101,7 +106,7 @@ class Block:
         return Part(
             run=self.spec.run,
             block=self.identities[n].block(self.name),
-            label=self.method.label,
+            label=self.label,
             n=n,
             start=start,
             stop=stop,
@@ -113,7 +118,7 @@ class Block:
 
     def _without_answer(self, n: int, index: int) -> PartRow:
         return PartRow(
-            method=self.method.label,
+            method=self.label,
             n=n,
             index=index,
             samples=self.samples,

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
     from mcvrp.tasks.solvers.solver import Solver
 
+EQUAL_TIME = "equal time"  # in labels, where a row has its seconds
+
 
 @dataclass(frozen=True)
 class Method:
     """Method of a benchmark: one row of the tables per size and number of samples.
 
     The identity, given the settings and the number of rotations, is everything but the model that determines
-    the samples. An ``equal_time`` method gets the spec's time limit of that name.
+    the samples. An ``equal_time`` method has a row per time limit of that name.
     """
 
     label: str  # in tables
@@ -43,6 +45,10 @@ class Method:
     settings: Callable[[], str] | None = None  # name and version of another program that it uses
     specs: Callable[[BenchmarkSpec], Iterable[BenchmarkSpec]] = lambda spec: (spec,)  # of its blocks
     text: str = ""  # description in docs/benchmark.md
+
+    def label_in(self, spec: BenchmarkSpec) -> str:
+        """Return the label of the rows of ``spec``, which has a single ``equal_time``: "HGS (0.05 s)"."""
+        return self.label.replace(EQUAL_TIME, f"{spec.equal_time:g} s") if self.equal_time else self.label
 
     @property
     def from_scratch(self) -> bool:
@@ -69,7 +75,7 @@ def _strategy(name: str, entry: StrategyEntry) -> Method:
     """
 
     def specs(spec: BenchmarkSpec) -> Iterable[BenchmarkSpec]:
-        return {entry.answers(beam.decoding): beam for beam in spec.beams}.values()
+        return {entry.answers(beam.decoding): beam for beam in spec.each("beam_width")}.values()
 
     def samples(spec: BenchmarkSpec) -> tuple[int, ...]:
         answers = [entry.answers(beam.decoding) for beam in specs(spec)]
@@ -92,9 +98,15 @@ def _strategy(name: str, entry: StrategyEntry) -> Method:
 
 def _equal_time(name: str, *, tuned: bool = True) -> Method:
     label = SOLVERS[name].label
-    text = f"one run of {label} for `equal_time` seconds, with {'tuned' if tuned else 'its own'} settings"
-    label = f"{label} ({'' if tuned else 'own settings, '}equal time)"
-    return Method(label, lambda spec: (1,), program=name, equal_time=True, tuned=tuned, text=text)
+    return Method(
+        f"{label} ({'' if tuned else 'own settings, '}{EQUAL_TIME})",
+        lambda spec: (1,),
+        program=name,
+        equal_time=True,
+        tuned=tuned,
+        specs=lambda spec: spec.each("equal_time"),
+        text=f"one run of {label} for `equal_time` seconds, with {'tuned' if tuned else 'its own'} settings",
+    )
 
 
 def _polished(spec: BenchmarkSpec, sampler: FmMcvrpSolver) -> Solver:

@@ -60,7 +60,7 @@ def require_none(lost: Sequence[str]) -> None:
 
 
 def _progress(block: Block, done: int) -> Progress:
-    return Progress(f"benchmark, {block.method.label}", block.instances, "instances", done=done)
+    return Progress(f"benchmark, {block.label}", block.instances, "instances", done=done)
 
 
 def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -32,8 +32,10 @@ from mcvrp.tasks.support.spec import (
 
 DEFAULT_METHODS = ("hgs", "pyvrp", "lkh3", "fm-gs", "fm-ns")
 DEFAULT_TIME_LIMIT = 5.0  # seconds per run (Sec. 5.1)
+T = TypeVar("T")
 _Count = Annotated[int, Field(ge=1, le=MOST_CUSTOMERS)]
 _Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
+_Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
 _MethodName = Annotated[str, OneOf(all_methods)]
 _Iterations = Annotated[
     int | None,
@@ -46,6 +48,10 @@ _FIELDS = {("lkh3", "iterations"): "lkh_max_trials", ("lkh3", "runs"): "lkh_runs
 def _time_limit(solver: str) -> Any:
     text = f"Time limit per run of {solver} in seconds (default: 5 if iterations are not set)"
     return Field(None, gt=0, le=MOST_SECONDS, description=text)
+
+
+def _values(value: T | tuple[T, ...]) -> tuple[T, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 class BenchmarkSpec(OrdersSpec):
@@ -81,11 +87,8 @@ class BenchmarkSpec(OrdersSpec):
     beam_width: _Samples | Annotated[tuple[_Samples, ...], Field(min_length=1)] = Field(
         16, description="Beam width, or a list of widths: one row of the tables per width"
     )
-    equal_time: float = Field(
-        5.0,
-        gt=0,
-        le=MOST_SECONDS,
-        description="Time limit of the equal-time rows in seconds",
+    equal_time: _Seconds | Annotated[tuple[_Seconds, ...], Field(min_length=1)] = Field(
+        5.0, description="Time limit of the equal-time rows in seconds, or a list: one row per limit"
     )
     attention: str | None = Field(
         None,
@@ -112,11 +115,11 @@ class BenchmarkSpec(OrdersSpec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name in ("sizes", "samples", "heuristic_samples", "hgs_samples", "beam_width"):
-            values = getattr(self, name) or (1,)
-            values = (values,) if isinstance(values, int) else values
+        ascending = ("sizes", "samples", "heuristic_samples", "hgs_samples", "beam_width", "equal_time")
+        for name in ascending:
+            values = _values(getattr(self, name) or ())
             if list(values) != sorted(set(values)):
-                raise ValueError(f"{name} = {list(values)} must ascend and start at 1 or more")
+                raise ValueError(f"{name} = {list(values)} must ascend")
         if len(set(self.methods)) < len(self.methods):
             raise ValueError(f"methods = {list(self.methods)} names a method twice")
         if isinstance(self.instances, tuple) and len(self.instances) != len(self.sizes):
@@ -140,18 +143,14 @@ class BenchmarkSpec(OrdersSpec):
             return dict.fromkeys(self.sizes, self.instances)
         return dict(zip(self.sizes, self.instances, strict=True))
 
-    @property
-    def beams(self) -> tuple[BenchmarkSpec, ...]:
-        """This spec with each of its beam widths alone."""
-        if isinstance(self.beam_width, int):
-            return (self,)
-        return tuple(self.model_copy(update={"beam_width": width}) for width in self.beam_width)
+    def each(self, name: Literal["beam_width", "equal_time"]) -> tuple[Self, ...]:
+        """Return this spec with each value of field ``name`` alone."""
+        return tuple(self.model_copy(update={name: value}) for value in _values(getattr(self, name)))
 
     @property
     def decoding(self) -> Decoding:
         """Decoding settings; of several beam widths, the widest."""
-        width = self.beam_width if isinstance(self.beam_width, int) else self.beam_width[-1]
-        return Decoding(self.p, self.top_k, self.temperature, width)
+        return Decoding(self.p, self.top_k, self.temperature, _values(self.beam_width)[-1])
 
     @property
     def polished_decoding(self) -> Decoding:
@@ -168,12 +167,15 @@ class BenchmarkSpec(OrdersSpec):
         return all_methods()[method].samples(self)
 
     def options_of(self, method: str) -> dict[str, Any]:
-        """Return the arguments of the solver of ``method``; empty if it has none."""
+        """Return the arguments of the solver of ``method``; empty if it has none.
+
+        Of several time limits of equal time, the longest.
+        """
         entry = all_methods()[method]
         if entry.program is None:
             return {}
         if entry.equal_time:
-            return {"time_limit": self.equal_time, "tuned": entry.tuned}
+            return {"time_limit": _values(self.equal_time)[-1], "tuned": entry.tuned}
         options = {
             option: getattr(self, _FIELDS.get((entry.program, option), f"{entry.program}_{option}"), None)
             for option in SOLVERS[entry.program].takes
@@ -195,7 +197,7 @@ class BenchmarkSpec(OrdersSpec):
         if entry.program is None:
             return 0.0
         if entry.equal_time:
-            return self.equal_time
+            return sum(_values(self.equal_time))
         budget = Budget(options.get("time_limit"), options.get("iterations"))
         runs = self.samples_of(method)[-1] * options.get("runs", 1)
         return runs * SOLVERS[entry.program].estimate(budget, n)

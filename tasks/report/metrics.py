@@ -77,10 +77,13 @@ def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(values.mean()), float(error)
 
 
-def mean_gap(results: pd.DataFrame, method: MethodRun) -> float | None:
-    """Return the mean gap of ``method`` to the baseline over all sizes in percent, None without a pair."""
+def mean_gap(results: pd.DataFrame, method: MethodRun) -> tuple[float, float] | None:
+    """Return the mean gap of ``method`` to the baseline over all sizes in percent, and its standard error.
+
+    None without a pair.
+    """
     cost, base = paired(results, None, method, baseline_of(results))
-    return float(gap(cost, base).mean()) if len(cost) else None
+    return mean_and_error(gap(cost, base)) if len(cost) else None
 
 
 def blocks_of(results: pd.DataFrame) -> Blocks:

@@ -6,6 +6,7 @@ no row, but a note with the reason; a table without a gap or a win is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from mcvrp.tasks.support.t_test import paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
-EQUAL_TIME = "(equal time)"  # suffix of the labels of methods with the same time limit
+_TIMED = re.compile(r"[\d.e-]+ s\)$")  # ends the labels of rows with a time limit of their own
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
 PAPER_SIZE = 400  # customers in the paper's tests (Appendix "Test Statistics")
 SIGNIFICANCE = "significance"  # name of the table of tests
@@ -50,7 +51,7 @@ class Comparison:
 
     def compared_with(self, method: str, samples: int) -> MethodRun:
         """Return the baseline of ``method`` with ``samples``, and its number of runs."""
-        return self.baseline, samples if self.equal_samples and not method.endswith(EQUAL_TIME) else 1
+        return self.baseline, samples if self.equal_samples and not _TIMED.search(method) else 1
 
 
 _EQUAL = "at equal numbers of samples"
@@ -120,8 +121,8 @@ def _notes(comparison: Comparison, numbers: pd.DataFrame, others: Sequence[str],
     yield from data_notes(numbers, unit)
     if others:
         yield f"Not in the paper: {', '.join(others)}."
-    if comparison.equal_samples and any(method.endswith(EQUAL_TIME) for method in others):
-        yield f"Gaps and wins of equal-time rows are relative to a single run of {comparison.baseline}."
+    if comparison.equal_samples and any(map(_TIMED.search, others)):
+        yield f"Gaps and wins of rows with a time limit are to a single run of {comparison.baseline}."
 
 
 def _rows(

@@ -132,8 +132,8 @@ def _card(summary: BenchmarkSummary, page: Page) -> str:
 class BenchmarkSummary:
     """Key figures of a benchmark; None if not measured.
 
-    Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline``, in
-    percent: of greedy decoding, and of the best of ``ns_samples`` samples with nucleus ``p``.
+    Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
+    their standard errors, in percent: of greedy decoding, and of the best of ``ns_samples`` samples with nucleus ``p``.
     """
 
     run: str
@@ -142,8 +142,8 @@ class BenchmarkSummary:
     model_version: int | None
     instances: Mapping[int, int]  # number of held-out instances by size
     gaps_up_to: int  # largest size that the model was trained on
-    gs_mean_gap: float | None
-    ns_mean_gap: float | None
+    gs_gap: tuple[float, float] | None
+    ns_gap: tuple[float, float] | None
     ns_samples: int
     p: float
     failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
@@ -162,9 +162,9 @@ class BenchmarkSummary:
             figures["model"] = f"{self.model}, version {self.model_version}"
         best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
         limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
-        for how, mean in {"greedy": self.gs_mean_gap, best: self.ns_mean_gap}.items():
-            if mean is not None:
-                figures[f"mean gap to {self.baseline}, {how}"] = f"{mean:.2f} %{limit}"
+        for how, gap in {"greedy": self.gs_gap, best: self.ns_gap}.items():
+            if gap is not None:
+                figures[f"mean gap to {self.baseline}, {how}"] = f"{gap[0]:.2f} ± {gap[1]:.2f} %{limit}"
         for method, (count, reason) in self.failures.items():
             figures[f"{method} without answer"] = f"{counted(count, 'instance')}: {reason}"
         return figures
@@ -183,8 +183,8 @@ def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to
         model_version=card.version if card else None,
         instances={n: int(numbers.loc[numbers["n"] == n, "instances"].max()) for n in sizes},
         gaps_up_to=int(known["n"].max()),
-        gs_mean_gap=mean_gap(known, (GREEDY, 1)),
-        ns_mean_gap=mean_gap(known, (SAMPLED, samples)),
+        gs_gap=mean_gap(known, (GREEDY, 1)),
+        ns_gap=mean_gap(known, (SAMPLED, samples)),
         ns_samples=samples,
         p=spec.p,
         failures=_failures(frame),

@@ -123,7 +123,7 @@ def test_the_whole_pipeline_runs_where_directions_differ(tmp_path: Path) -> None
     for label in all_labels(store, "own"):
         assert label.cost == pytest.approx(cost(city, label.solution))
     assert summary.baseline == "HGS"
-    assert summary.gs_mean_gap is not None
+    assert summary.gs_gap is not None
     assert "straight lines only" in summary.failures["LKH-3"][1]
     results = results_frame(read_results(store, "own"))
     solved = results[results["cost"].notna()]

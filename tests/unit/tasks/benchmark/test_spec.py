@@ -46,6 +46,12 @@ def test_equal_time_is_the_same_for_all_methods() -> None:
     timed = [name for name, method in all_methods().items() if method.equal_time]
     assert len(timed) == len(TIMED) + 1 >= 3
     assert {spec.time_limit(method) for method in timed} == {0.5}
+    several = spec.model_copy(update={"equal_time": (0.002, 0.5, 2.0)})
+    rows = {method: all_methods()[method].specs(several) for method in timed}
+    labels = {method: [all_methods()[method].label_in(row) for row in rows[method]] for method in timed}
+    assert labels["hgs-equal"] == ["HGS (0.002 s)", "HGS (0.5 s)", "HGS (2 s)"]
+    assert {tuple(row.time_limit(method) for row in rows[method]) for method in timed} == {(0.002, 0.5, 2.0)}
+    assert {several.seconds_of(method, 20) for method in timed} == {2.502}
 
 
 def test_rows_at_equal_time_are_tuned_beside_hgs_of_its_own() -> None:

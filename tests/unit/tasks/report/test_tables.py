@@ -59,7 +59,7 @@ def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
 def test_an_instance_that_costs_nothing_has_a_gap() -> None:
     """One order at the depot's own address."""
     results = pd.concat([rows_of("HGS", 1, [0.0, 10.0]), rows_of("FM-MCVRP (GS)", 1, [0.0, 11.0])])
-    assert mean_gap(results, ("FM-MCVRP (GS)", 1)) == 5
+    assert mean_gap(results, ("FM-MCVRP (GS)", 1)) == (5, 5)
 
 
 def test_baseline_is_a_single_run_or_equal_samples() -> None:

@@ -47,7 +47,7 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
         assert store.exists(f"{folder}/{name}")
     readme = store.get(f"{folder}/README.md").decode()
     assert f"Model {CARD.name}, version {CARD.version}. All methods" in readme
-    assert "| mean gap to HGS, greedy | 0.00 % |" in readme
+    assert "| mean gap to HGS, greedy | 0.00 ± 0.00 % |" in readme
     assert "![gap-time](figures/gap-time.png)\n\nMean gap against mean time" in readme
     assert "| 20 | HGS (s = 1) | baseline |" in readme
 
