@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import statistics
 import shutil
+import statistics
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
