@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from mcvrp.tasks.benchmark.methods import all_methods
 
 MethodRun = tuple[str, int]  # a method's label and its number of samples
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
+TIMED = re.compile(r"([\d.e-]+) s\)$")  # ends the labels of rows with a time limit of their own
 DIVERGED = "diverged"  # part of the failure of a model whose training did not converge
 _LOW, _HIGH = 10, 90  # the 80 % inter-percentile range of the paper's tables
 _SPREADS = tuple(f"{of}_{part}" for of in ("cost", "gap") for part in ("mean", "p10", "p90"))
@@ -31,7 +33,7 @@ COLUMNS = (  # of the figures of a method at a size (`figures_of`), and of a tab
 def run_name(method: MethodRun) -> str:
     """Return the name of a method in tables, in the paper's notation: "HGS (s = 1)", "AM (VS, s = 100)"."""
     label, samples = method
-    if label.endswith("(GS)"):
+    if label.endswith("(GS)") or (samples == 1 and TIMED.search(label)):
         return label
     return f"{label[:-1]}, s = {samples})" if label.endswith(")") else f"{label} (s = {samples})"
 

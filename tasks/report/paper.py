@@ -6,7 +6,6 @@ no row, but a note with the reason; a table without a gap or a win is left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,13 +13,12 @@ from typing import Any
 import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.report.metrics import Blocks, MethodRun, blocks_of, paired, run_name
+from mcvrp.tasks.report.metrics import TIMED, Blocks, MethodRun, blocks_of, paired, run_name
 from mcvrp.tasks.report.tables import WINS, Table, cells_of, conditions, data_notes, numbers_of
 from mcvrp.tasks.support.t_test import paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
-_TIMED = re.compile(r"[\d.e-]+ s\)$")  # ends the labels of rows with a time limit of their own
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
 PAPER_SIZE = 400  # customers in the paper's tests (Appendix "Test Statistics")
 SIGNIFICANCE = "significance"  # name of the table of tests
@@ -51,7 +49,7 @@ class Comparison:
 
     def compared_with(self, method: str, samples: int) -> MethodRun:
         """Return the baseline of ``method`` with ``samples``, and its number of runs."""
-        return self.baseline, samples if self.equal_samples and not _TIMED.search(method) else 1
+        return self.baseline, samples if self.equal_samples and not TIMED.search(method) else 1
 
 
 _EQUAL = "at equal numbers of samples"
@@ -121,7 +119,7 @@ def _notes(comparison: Comparison, numbers: pd.DataFrame, others: Sequence[str],
     yield from data_notes(numbers, unit)
     if others:
         yield f"Not in the paper: {', '.join(others)}."
-    if comparison.equal_samples and any(map(_TIMED.search, others)):
+    if comparison.equal_samples and any(map(TIMED.search, others)):
         yield f"Gaps and wins of rows with a time limit are to a single run of {comparison.baseline}."
 
 

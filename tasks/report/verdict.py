@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
+from mcvrp.tasks.report.metrics import TIMED, MethodRun, baseline_of, in_training, mean_and_error, paired
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
 from mcvrp.tasks.support.text import format_seconds, listed
 
@@ -30,6 +30,7 @@ CODES = (
 )
 PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
+_BUSY = 1.5  # times of a time limit, from which on other processes had the cores
 _ERRORS = 2  # standard errors, below which a difference is none
 
 
@@ -165,7 +166,7 @@ def _compared(mean: float, error: float, other: str) -> str:
 
 
 def warnings(results: pd.DataFrame) -> Iterator[str]:
-    """Yield why the figures may not hold elsewhere: few instances, a single size."""
+    """Yield why the figures may not hold elsewhere: few instances, a single size, a busy machine."""
     counts: Any = results.groupby("n")["index"].nunique()
     few = {int(n): int(count) for n, count in counts.items() if count < _FEW}
     if few:
@@ -173,6 +174,14 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
         yield f"Fewer than {_FEW} instances carry a figure ({sizes}): small differences are chance."
     if len(counts) == 1:
         yield f"All instances have {counts.index[0]} customers: other sizes may differ."
+    took = results.groupby("method")["seconds"].mean()
+    limits = {str(method): float(match[1]) for method in took.index if (match := TIMED.search(str(method)))}
+    longest = max(limits, key=limits.__getitem__, default="")
+    if longest and took[longest] > _BUSY * limits[longest]:
+        yield (
+            f"The machine was busy: runs limited to {format_seconds(limits[longest])} of a core took "
+            f"{format_seconds(float(took[longest]))}. Times are too long."
+        )
 
 
 def gaps_and_times(results: pd.DataFrame) -> Figure | None:

@@ -103,6 +103,17 @@ def test_few_instances_and_a_single_size_are_warned_of() -> None:
     assert [text for text in warnings(few) if "99 of 50 customers" in text]
 
 
+def test_a_busy_machine_is_warned_of() -> None:
+    """Its longest time limit tells it; shorter ones are exceeded on any machine."""
+    short, quiet, busy = (
+        rows_of(f"HGS ({limit} s)", 20, BASE, seconds=seconds)
+        for limit, seconds in ((0.002, 0.02), (0.5, 0.52), (0.5, 0.8))
+    )
+    assert not [text for text in warnings(results(BASE, short, quiet)) if "busy" in text]
+    (text,) = [text for text in warnings(results(BASE, short, busy)) if "busy" in text]
+    assert "limited to 500 ms of a core took 800 ms" in text
+
+
 def test_names_have_no_codes() -> None:
     assert readable_name(("FM-MCVRP (GS)", 1)) == "model, greedy"
     assert readable_name(("FM-MCVRP (NS)", 1)) == "model, one sample"
