@@ -24,14 +24,14 @@ from tests.support.ui import mcvrp_ui
 
 
 def falling_silent(proxy: Proxy, rng: random.Random, end: threading.Event, silences: list[str]) -> None:
-    """Let the server fall silent again and again, after some requests, for half a minute; note how."""
+    """Let the server fall silent after some requests, again and again, the first time for 30 s; note how."""
     while not end.is_set():
         moment = proxy.served + rng.randint(1, 300)
         while proxy.served < moment and not end.wait(0.05):
             pass
         silences.append(rng.choice(("503", "reset", "429 TooManyRequests")))
         proxy.fail(silences[-1])
-        end.wait(30.0)
+        end.wait(5.0 if silences[1:] else 30.0)
         proxy.repair()
 
 
