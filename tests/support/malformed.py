@@ -141,12 +141,6 @@ MATRICES = (  # for TRIANGLE
     case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
 )
 
-HISTORIES = (
-    case("no demand", "customer,stop\na,1\n", "neither a column demand nor capacity"),
-    case("no demands", "demand\n0\n2.5\nmany\n70000\n", "row 2: demand is '0'", "row 3", "row 4", "row 5"),
-    case("vehicles too small", "demand,capacity\n50,40\n", "a capacity may be 40, less than a demand of 50"),
-)
-
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("no demand", "customer,amount\nC1,3\n", "no column demand", "amount"),
     case("no customer", "name,demand\nC1,3\n", "no column customer (or id)", "name"),
