@@ -7,8 +7,6 @@ exponential mean of the costs. `tasks.attention.train` runs the epochs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -51,17 +49,3 @@ def better(candidate: NDArray[np.float64], baseline: NDArray[np.float64], alpha:
     if candidate.mean() >= baseline.mean():
         return False
     return bool(ttest_rel(candidate, baseline, alternative="less").pvalue < alpha)
-
-
-def diverged(means: Sequence[float], untrained: float, factor: float, epochs: int) -> bool:
-    """Return whether training has diverged, from the mean greedy cost at the end of each epoch.
-
-    True if each of the last ``epochs`` of ``means`` is no better than ``untrained``, the cost before
-    training, or above ``factor`` times the best before it: training does not recover from that.
-    """
-    best, streak = untrained, 0
-    for mean in means:
-        bad = not mean < untrained or mean > factor * best
-        streak = streak + 1 if bad else 0
-        best = min(best, mean)
-    return streak >= epochs

@@ -104,7 +104,6 @@ class RoadFacts:
     left_out: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     version: str | None = None  # of OSRM, if it was started for an extract
     date: str = ""  # on which the server was asked
-    one_way: float = 0.0  # share of the pairs whose costs there and back differ by more than a tenth
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class NewAddresses:
     """Addresses and their costs, for `mcvrp city import` and `extend`."""
 
     file: Annotated[str, arg("FILE", "addresses; store:PATH for a file in the store")]
-    matrix: Annotated[Text, opt("FILE", "travel costs: .npy, or a table with from, to, cost")] = None
+    matrix: Annotated[Text, opt("FILE", "travel costs: .npy in the row order of the file")] = None
     spare: Annotated[Number, opt("K", "output classes reserved for future addresses")] = None
     roads: Annotated[Text, opt("URL|EXTRACT", "travel costs along roads: OSRM server, or .osm.pbf")] = None
     by: Annotated[Text, opt("time|distance", "costs along roads: seconds (default), or metres")] = None
@@ -66,15 +66,12 @@ def import_(
     unit: Annotated[Text, opt(None, "unit of a cost of 1 (default: m); for lat, lon: m, km or mi")] = None,
     demand: Annotated[Range, opt("LO HI", "range of demands (default: the paper's)")] = None,
     capacity: Annotated[Range, opt("LO HI", "range of capacities (default: the paper's)")] = None,
-    history: Annotated[Text, opt("FILE", "past orders, from which the ranges are derived")] = None,
     unrounded: Unrounded = False,
-    far: Annotated[bool, flag("--far", "accept addresses that are far outside of the others")] = False,
 ) -> Outcome:
     stem = PurePath(new.file.split(":")[-1]).stem
     own = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "city"
-    fields = {"depot": depot, "unit": unit, "demand": demand, "capacity": capacity, "history": history}
-    flags = {"unrounded": unrounded or None, "far": far or None}
-    return _made(common, _spec(common, name or own, new, fields | flags))
+    fields = {"depot": depot, "unit": unit, "demand": demand, "capacity": capacity}
+    return _made(common, _spec(common, name or own, new, fields | {"unrounded": unrounded or None}))
 
 
 @command(cities, "add addresses to a city; its labels and models stay valid")

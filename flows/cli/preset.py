@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.cities import stored_city
 from mcvrp.storage.driven import driven_days
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.importer import middle
 
 _LARGER = "evening"  # base for larger days or cities than those of the demo
 _DEMO_SIZE, _DEMO_CUSTOMERS = 30, 300
@@ -35,7 +34,7 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     store, file = reading(common), f"{layout.checked_name('preset', name)}.toml"
     stored = stored_city(store, city or name)
     days = [day.customers for day in driven_days(store, stored.name)]
-    wanted = sizes or (middle(np.array(days)) if days else None)
+    wanted = sizes or (_middle(days) if days else None)
     large = stored.city.customers > _DEMO_CUSTOMERS or (wanted or (0, 0))[1] > _DEMO_SIZE
     base = Preset.read(common.preset or (_LARGER if large else DEFAULT))
     spec = base.spec(common.overrides)
@@ -56,6 +55,12 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     described = f"customers per day: {fit[0]} to {fit[1]} (wanted: {low} to {high})"
     document = {"preset": file, "base": base.name, "sizes": fit}
     return Outcome(document, f"{described}\n{file}: run mcvrp plan --preset {file}")
+
+
+def _middle(sizes: Sequence[int]) -> Range:
+    """Return the range of the middle 99 % of ``sizes``."""
+    low, high = map(int, np.quantile(sizes, (0.005, 0.995), method="inverted_cdf"))
+    return low, high
 
 
 def _possible(n: int, city: City) -> int:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 from mcvrp.flows.cli.app import Common, Outcome, Text, app, arg, command, flag
-from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.errors import IncompleteError
 
 if TYPE_CHECKING:
     from mcvrp.tasks.label.verify import VerificationReport
@@ -31,9 +31,7 @@ def verify(
     report = verify_dataset(store, name, workers=workers, delete=delete)
     seconds = time.monotonic() - began
     document = {"good": report.good, **plain(report), "seconds": seconds}
-    unreadable = any(fault.unreadable for fault in report.faults)
-    error = McvrpError if unreadable else IncompleteError
-    return Outcome(document, _text(name, report, seconds), 0 if report.good else error.exit_code)
+    return Outcome(document, _text(name, report, seconds), 0 if report.good else IncompleteError.exit_code)
 
 
 def _text(name: str, report: VerificationReport, seconds: float) -> str:
@@ -49,10 +47,7 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
     ]
     if not report.good:
         removed = "removed" if report.deleted else f"mcvrp verify {name} --delete removes them"
-        unreadable = sum(fault.unreadable for fault in report.faults)
-        corrupt = len(report.faults) - unreadable
-        bad = f"{counted(corrupt, 'bad file')} ({removed}), " if corrupt else ""
-        bad += f"{counted(unreadable, 'unreadable file')}, " if unreadable else ""
+        bad = f"{counted(len(report.faults), 'bad file')} ({removed}), " if report.faults else ""
         missing = counted(report.missing_rows, "label")
         lines[-1] += f"; {bad}{missing} missing, {report.absent:,} without an answer"
         lines[-1] += ": mcvrp label makes what is missing" if report.missing or report.faults else ""

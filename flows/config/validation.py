@@ -21,7 +21,7 @@ from mcvrp.tasks.solve.spec import LENGTH_PATTERN
 from mcvrp.tasks.support.registry import InStore
 
 Model = TypeVar("Model", bound=BaseModel)
-_FILES = {"orders", "start", "keep", "file", "matrix", "history"}  # of `solve`, and of `AddressFile`
+_FILES = {"orders", "start", "keep", "file", "matrix"}  # of `solve`, and of `AddressFile`
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 _EXPECTED = {  # by type of an error, and by pattern
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),

@@ -25,7 +25,7 @@ from mcvrp.model.features import CityTable, TravelCosts
 from mcvrp.model.instances import InstanceRows, InstanceStream, instance_rows
 from mcvrp.model.problem import City
 from mcvrp.model.random import philox_key, philox_uniforms
-from mcvrp.model.reinforce import DECAY, better, diverged, greedy_costs, surrogate
+from mcvrp.model.reinforce import DECAY, better, greedy_costs, surrogate
 from mcvrp.storage.cities import city_parent
 from mcvrp.storage.layout import attention_training
 from mcvrp.storage.models.attention import (
@@ -93,15 +93,13 @@ class Training:
             self.state = TrainingState(origin_of(city, spec, n), 0, 0, untrained, (), 0.0)
 
     def run(self) -> AttentionCard:
-        """Train to the end, or until it diverges; publish and return the card."""
+        """Train to the end, or until a cost is not finite; publish and return the card."""
         total, batches = self.spec.steps(self.n), self.spec.batches(self.n)
         label = f"attention model, n={self.n}"
-        divergence = self._diverged()
+        divergence: str | None = None
         step = self.state.step
         with Progress(label, total, "steps", done=step, note=self._note()) as progress:
             for orders, uniforms in self._batches():
-                if divergence:
-                    break
                 norm = self._step(orders, uniforms)
                 step = self.state.step + 1
                 self.state, epoch_ended = replace(self.state, step=step), step % batches == 0
@@ -114,7 +112,6 @@ class Training:
                         break
                     if epoch_ended:
                         self._end_epoch()
-                        divergence = self._diverged()
                     if epoch_ended or time.monotonic() - self.saved > self.spec.checkpoint_seconds:
                         self._save()
                 progress.advance(note=self._note())
@@ -183,16 +180,6 @@ class Training:
             rows = instance_rows(self.valid, self.n, start, min(start + size, stop))
             costs.append(greedy_costs(model, self.costs, Orders.of(self.table, rows)).double().cpu().numpy())
         return self.costs.unit * np.concatenate(costs)
-
-    def _diverged(self) -> str | None:
-        state, spec = self.state, self.spec
-        means = [epoch.greedy for epoch in state.epochs]
-        if not diverged(means, state.untrained, spec.diverged_factor, spec.diverged_after):
-            return None
-        return (
-            f"step {state.step:,} (epoch {len(means)}): mean greedy cost {means[-1]:.4g}, "
-            f"best {min(means):.4g}, untrained {state.untrained:.4g}"
-        )
 
     def _note(self) -> str:
         epochs, untrained = self.state.epochs, f"untrained {self.state.untrained:.3f}"

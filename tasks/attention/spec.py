@@ -58,8 +58,6 @@ class AttentionSpec(OrdersSpec):
     )
     alpha: float = Field(0.05, gt=0, lt=1, description="Significance level of the t-test of the baseline")
 
-    diverged_factor: float = Field(1.1, gt=1, description="An epoch is bad above this multiple of the best")
-    diverged_after: Count = Field(3, description="Bad epochs in a row after which training stops")
     checkpoint_seconds: float = Field(60.0, ge=0, description="Checkpoint interval in seconds")
 
     @model_validator(mode="after")

@@ -30,8 +30,6 @@ _FIELDS = ("id", "lat", "lon", "x", "y", _DEPOT)
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
 WIDEST = 300.0  # maximum width of a city in kilometres
-_FAR, _USUAL = 5.0, 0.75  # an address is far if it is so many times as far away as this share of all,
-_LEAST_FAR = 10.0  # and over so many kilometres, if they are known
 _CENTRE_DIGITS = 4  # decimals of the centre in degrees, about 10 m
 _MILLIMETRES = 3  # decimals of a metre: beyond them versions of PROJ differ, and with them the city's id
 _EARTH = 6371.0  # radius in kilometres
@@ -69,20 +67,18 @@ def address_table(
     needs_depot: bool = True,
     columns: Mapping[str, str] | None = None,
     needed: Collection[str] = (),
-    far: bool = False,
 ) -> AddressTable:
     """Return the addresses in ``table``; ``depot`` is its id, None if a column ``depot`` marks it.
 
     ``columns`` and ``needed`` are those of `Tabular.calling`.
 
     McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
-    far from all others, unless it may be ``far`` within a city's width, a second depot, or with
-    ``needs_depot`` a missing one.
+    over a city's width from all others, a second depot, or with ``needs_depot`` a missing one.
     """
     table = table.calling(columns or {}, [name for name in needed if name in _FIELDS])
     faults = Faults(table.name)
     ids = _ids(table, faults)
-    places, degrees = _places(table, faults, far)
+    places, degrees = _places(table, faults)
     marked = _depots(table, ids, None if depot is None else nfc(depot), faults, needs_depot)
     faults.check()
     used = (table.column(*names) for names in (_IDS, _LAT, _LON, ("x",), ("y",), (_DEPOT,)))
@@ -111,14 +107,13 @@ def _ids(table: Tabular, faults: Faults) -> list[str]:
     return ids
 
 
-def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float64], bool]:
+def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
     """Return the coordinates, ``(N, 2)``, and whether they are degrees: longitude and latitude."""
     lat, lon, x, y = (table.column(*names) for names in (_LAT, _LON, ("x",), ("y",)))
     if lat and lon and (x or y):
         faults.add("there are both lat, lon and x, y: keep one pair of columns")
     elif lat and lon:
         places = np.column_stack([table.numbers(each, faults, small=True) for each in (lon, lat)])
-        lat_lon = places[:, ::-1]
         valid = np.all(np.abs(places) <= [180, 90], axis=1)
         if np.all(np.abs(places[:, 1]) > 90):
             faults.add(f"no {table.titles[lat]} is within -90 to 90 (swapped with {table.titles[lon]}?)")
@@ -129,15 +124,18 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
                 )
         if valid.any():
             distance = kilometres(np.where(valid[:, None], places, 0), median_place(places[valid]))
-            _refuse_far(table, lat_lon, np.where(valid, distance, np.nan), faults, far, WIDEST, " km")
+            outside = np.flatnonzero(valid & (distance > WIDEST))
+            for k in outside:
+                lat_lon = _shown(places[k, ::-1])
+                faults.at(table.rows[k], f"{lat_lon} is {distance[k]:,.4g} km away")
+            if len(outside):
+                hint = "correct them, or import each region separately"
+                faults.add(f"addresses over {WIDEST:g} km from the center of all: {hint}")
         return places, True
     elif x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])
         for k in np.flatnonzero((np.abs(xy) > LARGEST).any(axis=1)):
             faults.at(table.rows[k], f"{_shown(xy[k])} is beyond {LARGEST:g}")
-        finite = np.isfinite(xy).all(axis=1)
-        if finite.any():
-            _refuse_far(table, xy, np.hypot(*(xy - np.median(xy[finite], axis=0)).T), faults, far)
         return xy, False
     else:
         columns = listed(table.titles.values(), most=8)
@@ -147,31 +145,6 @@ def _places(table: Tabular, faults: Faults, far: bool) -> tuple[NDArray[np.float
 
 def _shown(place: NDArray[np.float64]) -> str:
     return f"({place[0]:g}, {place[1]:g})"
-
-
-def _refuse_far(
-    table: Tabular,
-    places: NDArray[np.float64],
-    distance: NDArray[np.float64],
-    faults: Faults,
-    far: bool,
-    most: float = np.inf,
-    unit: str = "",
-) -> None:
-    """Report rows whose ``distance`` from the median of all is over ``most``, or over `_FAR` times the usual.
-
-    Usual is the distance within which `_USUAL` of all are: a few mistyped coordinates change neither it nor
-    the median. NaN is an invalid place. With ``far`` only those over ``most`` are reported.
-    """
-    usual = float(np.quantile(distance[np.isfinite(distance)], _USUAL, method="inverted_cdf"))
-    least = max(_LEAST_FAR if unit else 0.0, _FAR * usual)
-    limit = most if far or not usual else min(most, least)
-    rows = np.flatnonzero(distance > limit)
-    for k in rows:
-        faults.at(table.rows[k], f"{_shown(places[k])} is {distance[k]:,.4g}{unit} away")
-    if len(rows):
-        hint = "import each region separately" if limit == most else "accept them with --far"
-        faults.add(f"addresses over {limit:,.4g}{unit} from the center of all: correct them, or {hint}")
 
 
 def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:

@@ -104,9 +104,7 @@ def _costs(city: City, roads: RoadFacts | None) -> str:
 def _road_facts(roads: RoadFacts) -> dict[str, str]:
     made = f"profile {roads.profile}, SHA-256 {roads.extract[:16]}" if roads.extract else "its own profile"
     facts = {
-        "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}",
-        "one-way": f"{100 * roads.one_way:.0f} % of the pairs of addresses: costs there and back differ by "
-        "over a tenth",
+        "roads": f"{code(roads.source)}, {made}, OSRM {roads.version or 'server'}, asked on {roads.date}"
     }
     if roads.left_out:
         facts["left out"] = listed(map(code, roads.left_out), _LISTED)  # all are in city.json

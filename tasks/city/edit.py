@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import Rules
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity, city_names, stored_city
 from mcvrp.storage.models.registry import numbers_of
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import make_city
 from mcvrp.tasks.city.spec import AddressFile, CitySpec, PlannedCity
-from mcvrp.tasks.support.text import listed
 
 
 def change_city(store: Store, stored: StoredCity, new: AddressFile) -> PlannedCity:
     """Write the ranges, names of columns and order of dates of ``new`` to the city ``stored``.
 
-    Returns the city, with a note on labels that were made with other ranges. An interrupted call can be
-    repeated.
+    Returns the city. An interrupted call can be repeated.
     """
     name, path = stored.name, layout.city_card(stored.name)
     fields = new.model_dump(mode="json", include={"demand", "capacity", "columns", "dates"})
     store.delete(layout.city_readme(name))
     store.put_json(path, {**store.get_json(path), **fields})
-    made = make_city(store, CitySpec(name=name, source="imported"))  # writes the card again
-    rules = Rules.of(made.city, None, None)
-    ranges = [list(both) if both else None for both in (rules.demand, rules.capacity)]
-    specs = dict(_specs(store, stored.city.city_id))
-    others = [key for key in specs if [specs[key].get("demand"), specs[key].get("capacity")] != ranges]
-    note = (
-        f"the labels {listed(others)} have other ranges: they and their models remain valid, but the models "
-        "have not learned the new ones, which need labels of another name (label.dataset) and training"
-    )
-    return replace(made, notes=(note,) if others else ())
+    return make_city(store, CitySpec(name=name, source="imported"))  # writes the card again
 
 
 def remove_city(store: Store, name: str) -> None:
@@ -50,8 +36,8 @@ def remove_city(store: Store, name: str) -> None:
 def _references(store: Store, stored: StoredCity) -> Iterator[str]:
     city_id = stored.city.city_id
     yield from store.list(layout.driven_days_dir(stored.name))
-    yield from (layout.label_dir(dataset) for dataset, _ in _specs(store, city_id))
     cards = [
+        *(layout.label_spec(dataset) for dataset in store.folders("labels")),
         *(
             layout.model_card(model, number)
             for model in store.folders("models")
@@ -71,11 +57,3 @@ def _references(store: Store, stored: StoredCity) -> Iterator[str]:
     for other in city_names(store):
         if store.get_json(layout.city_card(other)).get("parent") == city_id:
             yield layout.city_dir(other)
-
-
-def _specs(store: Store, city_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the names and specs of the datasets of the city ``city_id``."""
-    for dataset in store.folders("labels"):
-        path = layout.label_spec(dataset)
-        if store.exists(path) and (spec := store.get_json(path)).get("city_id") == city_id:
-            yield dataset, spec

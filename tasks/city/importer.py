@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mcvrp.model.city import MARGIN
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.model.instances import Range
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
@@ -18,17 +17,16 @@ from mcvrp.tasks.city.addresses import WIDEST, AddressTable, address_table, cent
 from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.on_roads import OnRoads, on_roads
 from mcvrp.tasks.city.roads import UNITS
-from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec, misfit
+from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
-from mcvrp.tasks.files.tabular import Tabular, read_tabular
-from mcvrp.tasks.support.text import METRES, times_of_day
+from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.support.text import METRES, listed, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
-_QUANTILES = (0.005, 0.995)  # of past orders: robust against mistyped ones
-_MOST_IN_HISTORY = {"demand": 2**16 - 1, "capacity": 2**32 - 1}
 # smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
 _MOVED, _MOVED_SHARE = 1.0, 1e-4
+_FAR, _MOST = 5.0, 0.75  # far: so many times as far away as this share of all addresses
 
 
 def import_city(
@@ -46,9 +44,8 @@ def import_city(
     if spec.unrounded:
         raise McvrpError(f"{spec.file} is not a .vrp file, for which unrounded is meant: leave it out")
     table = read_tabular(*file_bytes(store, spec.file), spec.sheet)
-    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns, far=spec.far)
+    read = address_table(table, spec.depot, columns=spec.columns, needed=spec.columns)
     assert read.depot is not None  # checked by `address_table`
-    demand, capacity, range_notes = _ranges(store, spec)
     order = np.concatenate([[read.depot], np.delete(np.arange(len(read.ids)), read.depot)])
     matrix, roads, unit = _matrix(store, spec, read.ids), None, spec.unit or "m"
     if matrix is not None:
@@ -62,7 +59,7 @@ def import_city(
     projection = centred(read.places) if read.degrees else None
     spare = spec.spare_of(len(read.ids) - 1)
     xy = _coordinates(read.name, read.places, projection, unit, matrix is not None)
-    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=demand, capacity=capacity)
+    city = City.framed(xy, matrix, unit=unit, spare=spare, demand=spec.demand, capacity=spec.capacity)
     kilometres = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
     if kilometres > WIDEST:
         raise McvrpError(
@@ -71,7 +68,7 @@ def import_city(
         )
     lonlat = read.places if read.degrees else None
     addresses = Addresses(read.ids, lonlat, projection, read.further, spec.columns, spec.dates)
-    notes = (*read.notes, *_notes(city), *range_notes, *times_of_day(read.further))
+    notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
     return _planned(city, addresses, notes, roads)
 
 
@@ -87,9 +84,9 @@ def extend_city(
     Addresses of ``parent`` in the file must not have moved. Node numbers, frame, ranges and the scale of
     kappa are inherited (`model.city.City`): labels of the parent stay valid, and so do its models as long as
     output classes are spare; ``spec.spare`` reserves new ones. A matrix has the parent's nodes in their order
-    and then the new addresses in the file's, or is a table of pairs; costs along roads are those of the same
-    roads (`on_roads`). McvrpError as in `import_city`, or if no address is new, one is too far outside of the
-    frame, or too few classes are spare.
+    and then the new addresses in the file's; costs along roads are those of the same roads (`on_roads`).
+    McvrpError as in `import_city`, or if no address is new, one is too far outside of the frame, or too few
+    classes are spare.
     """
     read, xy = _read_extension(store, parent, spec)
     old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
@@ -144,8 +141,7 @@ def _read_extension(
         )
     table = read_tabular(*file_bytes(store, spec.file), spec.sheet)
     own = {**parent.addresses.columns, **spec.columns}
-    # new addresses have a limit of their own, that of the city's frame
-    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns, far=True)
+    read = address_table(table, needs_depot=False, columns=own, needed=spec.columns)
     if read.degrees != (parent.addresses.lonlat is not None):
         columns, expected = ("lat and lon", "x and y")[:: 1 if read.degrees else -1]
         raise McvrpError(
@@ -156,48 +152,14 @@ def _read_extension(
 
 
 def _import_vrp(store: Store, spec: AddressFile) -> PlannedCity:
-    tables = "depot", "unit", "matrix", "roads", "demand", "capacity", "history", "columns", "dates", "sheet"
+    tables = "depot", "unit", "matrix", "roads", "demand", "capacity", "columns", "dates", "sheet"
     for option in tables:
         if getattr(spec, option):
             raise McvrpError(f"{spec.file} defines its own {option}, as every .vrp: leave {option} out")
-    if spec.far:
-        raise McvrpError(f"{spec.file} is an instance of CVRPLIB, which may have any places: leave far out")
     vrp = read_vrp(store, spec.file, unrounded=spec.unrounded)
     customers = vrp.city.customers
     city = replace(vrp.city, spare=spec.spare_of(customers))
     return PlannedCity(city, Addresses.numbered(customers), notes=(*vrp.notes, *_notes(city)))
-
-
-def _ranges(store: Store, spec: AddressFile) -> tuple[Range | None, Range | None, list[str]]:
-    past = read_tabular(*file_bytes(store, spec.history)).calling(spec.columns) if spec.history else None
-    fits, note = fitted(past) if past else ({}, "")
-    demand, capacity = spec.demand or fits.get("demand"), spec.capacity or fits.get("capacity")
-    if wrong := misfit(demand, capacity):
-        raise McvrpError(wrong)
-    return demand, capacity, [note] if note else []
-
-
-def fitted(table: Tabular) -> tuple[dict[str, Range], str]:
-    """Return the middle 99 % of demand and capacity in ``table``, one row per order, and a note.
-
-    McvrpError if there is neither column, or naming every row without a positive whole number.
-    """
-    faults, ranges, parts = Faults(table.name), dict[str, Range](), list[str]()
-    for name, most in _MOST_IN_HISTORY.items():
-        if column := table.column(name):
-            values = table.whole_numbers(column, 1, most, faults)
-            ranges[name] = low, high = middle(values)
-            parts.append(f"{name} {low} to {high} of {values.min()} to {values.max()}")
-    if not ranges:
-        raise McvrpError(f"{table.name} has neither a column demand nor capacity: add one")
-    faults.check()
-    return ranges, f"from {len(table):,} past orders: {', '.join(parts)}"
-
-
-def middle(values: NDArray[np.int64]) -> Range:
-    """Return the range of the middle 99 % of ``values``."""
-    low, high = map(int, np.quantile(values, _QUANTILES, method="inverted_cdf"))
-    return low, high
 
 
 def _coordinates(
@@ -298,6 +260,18 @@ def _extended_matrix(
         )
     faults.check()
     return matrix
+
+
+def _far(city: City, addresses: Addresses) -> list[str]:
+    """Return a note on addresses that are far from all others: their coordinates may be mistyped.
+
+    Neither the median of all nor the distance of most of them from it depends on a few such addresses.
+    """
+    distance = np.hypot(*(city.xy - np.median(city.xy, axis=0)).T)
+    usual = float(np.quantile(distance, _MOST, method="inverted_cdf"))
+    far = np.flatnonzero((distance > _FAR * usual) & (usual > 0))
+    names = listed(shown(addresses.ids[k]) for k in far)
+    return [f"far from all others, check the coordinates: {names}"] if names else []
 
 
 def _notes(city: City) -> list[str]:

@@ -95,7 +95,6 @@ def on_roads(
         left_out=_places(read, out[old:]),
         version=server.version,
         date=datetime.date.today().isoformat(),
-        one_way=one_way(costs),
     )
     return OnRoads(read.taking(kept[old:] - old), costs, facts, found.rows)
 
@@ -103,8 +102,8 @@ def on_roads(
 def cut_off(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return a mask of addresses without which there are roads between all others but those that are ``far``.
 
-    They are those without a road to or from the ``fixed`` first ones, and of the others, one after the other,
-    the one that lacks most roads. If ``fixed`` is 1 and that is so of most addresses, it is the depot alone.
+    They are those without a road to or from the ``fixed`` first ones, and of the others those without a road
+    to or from one of these. If ``fixed`` is 1 and that is so of most addresses, it is the depot alone.
     """
     missing = np.isnan(costs)
     missing |= missing.T
@@ -114,24 +113,7 @@ def cut_off(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> N
     if fixed == 1 and 2 * out.sum() > len(out):
         return np.arange(len(out)) == DEPOT
     missing[out] = missing[:, out] = False
-    lacks = missing.sum(axis=0)
-    while lacks.any():
-        worst = int(lacks.argmax())
-        out[worst] = True
-        lacks -= missing[worst]
-        missing[worst] = missing[:, worst] = False
-        lacks[worst] = 0
-    return out
-
-
-def one_way(costs: NDArray[np.float64]) -> float:
-    """Return the share of the pairs whose costs there and back differ by more than a tenth."""
-    count = len(costs)
-    differ = sum(
-        int(np.sum(np.abs(costs[k, :k] - costs[:k, k]) > 0.1 * np.maximum(costs[k, :k], costs[:k, k])))
-        for k in range(count)
-    )
-    return differ / (count * (count - 1) / 2)
+    return out | missing.any(axis=0)  # seldom any: roads lead by the depot
 
 
 def roads_text(facts: RoadFacts) -> str:
@@ -180,7 +162,7 @@ def _again(
         return None
     out = np.array([name in stored.roads.left_out for name in read.ids])
     kept = np.flatnonzero(~out)
-    asked = replace(stored.roads, left_out={}, version=None, date="", one_way=0.0)
+    asked = replace(stored.roads, left_out={}, version=None, date="")
     places = np.vstack([lonlat[:old], read.places[kept]])
     if asked != facts or (out.any() and not roads.leave_out) or _places(read, out) != stored.roads.left_out:
         return None

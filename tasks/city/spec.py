@@ -13,7 +13,14 @@ from mcvrp.model.instances import CAPACITY_TABLE, PAPERS_DEMAND, Range
 from mcvrp.model.problem import City
 from mcvrp.storage.cities import Addresses, DateOrder, RoadFacts
 from mcvrp.storage.layout import NAME_PATTERN
-from mcvrp.tasks.support.spec import MOST_CUSTOMERS, ColumnNames, SheetName, StrictSpec, unset
+from mcvrp.tasks.support.spec import (
+    MOST_CUSTOMERS,
+    ColumnNames,
+    OrdersSpec,
+    SheetName,
+    StrictSpec,
+    unset,
+)
 
 UNIT_PATTERN = r"^[^\s<>\"'&]{1,12}$"
 _SPARE_SHARE, _LEAST_SPARE = 10, 50  # one in ten addresses, at least 50
@@ -56,7 +63,7 @@ class RoadsSpec(StrictSpec):
         return "://" in self.source
 
 
-class AddressFile(StrictSpec):
+class AddressFile(OrdersSpec):
     """A file of addresses to import, or to extend a city with."""
 
     file: str = Field(
@@ -64,9 +71,7 @@ class AddressFile(StrictSpec):
         description="CSV, Excel or Parquet with id and lat, lon or x, y, or a CVRPLIB .vrp; store:PATH "
         "for a file in the store",
     )
-    matrix: str | None = Field(
-        None, description="Travel costs: .npy in the row order of the file, or a table of from, to, cost"
-    )
+    matrix: str | None = Field(None, description="Travel costs: .npy in the row order of the file")
     roads: RoadsSpec | None = Field(
         None, exclude_if=unset, title="Roads", description="Roads that give the travel costs"
     )
@@ -80,10 +85,6 @@ class AddressFile(StrictSpec):
     capacity: Range | None = Field(
         None, description="Range of vehicle capacities in this city (default: the paper's Table 1)"
     )
-    history: str | None = Field(
-        None,
-        description="Past orders (table with demand, capacity or both) from which missing ranges are derived",
-    )
     spare: int | None = Field(
         None,
         ge=0,
@@ -94,43 +95,27 @@ class AddressFile(StrictSpec):
     extends: str | None = Field(None, pattern=NAME_PATTERN, description="City that these addresses extend")
     columns: ColumnNames = Field(default_factory=dict)
     sheet: SheetName = None
-    far: bool = Field(
-        False,
-        exclude_if=unset,
-        description="Accept addresses that are over 5 times as far from the center as 75 % of all addresses",
-    )
     dates: DateOrder | None = Field(
         None, exclude_if=unset, description="Order of day and month in dates such as 02/11/2026 in the files"
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.demand and not 1 <= self.demand[0] <= self.demand[1] < 2**16:
-            raise ValueError(f"demand = {list(self.demand)} is not a range within 1 to 65535")
-        if self.capacity and not 1 <= self.capacity[0] <= self.capacity[1] < 2**32:
-            raise ValueError(f"capacity = {list(self.capacity)} is not a range within 1 to {2**32 - 1}")
-        if self.history is None and (wrong := misfit(self.demand, self.capacity)):
-            raise ValueError(wrong)
+        largest, smallest = (self.demand or PAPERS_DEMAND)[1], (self.capacity or CAPACITY_TABLE[0][2:])[0]
+        if smallest < largest:
+            raise ValueError(
+                f"a capacity may be {smallest}, less than a demand of {largest}: give ranges that fit"
+            )
         if self.roads and (second := [name for name in ("matrix", "unit") if getattr(self, name)]):
             raise ValueError(f"roads give the costs and their unit: leave {second[0]} out")
-        fields = ("depot", "unit", "demand", "capacity", "history")
+        fields = ("depot", "unit", "demand", "capacity")
         if self.extends and (inherited := [field for field in fields if getattr(self, field)]):
             raise ValueError(f"{inherited[0]} is inherited from city {self.extends!r}: leave it out")
-        if self.extends and self.far:
-            raise ValueError("far is for a new city, the limit of an extension is fixed: leave it out")
         return self
 
     def spare_of(self, customers: int) -> int:
         """Return the number of output classes to reserve for ``customers``."""
         return max(_LEAST_SPARE, customers // _SPARE_SHARE) if self.spare is None else self.spare
-
-
-def misfit(demand: Range | None, capacity: Range | None) -> str | None:
-    """Return an error message if a vehicle may be too small for an order, otherwise None."""
-    largest, smallest = (demand or PAPERS_DEMAND)[1], (capacity or CAPACITY_TABLE[0][2:])[0]
-    if smallest >= largest:
-        return None
-    return f"a capacity may be {smallest}, less than a demand of {largest}: give ranges that fit"
 
 
 class CitySpec(StrictSpec):

@@ -32,7 +32,6 @@ from mcvrp.tasks.support.text import listed
 _MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,|"
-_SEPARATOR_LINE = re.compile(r'(?i)"?sep=([^\r\n])"?\r?(?:\n|$)')  # of Excel, which does not show it as a row
 _DECLARED = {",": ".", ";": ","}  # decimal sign of programs that use this separator
 _OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
 _PARQUET = b"PAR1"
@@ -168,9 +167,9 @@ def _unclear(cell: str) -> str:
 def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     """Return the table in ``data``, the content of the file ``name``.
 
-    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons, tabs or pipes, or
-    as a first line "sep=;" declares. ``sheet`` is one of a spreadsheet, by default the first visible one with
-    content. McvrpError if it is not a table or empty, naming all rows that are longer than the header.
+    CSV may be UTF-8, UTF-16 or Windows-1252 (with a note), separated by commas, semicolons, tabs or pipes.
+    ``sheet`` is one of a spreadsheet, by default the first visible one with content. McvrpError if it is not
+    a table or empty, naming all rows that are longer than the header.
     """
     if is_spreadsheet(data):
         read = read_sheet(name, data, sheet)
@@ -187,15 +186,8 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     if data.startswith(_PARQUET):
         return _parquet(name, data)
     text, guesses = _decoded(name, data)
-    declared = _SEPARATOR_LINE.match(text)
-    text = text[declared.end() :] if declared else text
     head = next((line for line in text.splitlines() if line.strip()), "")
-    separator = declared[1] if declared else max(_SEPARATORS, key=head.count)
-    if separator not in _SEPARATORS:
-        raise McvrpError(
-            f"{name} is separated by {shown(separator)}, as its first line declares: save it with commas, "
-            "semicolons, tabs or pipes"
-        )
+    separator = max(_SEPARATORS, key=head.count)
     # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
     marked = bool(guesses) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
     dialect = Dialect(separator, _decimal(text, separator), "utf-8-sig" if marked else "utf-8")

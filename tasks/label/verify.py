@@ -16,7 +16,7 @@ from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.dataset import RowFile, list_files, without_merged
 from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.schema import Footer
-from mcvrp.storage.store.errors import StoreError, StoreUnavailable
+from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
@@ -28,14 +28,10 @@ from mcvrp.tasks.support.text import counted
 
 @dataclass(frozen=True)
 class FileFault:
-    """A bad file: ``what`` is wrong with it, as a sentence without its subject.
-
-    One that is ``unreadable``, which the store does not give, may be good: it is not deleted.
-    """
+    """A bad file: ``what`` is wrong with it, as a sentence without its subject."""
 
     path: str
     what: str
-    unreadable: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
@@ -78,7 +74,8 @@ def verify_dataset(
     """Verify every label of ``dataset``, and ``delete`` the files that are bad, or only report them.
 
     ``workers`` is the number of cores (default: all). Raises McvrpError if there is no such dataset, its spec
-    is missing or corrupt, a night or round made it, or its city is not in the store.
+    is missing or corrupt, a night or round made it, or its city is not in the store; StoreError if a file
+    cannot be read, which may be good.
     """
     if not store.list(layout.label_dir(dataset)):
         raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
@@ -99,16 +96,15 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     context = _VerifyContext(store, source, _manifest(store, dataset, faults))
     results = dict(_verified(context, files, cores))
     for path, result in results.items():
-        if isinstance(result, str | StoreError):
-            what = str(result).replace(f" {store.url(path)}", "")
-            faults.append(FileFault(path, what, unreadable=isinstance(result, StoreError)))
+        if isinstance(result, str):
+            faults.append(FileFault(path, result))
     bad = {fault.path for fault in faults}
     good = {n: without_merged([f for f in files[n] if f.path not in bad]) for n in files}
     for before, file in (pair for n in good for pair in pairwise(good[n])):
         if file.start < before.stop:  # of two drivers at once: `mcvrp label` fills the gap
             faults.append(FileFault(file.path, f"has rows of {before.path}, too"))
-    deleted = {fault.path for fault in faults if delete and not fault.unreadable}
-    store.delete_files(sorted(deleted))
+    if delete:
+        store.delete_files(sorted({fault.path for fault in faults}))
     kept = [results[file.path] for n in good for file in good[n]]
     footers = [result for result in kept if isinstance(result, Footer)]
     return VerificationReport(
@@ -118,7 +114,7 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
         faults=tuple(sorted(faults, key=lambda fault: fault.path)),
         missing=tuple(_missing(source.spec, good)),
         absent=sum(len(footer.absent) for footer in footers),
-        deleted=bool(deleted),
+        deleted=delete and bool(faults),
     )
 
 
@@ -140,27 +136,22 @@ def _manifest(store: Store, dataset: str, faults: list[FileFault]) -> dict[str, 
 
 def _verified(
     context: _VerifyContext, files: dict[int, list[RowFile]], cores: int
-) -> Iterator[tuple[str, Footer | str | StoreError | None]]:
+) -> Iterator[tuple[str, Footer | str | None]]:
     """Yield each path with the result of `_verify_one`, a sentence if its reader crashes."""
     rows = bad = 0
     paths = [file.path for n in files for file in files[n]]
     with Progress(f"verify {context.source.spec.dataset}", len(paths), "files") as progress:
         for path, result in windowed(_verify_one, paths, cores, context):
-            if isinstance(result, Exception) and not isinstance(result, StoreError):
+            if isinstance(result, Exception):
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0
-            bad += isinstance(result, str | StoreError)
+            bad += isinstance(result, str)
             faulty = f", {counted(bad, 'bad file')}" if bad else ""
             progress.advance(note=f"{counted(rows, 'label')} verified{faulty}")
             yield path, result
 
 
-def _verify_one(path: str, context: _VerifyContext) -> Footer | str | StoreError | None:
-    """Return the result of `verify_file`, or the error of an unreadable file, None if it is gone."""
-    try:
-        data = context.store.find(path)
-    except StoreError as error:
-        if isinstance(error, StoreUnavailable) and "://" in context.store.uri:
-            raise  # the others would be waited for, too; a disk may fail at one file
-        return error
+def _verify_one(path: str, context: _VerifyContext) -> Footer | str | None:
+    """Return the result of `verify_file`, None if the file is gone."""
+    data = context.store.find(path)
     return None if data is None else verify_file(data, path, context.source, context.manifest)

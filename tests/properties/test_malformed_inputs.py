@@ -77,11 +77,6 @@ def matrix(desk: Place, case: Case) -> Act:
     return lambda: make_city(desk.store, _city("new", file, matrix=costs))
 
 
-def history(desk: Place, case: Case) -> Act:
-    file, past = desk.file(sound(), "own.csv"), desk.file(case.data, "past.csv")
-    return lambda: make_city(desk.store, _city("new", file, history=past))
-
-
 def orders(desk: Place, case: Case) -> Act:
     file = desk.file(case.data, "day.csv")
     return lambda: checked_day(read_orders(file, desk.store), TOWN, NAMES, "town", 20)
@@ -128,7 +123,6 @@ WAYS_IN: dict[Callable[[Place, Any], Act], Sequence[Case | StoreCase]] = {
     addresses: malformed.ADDRESSES,
     more_addresses: malformed.MORE_ADDRESSES,
     matrix: malformed.MATRICES,
-    history: malformed.HISTORIES,
     orders: malformed.ORDERS,
     columns: malformed.COLUMNS,
     kept: malformed.KEPT,

@@ -62,7 +62,6 @@ PLACES: dict[str, Callable[[str], str]] = {
 TEXTS = {
     "city.addresses.file": "a path of the user, or of the store, which refuses what leads out",
     "city.addresses.matrix": "likewise",
-    "city.addresses.history": "likewise",
     "city.addresses.roads.source": "an address, or a path of the user",
     "city.addresses.roads.profile": "a path of the user, or a name that OSRM looks up",
     "city.addresses.depot": "an id, looked up in the file",

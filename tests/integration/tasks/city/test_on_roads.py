@@ -98,8 +98,6 @@ def test_the_costs_of_a_city_are_those_of_its_roads(desk: Desk, by: str, unit: s
     assert np.array_equal(back.city.matrix, expected)
     assert back.roads is not None
     assert (back.roads.source, back.roads.by, back.roads.profile) == ("Helsinki.osm.pbf", by, "car")
-    apart = np.abs(expected - expected.T) > 0.1 * np.maximum(expected, expected.T)
-    assert back.roads.one_way == pytest.approx(apart.sum() / (12 * 11))
     assert not list((desk.cache / "roads").glob("table-*"))
     card = desk.store.get(city_readme("own")).decode()
     facts = (
@@ -109,7 +107,7 @@ def test_the_costs_of_a_city_are_those_of_its_roads(desk: Desk, by: str, unit: s
         f"SHA-256 {back.roads.extract}"[:20],
         back.roads.date,
     )
-    for part in (*facts, f"{by} along roads, in {unit}", f"{100 * back.roads.one_way:.0f} % of the pairs"):
+    for part in (*facts, f"{by} along roads, in {unit}"):
         assert part in card
 
 
@@ -314,7 +312,7 @@ def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_only_what_has_to_go_is_cut_off(seed: int) -> None:
+def test_what_lacks_a_road_is_cut_off(seed: int) -> None:
     """Between all others are roads; none of those that have all is out; fixed ones and far ones are not."""
     rng = np.random.default_rng(seed)
     costs, far = np.ones((30, 30)), np.zeros(30, dtype=bool)
@@ -326,7 +324,7 @@ def test_only_what_has_to_go_is_cut_off(seed: int) -> None:
     out = cut_off(costs, 5, far)
     rest = np.flatnonzero(~out & ~far)
     assert not np.isnan(costs[np.ix_(rest, rest)]).any()
-    assert set(np.flatnonzero(out)) <= set(lost)
+    assert set(np.flatnonzero(out)) <= set(np.flatnonzero(np.isnan(costs).any(axis=0))) - set(range(5))
     assert out.sum() >= 1
 
 

@@ -10,7 +10,6 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.storage import layout
 from mcvrp.storage.cities import has_city, save_city, stored_city
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.spec import LabelSpec
 
 ADDRESSES = "id,name,x,y,depot\nd,Depot,0,0,1\na,Anna,1,0,\nb,Bert,0,1,\n"
 
@@ -29,13 +28,7 @@ def text(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join((captured.out + captured.err).split())
 
 
-def put_labels(store: Store, **ranges: tuple[int, int]) -> None:
-    city = stored_city(store, "lyon").city
-    spec = LabelSpec(dataset="d", smallest=1, largest=2, count=9, capacity=(9, 9), **ranges)
-    store.put_json(layout.label_spec("d"), spec.identity(city))
-
-
-def test_what_the_id_does_not_cover_can_be_set(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_id_does_not_cover_can_be_set(store: Store) -> None:
     """One field leaves the others; the card follows; addresses, costs and id stay."""
     before = stored_city(store, "lyon")
     assert cli.run(["city", "set", "lyon", "--capacity", "30", "40", "--columns", "id=Code client"]) == 0
@@ -49,7 +42,6 @@ def test_what_the_id_does_not_cover_can_be_set(store: Store, capsys: pytest.Capt
     assert after.city.city_id == before.city.city_id
     assert after.addresses.further == before.addresses.further
     assert "30 to 40" in store.get(layout.city_readme("lyon")).decode()
-    assert "remain valid" not in text(capsys)
 
 
 def test_an_import_with_other_ranges_names_the_command_that_changes_them(
@@ -65,14 +57,6 @@ def test_an_import_with_other_ranges_names_the_command_that_changes_them(
     assert "city set" not in text(capsys)
 
 
-def test_labels_with_other_ranges_are_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    put_labels(store, demand=(1, 5))
-    assert cli.run(["city", "set", "lyon", "--demand", "1", "5", "--capacity", "9", "9"]) == 0
-    assert "the labels" not in text(capsys)
-    assert cli.run(["city", "set", "lyon", "--demand", "1", "6"]) == 0
-    assert "the labels d have other ranges" in text(capsys)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -81,7 +65,7 @@ def test_labels_with_other_ranges_are_named(store: Store, capsys: pytest.Capture
         (["lyon", "--demand", "5", "2"], "demand = [5, 2] is not a range"),
         (
             ["lyon", "--demand", "1", "9", "--capacity", "8", "8"],
-            "a capacity may be 8, less than a demand of 9",
+            "capacity = [8, 8] is not a range from the largest demand, 9, upwards",
         ),
         (["lyon", "--columns", "colour=red"], "colour"),
         (["plain", "--dates", "day-first"], "is synthetic"),

@@ -113,10 +113,9 @@ def test_each_size_has_a_model_of_its_own(store: Store) -> None:
     assert [attention_card(store, "tiny", n) for n in (9, 6)] == [*cards]
 
 
-@pytest.mark.parametrize("lr", [1e3, 1e30])
-def test_a_diverged_training_has_a_card_without_weights(store: Store, lr: float) -> None:
+def test_a_diverged_training_has_a_card_without_weights(store: Store) -> None:
     """The card has step and epoch of the divergence; the size is not trained again."""
-    spec = changed(lr=lr, clip=1e30, epochs=20)
+    spec = changed(lr=1e30, clip=1e30, epochs=20)
     (card,) = train_attention(store, CITY, spec).cards
     assert card.diverged is not None
     assert re.match(r"step [\d,]+ \(epoch \d+\)", card.diverged)

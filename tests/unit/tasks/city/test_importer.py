@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything
-from tests.support.malformed import COSTS, HEAD, PAIRS, TRIANGLE, npy, parquet, sound
+from tests.support.malformed import COSTS, HEAD, TRIANGLE, npy, parquet, sound
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
@@ -63,7 +62,7 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
 
 
 def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
-    """In addresses, --depot, --columns, costs and extensions; a file with both forms of an id is refused."""
+    """In addresses, --depot, --columns and extensions; a file with both forms of an id is refused."""
     one, two = "Caf\u00e9", "Cafe\u0301"  # é as one character, and as two
 
     def file(name: str, text: str) -> str:
@@ -72,9 +71,8 @@ def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
 
     for written, depot in ((one, two), (two, one)):
         text = f"Num\u00e9ro,x,y\n{written},0,0\na,3,4\n"
-        costs = file("costs.csv", f"from,to,cost\n{depot},a,1\na,{depot},2\n")
         columns = {"id": "Nume\u0301ro"}
-        made = imported(tmp_path, text, depot=depot, columns=columns, matrix=costs)
+        made = imported(tmp_path, text, depot=depot, columns=columns)
         assert made.addresses.ids == (one, "a")
     with pytest.raises(McvrpError, match=f"row 3: id '{one}' is a duplicate of row 2"):
         imported(tmp_path, f"id,x,y,depot\n{one},0,0,1\n{two},3,4,\n")
@@ -109,7 +107,6 @@ def test_an_instance_of_cvrplib_is_a_city(tmp_path: Path) -> None:
         {"spare": -1},
         {"unit": "a unit"},
         {"extends": "lyon", "demand": (1, 4)},
-        {"extends": "lyon", "far": True},
         {"extends": "../lyon"},
     ],
 )
@@ -123,7 +120,6 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
     ("name", "options", "message"),
     [
         *(("E.vrp", {key: value}, f"defines its own {key}") for key, value in OWN.items()),
-        ("E.vrp", {"far": True}, "which may have any places: leave far out"),
         ("own.csv", {"unrounded": True}, r"is not a \.vrp file, for which unrounded is meant"),
         ("named.csv", {"columns": {"id": "Code"}}, "no column 'Code'"),
         ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'Name' cannot be two fields"),
@@ -191,40 +187,27 @@ def town(count: int, *others: str, lat: float = 47.47, lon: float = 8.1, width: 
     return "\n".join([HEAD, *rows, *others, ""])
 
 
-def refusal(tmp_path: Path, data: str) -> str:
-    with pytest.raises(McvrpError) as raised:
-        imported(tmp_path, data)
-    return str(raised.value)
-
-
-def test_an_address_far_outside_of_the_others_is_refused(tmp_path: Path) -> None:
-    """With its row, among any number, beside other faults, across the antimeridian; --far accepts it."""
-    for count in (4, 30):
-        data = town(count, "x,48.47,8.1,0")
-        assert re.search(rf"row {count + 2}: \(48\.47, 8\.1\) is 11[\d.]+ km away", refusal(tmp_path, data))
-        assert imported(tmp_path, data, far=True).city.customers == count
+def test_an_address_far_from_the_others_is_noted(tmp_path: Path) -> None:
+    """Among any number, in degrees and in a plane, across the antimeridian."""
     rows = "".join(f"n{k},{k % 5},{k // 5},{int(k == 0)}\n" for k in range(20))
-    two = refusal(tmp_path, f"id,x,y,depot\n{rows}a,3,90,\nb,-80,2,\n")
-    assert "row 22: (3, 90) is 88.01 away; row 23: (-80, 2) is 82 away" in two
-    beside = refusal(tmp_path, f"id,x,y,depot\n{rows.replace('n0,0', 'n0,')}a,3,90,\n")
-    assert "row 2: x is missing; row 22: (3, 90) is 88" in beside
-    east = refusal(tmp_path, town(20, "x,1,-178.5,0", lat=1, lon=-179.98))
-    assert re.search(r"--far; row 22: \(1, -178\.5\) is 16[\d.]+ km away$", east)
-    depot = town(20).replace(town(20).splitlines()[1], "n0,48.47,8.1,1")
-    assert re.search(r"--far; row 2: \(48\.47, 8\.1\) is 11[\d.]+ km away$", refusal(tmp_path, depot))
+    for data, names in (
+        (town(4, "x,48.47,8.1,0"), "'x'"),
+        (town(30, "x,48.47,8.1,0"), "'x'"),
+        (town(20, "x,1,-178.5,0", lat=1, lon=-179.98), "'x'"),
+        (f"id,x,y,depot\n{rows}a,3,90,\nb,-80,2,\n", "'a' and 'b'"),
+    ):
+        assert f"far from all others, check the coordinates: {names}" in imported(tmp_path, data).notes
 
 
-def test_usual_cities_are_accepted(tmp_path: Path) -> None:
-    """Uniform, normal, a village with farms, a town beside another one, many addresses at one place."""
+def test_addresses_of_usual_cities_are_not_far(tmp_path: Path) -> None:
+    """Uniform, normal, a town beside another one, many addresses at one place."""
     rng = np.random.default_rng(2)
     equal = np.vstack([np.zeros((9, 2)), [[1, 1]]])
+    cities = [town(30, *town(20, lat=47.9).replace("n", "m").splitlines()[2:])]
     for xy in (rng.uniform(size=(3000, 2)), rng.normal(size=(3000, 2)), equal):
         rows = "".join(f"n{k},{x},{y},{int(k == 0)}\n" for k, (x, y) in enumerate(xy.tolist()))
-        assert imported(tmp_path, f"id,x,y,depot\n{rows}").city.customers == len(xy) - 1
-    village = town(30, "farm,47.54,8.1,0", width=0.004)
-    assert imported(tmp_path, village).city.customers == 30
-    other = town(20, lat=47.9).replace("n", "m").splitlines()[2:]
-    assert imported(tmp_path, town(30, *other)).city.customers == 48
+        cities.append(f"id,x,y,depot\n{rows}")
+    assert not any("far from" in note for data in cities for note in imported(tmp_path, data).notes)
 
 
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
@@ -246,31 +229,15 @@ def test_a_unit_scales_degrees_and_names_coordinates(tmp_path: Path) -> None:
     ]
 
 
-def test_ranges_come_from_past_orders_where_none_are_given(tmp_path: Path) -> None:
-    """The middle 99 % of past orders: a mistyped one does not widen a range; given ranges take precedence."""
-    past = tmp_path / "past.csv"
-    past.write_text("customer;demand;capacity\n" + "a;3;40\n" * 500 + "a;12;60\n" * 499 + "a;9999;60\n")
-    made = imported(tmp_path, sound(), history=str(past))
-    assert (made.city.demand, made.city.capacity) == ((3, 12), (40, 60))
-    assert made.notes == (
-        "from 1,000 past orders: demand 3 to 12 of 3 to 9999, capacity 40 to 60 of 40 to 60",
-    )
-    assert imported(tmp_path, sound(), history=str(past), demand=(1, 2)).city.demand == (1, 2)
-    past.write_text(past.read_text().replace("demand", "Colis"))
-    own = imported(tmp_path, sound(), history=str(past), columns={"demand": "Colis"})
-    assert own.city.demand == made.city.demand
-
-
 def with_costs(tmp_path: Path, data: bytes, **options: Any) -> PlannedCity:
     (tmp_path / "costs").write_bytes(data)
     return imported(tmp_path, TRIANGLE, matrix=str(tmp_path / "costs"), **options)
 
 
 def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
-    """Its rows are reordered with the depot; a square and pairs in any order give the same city."""
+    """Its rows are reordered with the depot."""
     square = with_costs(tmp_path, npy(COSTS)).city
-    pairs = with_costs(tmp_path, parquet(PAIRS.sample(frac=1, random_state=1))).city
-    assert square.city_id == pairs.city_id != imported(tmp_path, TRIANGLE).city.city_id
+    assert square.city_id != imported(tmp_path, TRIANGLE).city.city_id
     assert square.matrix is not None
     assert square.matrix.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]  # d, a, b
     one_way = COSTS.copy()
