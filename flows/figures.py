@@ -204,7 +204,7 @@ def improve_figures(rounds: Sequence[Round]) -> Figures:
         "promoted": ", ".join(promoted) or "none",
         "last round": f"version {last.challenger} {'' if last.applied else 'not '}promoted: {reasons}",
         "champion": f"version {rounds[-1].champion}",
-        "time": duration(sum(each.measured.seconds for each in rounds)),
+        "time of the last attempts": duration(sum(each.measured.seconds for each in rounds)),
     }
 
 

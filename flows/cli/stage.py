@@ -34,13 +34,14 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     ``phase`` is of the stage train.
     """
     store, preset = writing(common), preset_of(common)
-    spec = preset.spec(common.overrides)
+    spec, named = preset.spec(common.overrides), preset.name
     if stage.name == "nightly" and not common.preset and (cities := city_names(store)):
         if len(cities) > 1:
             raise McvrpError(f"{store.url()} has several cities, {listed(cities)}: name one by --preset")
         [city] = cities  # of the files in incoming/, which need not be the demo's
         model, _ = model_of(store, load_city(store, city), city, spec.night.model, "--set nightly.model")
         spec = preset.spec([f'city.name="{city}"', f'train.model="{model or city}"', *common.overrides])
+        named += f" with city {spec.city.name} and model {spec.night.model}"
     parameters = stage.asks(spec)
     if phase is not None:
         spec.train.phase(phase)  # the preset alone shows whether the phase exists
@@ -50,7 +51,7 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
     elif stage.check:
         name, *specs = parameters.values()
         stage.load_check()(store, stored_city(store, name), *specs)
-    logger.info("preset %s, store %s", preset.name, store.url())
+    logger.info("preset %s, store %s", named, store.url())
     from mcvrp.flows.server.server import prefect_server
 
     with prefect_server(wanted=recorded), checked_before():

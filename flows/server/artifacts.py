@@ -26,6 +26,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
@@ -122,15 +123,23 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
 
 @contextmanager
 def showing_steps(subject: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins."""
+    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins.
+
+    The log of the run, not the terminal, has a line of each, and of the end of the last.
+    """
     bar, numbers = _Bar(progress_key(subject)), itertools.count()
+
+    def show(share: float, text: str) -> None:
+        bar.show(share, f"{subject}: {text}")
+        if FlowRunContext.get():
+            get_run_logger().info("%s: %s", subject, text)
 
     def begin(step: str) -> None:
         done = next(numbers)
-        bar.show(done / total, f"{subject}: {step} ({done + 1} of {total})")
+        show(done / total, f"{step} ({done + 1} of {total})")
 
     yield begin
-    bar.show(1.0, f"{subject}: done")  # not in a finally block: the bar of a failed step stays where it is
+    show(1.0, "done")  # not in a finally block: the bar of a failed step stays where it is
 
 
 def artifact_key(text: str) -> str:

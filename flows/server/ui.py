@@ -1,20 +1,22 @@
 """`mcvrp ui`: a Prefect server, and the deployments that this process serves.
 
-One deployment per stage, named like it: `prefect.serve` executes their runs, each in a process of its own.
+One deployment per stage, named like it: Prefect's runner executes their runs, each in a process of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
-from prefect import Flow, serve
+from prefect import Flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, StateType
@@ -24,6 +26,7 @@ from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
+from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_SERVER_API_AUTH_STRING
 from prefect.types.entrypoint import EntrypointType
 from pydantic import BaseModel
@@ -56,6 +59,13 @@ _ENDED = {_RUN + state for state in ("Completed", "Failed", "TimedOut", "Crashed
 SILENT = timedelta(seconds=90)
 
 
+class _Runner(Runner):
+    """Runner of Prefect that SIGTERM ends like Ctrl-C."""
+
+    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+        signal.raise_signal(signal.SIGINT)  # Prefect's own would warn that its `astop` was never awaited
+
+
 def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, port: int) -> None:
     """Serve until Ctrl-C or SIGTERM; McvrpError if the server does not answer or refuses a deployment.
 
@@ -71,12 +81,10 @@ def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, por
             served = [deployment(name, spec, store) for name in deployed()]
             logger.info("Prefect: %s (Ctrl-C stops it)", page)
             # Schedules stay as they are: runs that were due meanwhile begin when the UI is started again.
-            serve(
-                *served,
-                pause_on_shutdown=False,
-                print_starting_message=False,
-                query_seconds=_POLL_SECONDS,
-            )
+            runner = _Runner(pause_on_shutdown=False, query_seconds=_POLL_SECONDS)
+            for each in served:
+                runner.add_deployment(each)
+            asyncio.run(runner.start())
         except Exception as error:
             raise refusal_of(error) or error from None
 

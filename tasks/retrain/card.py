@@ -128,7 +128,7 @@ def figures(record: TrialRecord, metrics: TrialMetrics) -> Mapping[str, str]:
         "old labels": f"dataset `{record.old}`",
         **days,
         **p_values,
-        "duration": duration(metrics.seconds),
+        "duration of the last attempt": duration(metrics.seconds),
     }
 
 
@@ -161,7 +161,7 @@ def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]]) -> str:
     """Return the tables of a loop: improvement of the labels and of the model in each round."""
     improved = [[str(record.number), *_gains(metrics.gains)] for record, metrics in rounds if metrics.gains]
     labels = [table(["Round", *_GAINS], improved, right=True)] if improved else []
-    header = ["Round", "Champion", "Challenger", "Change (%)", "p", "Promoted", "Time"]
+    header = ["Round", "Champion", "Challenger", "Change (%)", "p", "Promoted", "Last attempt"]
     models = table(header, [_model_row(record, metrics) for record, metrics in rounds], right=True)
     return "\n\n".join([*labels, models])
 

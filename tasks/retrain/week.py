@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,7 +75,9 @@ def week_picture(nights: Sequence[Night]) -> bytes:
     axis.bar(places, changes, color=colours, width=0.5, label=label)
     axis.plot(places, _of_champion(nights), "o-", color=ORANGE, label="champion since the first night")
     axis.axhline(0, color="black", linewidth=1)
-    axis.set_xticks(places, [f"{night.record.number}\n{night.time:%a %d %b}" for night in nights])
+    labels = [f"{night.record.number}\n{night.time:%a %d %b}" for night in nights]
+    every = math.ceil(len(nights) / DAYS)  # for more labels there is no room
+    axis.set_xticks(places[::every], labels[::every])
     axis.set_xlim(-0.5, max(DAYS, len(nights)) - 0.5)  # bars of a fixed width, also in the first night
     axis.set_ylabel("Change of the cost (%)", fontsize=FONT)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 2)

@@ -105,7 +105,7 @@ def test_a_cancelled_run_keeps_what_is_finished_and_the_next_one_begins(ui: Ui) 
 def test_schedules_are_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Those that were made or changed in the UI; of a new one, the night's is there and inactive."""
     place = Workplace.new(tmp_path_factory.mktemp("schedules"))
-    with mcvrp_ui(place) as ui:
+    with mcvrp_ui(place, PYTHONWARNINGS="default::RuntimeWarning") as ui:
         assert {deployment["name"] for deployment in ui.api("/deployments/filter", {})} == NAMES
         (night,) = ui.deployment("nightly")["schedules"]
         assert (night["schedule"]["cron"], night["active"]) == ("0 2 * * *", False)
@@ -117,6 +117,7 @@ def test_schedules_are_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
         schedule = {"schedule": {"cron": "0 3 * * *", "timezone": "UTC"}, "active": False}
         ui.api(f"/deployments/{ui.deployment('city')['id']}/schedules", [schedule])
         assert ui.stop(signal.SIGTERM) == 0
+        assert ui.errors.read_text().splitlines()[2:] == []  # after its server and page: no warning
     with mcvrp_ui(place) as ui:
         (night,) = ui.deployment("nightly")["schedules"]
         assert (night["schedule"]["cron"], night["active"]) == ("0 2 * * *", True)

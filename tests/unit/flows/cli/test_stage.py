@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp.flows.cli import main as cli, stage
+from mcvrp.flows.config.stages import Stage
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity, save_city
 from mcvrp.storage.store.store import Store
@@ -66,3 +67,16 @@ def test_a_night_without_a_preset_is_of_the_only_city(
     assert checked[2:] == [("small", "third", 3e-4)]
     error = capsys.readouterr().err
     assert "several models, second, small and third: name one by --set nightly.model" in error
+
+
+def test_a_night_without_a_preset_begins_with_what_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def begin(_stage: Stage) -> None:
+        raise McvrpError("the night begins")
+
+    monkeypatch.setattr(Stage, "load_flow", begin)
+    put_day(store := Store.open(tmp_path / "store"))
+    assert cli.run(["nightly", "--no-prefect", "--store", str(tmp_path / "store")]) == 2
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == f"preset laptop with city small and model small, store {store.url()}"

@@ -30,6 +30,7 @@ _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
 @pytest.fixture
 def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FlowRunContext, "get", lambda: object())
+    monkeypatch.setattr(artifacts, "get_run_logger", lambda: logging.getLogger("mcvrp.run"))
 
 
 @pytest.fixture
@@ -97,8 +98,11 @@ def test_a_run_that_keeps_nothing_promises_nothing(made: dict[str, list[tuple[fl
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_steps_advance_one_bar(made: dict[str, list[tuple[float, str]]], fails: bool) -> None:
-    """Each is shown as it begins; the bar is full at the end, and a step that failed is not shown as done."""
+def test_steps_advance_one_bar(
+    made: dict[str, list[tuple[float, str]]], caplog: pytest.LogCaptureFixture, fails: bool
+) -> None:
+    """Each is shown and logged as it begins; the bar is full at the end, if no step has failed."""
+    caplog.set_level(logging.INFO, "mcvrp.run")
     with (
         pytest.raises(ValueError, match="no") if fails else nullcontext(),
         artifacts.showing_steps("city c", 2) as begin,
@@ -109,6 +113,7 @@ def test_steps_advance_one_bar(made: dict[str, list[tuple[float, str]]], fails: 
         begin("card")
     done = [] if fails else [(50.0, "city c: card (2 of 2)"), (100.0, "city c: done")]
     assert made == {"city-c-progress": [(0.0, "city c: addresses (1 of 2)"), *done]}
+    assert caplog.messages == [text for _, text in made["city-c-progress"]]
 
 
 def test_without_a_record_nothing_is_sent(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from mcvrp.storage import layout
 from mcvrp.storage.models.registry import move_champion, pointer, roll_back
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
+from mcvrp.tasks.retrain import week
 from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.decide import DRAWN, FRESH, Bucket
 from mcvrp.tasks.retrain.labels import Mix
@@ -50,3 +53,16 @@ def test_a_week_counts_promotions_and_multiplies_their_gains(tmp_path: Path) -> 
     assert figures["change of the cost"] == "-10.00 %"
     assert week_of(store, "m", now + datetime.timedelta(days=DAYS + 1)) == []
     assert week_figures([], [])["promotions"] == "none"
+
+
+def test_the_labels_of_many_nights_do_not_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(week, "png", figures.append)
+    store = Store.open(tmp_path / "store")
+    for number in range(1, 31):
+        write_night(store, number, -1.0, promoted=False)
+    week_picture(week_of(store, "m", datetime.datetime.now(datetime.UTC)))
+    [axis] = figures[0].axes
+    figures[0].draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axis.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
