@@ -242,9 +242,9 @@ def require_files_of_routes(columns: Collection[str], start: object, keep: objec
     """Raise McvrpError if ``columns`` has a field of a file, earlier or decided routes, that is not given."""
     unread = set() if keep else {"kept"} if start else _OF_ROUTES
     if unread := unread & set(columns):
-        files = "keep is not" if start else "neither start nor keep is"
+        files = "--keep is not" if start else "neither --start nor --keep is"
         raise McvrpError(
-            f"columns: {min(unread)} is a column of earlier or decided routes, but {files} given: remove it"
+            f"--columns {min(unread)}=… is of earlier or decided routes, but {files} given: remove it"
         )
 
 
