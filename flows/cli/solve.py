@@ -51,10 +51,10 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
             **options,
         )
     except InvalidFields as error:  # those of the options: a preset's have been checked
-        named = [
+        sentences = [
             re.sub(r"^\w+", lambda name: f"--{name[0].replace('_', '-')}", text) for text in error.sentences
         ]
-        raise InvalidFields(named) from None
+        raise InvalidFields(sentences) from None
     lacks = STAGES["solve"].summary("lacks", routed)
     notes = [*routed.notes, *filter(None, [routed.replaced])]
     printed = [f"note: {note}" for note in notes if note not in routed.failures]
