@@ -29,6 +29,7 @@ class McvrpError(Exception):
     """
 
     exit_code = 2
+    sentences: Sequence[str] = ()  # lines of the terminal, if they are not the message
 
 
 class InvalidFields(McvrpError):

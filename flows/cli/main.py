@@ -55,7 +55,10 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
 
             if isinstance(error.__cause__, ValidationError):
                 error.message = sentence(error.__cause__.errors())
-        raise McvrpError(brief(" ".join(error.format_message().split()))) from None
+        text = " ".join(error.format_message().split())
+        if "requires 2 arguments" in text or getattr(getattr(error, "param", None), "nargs", 1) == 2:
+            text = f"{text.rstrip('.')}: give two numbers, such as 40 60 or 80 80"
+        raise McvrpError(brief(text)) from None
     return call
 
 

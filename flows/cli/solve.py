@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
 from mcvrp.flows.cli.output import aligned, named_columns, plain, reading
 from mcvrp.flows.cli.stage import spec_of
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import solve
-from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.errors import IncompleteError, InvalidFields, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.solve.orders import city_of
 from mcvrp.tasks.solve.outputs import solve_figures
@@ -30,23 +32,29 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         options.setdefault("samples", 0)  # the preset's model was trained on another city
     options["columns"] = preset.solve.columns | columns
     options = preset.solve.model_dump() | options
-    routed = solve(
-        day.orders,
-        city or (None if vrp else preset.city.name),
-        model=day.model,
-        store=common.store,
-        capacity=day.capacity,
-        start=day.start,
-        keep=day.keep,
-        unrounded=day.unrounded,
-        date=day.date,
-        out=day.out or True,
-        overwrite=day.overwrite,
-        began=began.get(),
-        roads=day.roads,
-        usual_model=preset.train.model if options["samples"] else None,
-        **options,
-    )
+    try:
+        routed = solve(
+            day.orders,
+            city or (None if vrp else preset.city.name),
+            model=day.model,
+            store=common.store,
+            capacity=day.capacity,
+            start=day.start,
+            keep=day.keep,
+            unrounded=day.unrounded,
+            date=day.date,
+            out=day.out or True,
+            overwrite=day.overwrite,
+            began=began.get(),
+            roads=day.roads,
+            usual_model=preset.train.model if options["samples"] else None,
+            **options,
+        )
+    except InvalidFields as error:  # those of the options: a preset's have been checked
+        sentences = [
+            re.sub(r"^\w+", lambda name: f"--{name[0].replace('_', '-')}", text) for text in error.sentences
+        ]
+        raise InvalidFields(sentences) from None
     lacks = STAGES["solve"].summary("lacks", routed)
     notes = [*routed.notes, *filter(None, [routed.replaced])]
     printed = [f"note: {note}" for note in notes if note not in routed.failures]

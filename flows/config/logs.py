@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
-from mcvrp.model.errors import InvalidFields, brief, sentence, without_logins
+from mcvrp.model.errors import McvrpError, brief, sentence, without_logins
 
 ROOT = "mcvrp"  # the parent of all our loggers
 
@@ -30,8 +30,8 @@ def one_line(error: BaseException) -> str:
 
 
 def lines(error: BaseException) -> list[str]:
-    """Return the message of ``error`` in lines as of `one_line`: several if it is of several fields."""
-    if isinstance(error, InvalidFields):
+    """Return the message of ``error`` in lines as of `one_line`: several of fields and rows."""
+    if isinstance(error, McvrpError) and error.sentences:
         return [brief(redact(text)) for text in error.sentences]
     return [one_line(error)]
 

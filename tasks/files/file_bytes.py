@@ -19,6 +19,7 @@ from mcvrp.storage.store.store import Store
 IN_STORE = "store:"  # prefix of paths in the store
 MOST_BYTES = 200_000_000
 _PATH = 120  # characters of a path in messages
+_NAMED = 20  # errors that the terminal prints
 MOST_FAULTS = 100  # a file with more is not read to its end
 LARGEST = 1e9  # coordinate: beyond it, float64 does not resolve millimetres in squares
 _NAME = 60  # characters of a file name
@@ -83,7 +84,10 @@ def stored_bytes(store: Store, path: str, most: int = MOST_BYTES) -> tuple[str, 
 
 @dataclass
 class Faults:
-    """Errors of the file ``name``: a sentence reports those of the first rows and counts the others."""
+    """Errors of the file ``name``: a sentence reports those of the first rows and counts the others.
+
+    The terminal prints a line per error instead.
+    """
 
     name: str
     _errors: list[tuple[int, str]] = field(default_factory=list)  # with rows; 0 is the whole file
@@ -104,4 +108,8 @@ class Faults:
             texts = [text for _, text in sorted(self._errors, key=lambda error: error[0])]
             name = brief(self.name, _NAME)
             errors = enumerated(texts, "; ", LONGEST - len(name) - 2, at_least=at_least)
-            raise McvrpError(f"{name}: {errors}")
+            error = McvrpError(f"{name}: {errors}")
+            error.sentences = [f"{name}: {text}" for text in texts[:_NAMED]]
+            if (left := len(texts) - _NAMED) > 0:
+                error.sentences.append(f"and {'at least ' if at_least else ''}{left} more")
+            raise error

@@ -109,7 +109,7 @@ def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:
         return pd.Series(True, table.rows)
     cells = pd.Series(table.text(column), table.rows).str.casefold()
     for row in cells.index[~cells.isin(_YES + _NO)]:
-        faults.at(row, f"{_KEPT} is {shown(cells[row])}, not yes or no")
+        faults.at(row, f"{_KEPT} is {shown(cells[row])}, not yes, x or 1, nor no, 0 or empty")
     return cells.isin(_YES)
 
 

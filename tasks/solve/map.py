@@ -32,7 +32,7 @@ from mcvrp.tasks.support.text import counted, length_text, readable_unit, time_t
 # Neighbouring routes have consecutive numbers: consecutive colours are far apart.
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#56B4E9", "#8C5A00", "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
-_PALE = "#D4D4D4"
+_PALE, _OUT = "#D4D4D4", "#C00000"
 _NUMBERED = 120  # maximum number of customers with their stop's number on the PNG
 _LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large type
 _POINTS = 400.0  # of the PNG's map from edge to edge of the addresses
@@ -55,7 +55,7 @@ def route_map(solved: Solved) -> bytes:
     axis, beside = figure.subplots(1, 2, width_ratios=[4, 1])
     style(axis)
     beside.set_axis_off()
-    rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
+    rest, left_out = _without_stop(solved)
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
     handles = [_draw(axis, solved, k, line) for k, line in enumerate(lines_of(solved))]
@@ -64,6 +64,9 @@ def route_map(solved: Solved) -> bytes:
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
     name = f"Depot ({_plain(addresses.ids[DEPOT][:_NAME])})"
     axis.plot(*city.xy[DEPOT], markersize=9, zorder=5, label=name, **depot)
+    if len(left_out):
+        cross: dict[str, Any] = {"marker": "X", "s": 110, "color": _OUT, "edgecolors": "white", "zorder": 5}
+        axis.scatter(*city.xy[left_out].T, label="Left out", **cross)
     axis.set_aspect("equal", adjustable="datalim")
     axis.margins(0.06)
     names = ("East", "North") if addresses.projection else ("x", "y")
@@ -80,6 +83,12 @@ def route_map(solved: Solved) -> bytes:
     for text in axis.texts:  # all within the axes: their extents cost half of the time
         text.set_in_layout(False)
     return png(figure)
+
+
+def _without_stop(solved: Solved) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the customers without orders, and those who are left out."""
+    ordered, every = solved.planned.day.instance.ids, np.arange(1, solved.planned.city.customers + 1)
+    return np.setdiff1d(every, ordered), np.setdiff1d(ordered, solved.instance.ids)
 
 
 def _legend(beside: Axes, routes: list[Line2D], others: list[Any], customers: int) -> None:
@@ -236,7 +245,7 @@ def map_page(solved: Solved) -> str:
     frame = np.vstack([city.xy, *lines])
     points = _to_page(city.xy, frame)
     factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))
-    rest = np.setdiff1d(np.arange(1, city.customers + 1), instance.ids)
+    rest, left_out = _without_stop(solved)
     further = printed_columns(solved)
     return markdown.render(
         "mcvrp.tasks.solve",
@@ -252,6 +261,7 @@ def map_page(solved: Solved) -> str:
         on_streets=bool(solved.ways),
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
+        left_out=list(zip(points[left_out].tolist(), solved.unserved, strict=True)),
         routes=[
             _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))

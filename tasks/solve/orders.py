@@ -86,16 +86,24 @@ def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | 
     if len(cities := city_names(store)) < 2:
         return cities[0] if cities else None
     table, having = read_orders(orders, store, sheet), dict[str, City]()
+    nowhere: list[str] | None = None  # customers of the file whom no city has
     for name in cities:
         stored = stored_city(store, name)
         addresses = stored.addresses
         own = table.calling({**addresses.columns, **columns})
         column = own.column(*_CUSTOMER) or own.column(_ID)
-        if column and UNKNOWN not in addresses.nodes(filter(None, own.ids(column))):
-            having[name] = stored.city
+        if column:
+            ids = list(filter(None, own.ids(column)))
+            unknown = dict.fromkeys(ids[k] for k in np.flatnonzero(addresses.nodes(ids) == UNKNOWN))
+            nowhere = list(unknown) if nowhere is None else list(filter(unknown.__contains__, nowhere))
+            if not unknown:
+                having[name] = stored.city
     last = [name for name, city in having.items() if all(city.accepts(c.city_id) for c in having.values())]
     if len(last) == 1:
         return last[0]
+    if nowhere:
+        customers, names = listed(map(shown, nowhere), most=10), listed(cities)
+        raise McvrpError(f"customers of {table.name} who are in none of the cities {names}: {customers}")
     which = f"{listed(having)} have" if having else f"none of the cities {listed(cities)} has"
     raise McvrpError(f"{which} all customers of {table.name}: name one by --city")
 
@@ -242,9 +250,9 @@ def require_files_of_routes(columns: Collection[str], start: object, keep: objec
     """Raise McvrpError if ``columns`` has a field of a file, earlier or decided routes, that is not given."""
     unread = set() if keep else {"kept"} if start else _OF_ROUTES
     if unread := unread & set(columns):
-        files = "keep is not" if start else "neither start nor keep is"
+        files = "--keep is not" if start else "neither --start nor --keep is"
         raise McvrpError(
-            f"columns: {min(unread)} is a column of earlier or decided routes, but {files} given: remove it"
+            f"--columns {min(unread)}=… is of earlier or decided routes, but {files} given: remove it"
         )
 
 

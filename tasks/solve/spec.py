@@ -219,14 +219,15 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
         if (longest := self.longest_route) is None:
             return self
         unit = "s" if is_seconds(unit) else unit
-        units, example = (METRES, "30km") if unit in METRES else (SECONDS, "30min")
         number, own = re.findall(LENGTH_PATTERN, longest)[0] if isinstance(longest, str) else (longest, "")
+        text = longest if own else f"{longest:.10g}"
+        units, example = (METRES, "km") if unit in METRES else (SECONDS, "min")
+        example = f"30{example}" if own else f"{text}{example}"
         if unit not in units:
             units, example = {"": 1.0, unit: 1.0}, "a number in that unit"
         if own not in units:
-            text = longest if own else f"{longest:.10g}"
             costs = f"costs of the city are in {unit_text(unit)}"
-            raise McvrpError(f"longest route {text}, but {costs}: give {example}")
+            raise McvrpError(f"--longest-route {text}, but {costs}: give {example}")
         return self.model_copy(update={"longest_route": float(number) * units[own] / units[unit]})
 
     @property

@@ -71,6 +71,10 @@ def stored(folder: Path) -> list[Path]:
         ("city import {file} --columns id=a --columns customer=b", ["--columns 'customer=b'"]),
         ("city import {file} --name a/b", ["name: ", "letters, digits, '.', '_' and '-'", "not 'a/b'"]),
         ("city import {file} --capacity 1 4x", ["'--capacity': Input should be a whole number, not '4x'"]),
+        *(
+            (f"city set lyon --capacity 80{more}", ["'--capacity'", "two numbers, such as 40 60 or 80 80"])
+            for more in ("", " --demand 1 9")
+        ),
         ("city import {file} --unit a&b", ["unit: ", "not 'a&b'"]),
         ("city extend a/b {file} --name c", ["'a/b' is not a valid name for a city"]),
         ("city extend lyon {file} --name c", ["no city 'lyon'", "mcvrp city import"]),
@@ -78,15 +82,15 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv", ["no city 'laptop'", "mcvrp city create"]),
         ("solve day.csv --store nowhere", ["no store", "nowhere"]),
         ("solve day.vrp", ["there is no file day.vrp"]),
-        ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
-        ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
-        ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
-        ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
-        ("solve day.csv --longest-route 24kg", ["longest_route: ", "a unit such as 45km", "not '24kg'"]),
+        ("solve day.vrp --columns route=Tour", ["--columns route=", "neither --start nor --keep is given"]),
+        ("solve day.csv --version champoin", ["--version: ", "champion", "champoin"]),
+        ("solve day.csv --time-limit nan", ["--time-limit: ", "nan"]),
+        ("solve day.csv --longest-route -3", ["--longest-route: ", "-3"]),
+        ("solve day.csv --longest-route 24kg", ["--longest-route: ", "a unit such as 45km", "not '24kg'"]),
         ("solve day.csv --fleet zwei", ["'--fleet': Input should be a whole number, not 'zwei'"]),
-        ("solve day.csv --start-time 24:00", ["start_time: '24:00' is not a time of day such as 08:00"]),
+        ("solve day.csv --start-time 24:00", ["--start-time: '24:00' is not a time of day such as 08:00"]),
         *(
-            (f"solve day.csv --shift {text}", [f"shift: '{text}' is not a duration with a unit such as 8h"])
+            (f"solve day.csv --shift {text}", [f"--shift: '{text}' is not a duration with a unit such as 8h"])
             for text in ("8x", "2")
         ),
         ("inspect models/laptop --store nowhere", ["no store", "nowhere"]),

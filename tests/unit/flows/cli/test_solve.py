@@ -110,8 +110,7 @@ def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixt
     assert day["city"] == "lyon-2"
     Path("monday.csv").write_text("customer,demand\nC1,2\nX2,3\n")
     assert refused(capsys, "solve", "monday.csv", "--out", "nowhere") == (
-        "mcvrp: none of the cities lyon, lyon-2, small and twin has all customers of monday.csv: "
-        "name one by --city"
+        "mcvrp: customers of monday.csv who are in none of the cities lyon, lyon-2, small and twin: 'X2'"
     )
 
 

@@ -45,3 +45,10 @@ def test_the_first_rows_with_an_error_are_named_and_the_others_counted() -> None
     with pytest.raises(McvrpError, match=r"^day\.csv: row 1: .* and at least \d\d more$") as raised:
         faults.at(7, "another")
     assert len(str(raised.value)) <= LONGEST
+    named = raised.value.sentences  # the terminal's lines
+    assert (len(named), named[0], named[19]) == (
+        21,
+        "day.csv: row 1: demand is missing",
+        "day.csv: row 19: demand is missing",
+    )
+    assert named[20].startswith("and at least 81 more")

@@ -141,8 +141,12 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
         ({"start_time": "08:00"}, "m", "--start-time counts .* in m: import it with --by time .* or omit it"),
         ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
         ({"longest_route": "45km"}, "s", "route 45km, but costs of the city are in s: give 30min"),
-        ({"longest_route": 45.0}, "seconds", "route 45, but costs of the city are in s: give 30min"),
-        ({"longest_route": 45.0}, "km", "route 45, but costs of the city are in km: give 30km"),
+        (
+            {"longest_route": 45.0},
+            "seconds",
+            "--longest-route 45, but costs of the city are in s: give 45min",
+        ),
+        ({"longest_route": 45.0}, "km", "--longest-route 45, but costs of the city are in km: give 45km"),
         ({"longest_route": "45km"}, "unit", "in sides of the city's square: give a number"),
     ],
 )

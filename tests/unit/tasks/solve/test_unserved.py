@@ -20,6 +20,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.limits import limits_text
+from mcvrp.tasks.solve.map import map_page
 from mcvrp.tasks.solve.outputs import Place, route_table, solve_figures, stop_table, write_day
 from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.unserved import Served, fewest_unserved, most_served, require_possible
@@ -167,6 +168,9 @@ def test_those_left_out_can_be_called(store: Store, tmp_path: Path) -> None:
     k, note = row["customer"], {1: "bell", 2: "", 3: "dog", 4: "ring"}
     assert (row["Name"], row["further_Reason"], row["note"]) == (f"Shop {k}", f"r{k}", note[k])
     assert row["reason"] == "no room in the 1 vehicle on hand, with routes of at most 9.000"
+    page, name = (tmp_path / "out" / "map.html").read_text(), "customer who is left out"
+    assert page.count(f"<title>{k}: demand 6, left out: {row['reason']}</title>") == page.count(name) == 1
+    assert name not in map_page(solved_day(store, {1: 3}, 18, time_limit=1.0, samples=0))
 
 
 def test_nobody_is_left_out_without_need(store: Store) -> None:
