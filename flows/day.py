@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import PlainValidator
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.validation import checked
+from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
@@ -108,18 +109,19 @@ class _Day(StrictSpec):
     date: Annotated[datetime.date | None, PlainValidator(_date)]
 
 
+@typed
 def solve(
     orders: str | Path | pd.DataFrame | Mapping[str, int] | Sequence[Mapping[str, Any]],
     city: str | City | None = None,
     *,
     model: str | None = None,
     store: Store | str | Path | None = None,
-    capacity: int | None = None,
+    capacity: int | str | None = None,
     start: str | Path | None = None,
     keep: str | Path | None = None,
     unrounded: bool = False,
     date: datetime.date | str | None = None,
-    out: str | Path | Literal[True] | None = None,
+    out: str | Path | bool | None = None,
     overwrite: bool = False,
     began: float | None = None,
     usual_model: str | None = None,
