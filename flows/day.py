@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import PlainValidator
@@ -121,7 +121,7 @@ def solve(
     keep: str | Path | None = None,
     unrounded: bool = False,
     date: datetime.date | str | None = None,
-    out: str | Path | bool | None = None,
+    out: str | Path | Literal[True] | None = None,
     overwrite: bool = False,
     began: float | None = None,
     usual_model: str | None = None,

@@ -8,7 +8,7 @@ from functools import cache, wraps
 from inspect import signature
 from numbers import Integral, Real
 from types import SimpleNamespace, UnionType
-from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from mcvrp.model.errors import McvrpError, shown
 
@@ -51,6 +51,8 @@ def _fits(value: object, kind: Any) -> bool:
     origin, parts = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
+    if origin is Literal:
+        return value in parts
     if isinstance(value, type) or (parts and isinstance(value, str | bytes)):
         return False
     if parts and origin in (Iterable, Sequence) and isinstance(value, list | tuple):

@@ -54,7 +54,7 @@ API: Any = mcvrp
         (lambda: API.City(CITY.xy, address_ids="abcd"), "address_ids of City"),
         (lambda: API.City(CITY.xy, scale="a"), "scale of City"),
         (lambda: API.solve(5, CITY), "orders of solve"),
-        (lambda: API.solve({"1": 1}, CITY, capacity=8, out=False), "uri of Store.open"),
+        (lambda: API.solve({"1": 1}, CITY, capacity=8, out=False), "out of solve"),
     ],
 )
 def test_an_argument_of_a_wrong_type_is_refused_by_name(call: Callable[[], object], message: str) -> None:
