@@ -16,6 +16,7 @@ from pydantic import PlainValidator
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.validation import checked
+from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import City
 from mcvrp.storage.store.store import Store
@@ -108,13 +109,14 @@ class _Day(StrictSpec):
     date: Annotated[datetime.date | None, PlainValidator(_date)]
 
 
+@typed
 def solve(
     orders: str | Path | pd.DataFrame | Mapping[str, int] | Sequence[Mapping[str, Any]],
     city: str | City | None = None,
     *,
     model: str | None = None,
     store: Store | str | Path | None = None,
-    capacity: int | None = None,
+    capacity: int | str | None = None,
     start: str | Path | None = None,
     keep: str | Path | None = None,
     unrounded: bool = False,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mcvrp.model.arguments import require_types, typed
 from mcvrp.model.errors import McvrpError, alternatives, shown
 from mcvrp.model.random import philox_key, philox_uniforms
 from mcvrp.shared_array import shared
@@ -87,6 +88,9 @@ class City:
             raise McvrpError(
                 f"node {row} of the city has no finite coordinates ({xy[row].tolist()}): give two numbers"
             )
+        if self.matrix is not None:
+            object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
+        require_types(City, vars(self))
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise McvrpError(f"the scale of a city must be positive, not {self.scale}")
         if self.spare < 0:
@@ -106,8 +110,6 @@ class City:
                 f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
                 ": give a frame that holds all nodes"
             )
-        if self.matrix is not None:
-            object.__setattr__(self, "matrix", _checked_matrix(self.matrix, len(xy)))
         ids = tuple(map(nfc, self.address_ids))
         object.__setattr__(self, "address_ids", ids)
         if ids and len(ids) != len(xy):
@@ -116,6 +118,7 @@ class City:
             raise McvrpError("two addresses of a city have the same id: give each address its own id")
 
     @classmethod
+    @typed
     def uniform(cls, customers: int, seed: int) -> City:
         """Return the synthetic city of Sec. 5.1: uniform on the unit square, depot at its centre."""
         if customers < 1:
@@ -197,6 +200,7 @@ class City:
         ids = self.address_ids or map(str, range(len(self.xy)))
         return {address: node for node, address in enumerate(ids)}
 
+    @typed
     def nodes(self, address_ids: Iterable[object]) -> NDArray[np.int64]:
         """Return the node of each of ``address_ids``; McvrpError naming the first that is not in the city."""
         ids = list(map(nfc, address_ids))
@@ -206,6 +210,7 @@ class City:
                 raise McvrpError(f"{shown(address)} is not an address of the city{near}: correct the id")
         return np.array([self._node_of[address] for address in ids], dtype=np.int64)
 
+    @typed
     def ids_of(self, nodes: Iterable[int]) -> list[str]:
         """Return the address id of each of ``nodes``, such as those of a route."""
         nodes = list(nodes)

@@ -19,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mcvrp.model.errors import McvrpError, shown
+from mcvrp.model.arguments import typed
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
 from mcvrp.model.paths import Group, Paths
@@ -76,6 +77,7 @@ class Decoded:
         return self.solution(int(np.argmin(self.costs)))
 
 
+@typed
 def decode(
     model: FmMcvrp,
     city: City,
@@ -124,10 +126,6 @@ def decode(
     if not (model.city_id is None or city.accepts(model.city_id)):
         own = f"{model.city!r} ({model.city_id})" if model.city else model.city_id
         raise McvrpError(f"the model was trained on city {own}, not on {city.city_id}: decode with its city")
-    if isinstance(strategy, type) or not isinstance(strategy, Strategy):
-        raise McvrpError(
-            f"{shown(strategy)} is no strategy: give Greedy(), Sampling(), Nucleus() or Beam(16)"
-        )
     samples = strategy.width if samples is None else samples
     _check(model, city, instances, strategy, range(first, first + samples), rotations, max_batch)
     if not instances:

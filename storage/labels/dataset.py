@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
@@ -30,10 +31,13 @@ class RowFile(NamedTuple):
     bytes: int
 
 
-def list_files(store: Store, dataset: str, n: int | None = None) -> dict[int, list[RowFile]]:
+def list_files(
+    store: Store, dataset: str, n: int | None = None, foreign: list[str] | None = None
+) -> dict[int, list[RowFile]]:
     """Return all files of ``dataset``, or of size ``n``, by size, first row, and the largest first.
 
-    McvrpError if another Parquet file is among them, which readers of the folder would take for labels.
+    Another Parquet file among them, which readers of the folder would take for labels, is a McvrpError, or
+    its path is added to ``foreign``.
     """
     files: dict[int, list[RowFile]] = {}
     for file in store.files(layout.data_dir(dataset) if n is None else layout.size_dir(dataset, n)):
@@ -41,7 +45,10 @@ def list_files(store: Store, dataset: str, n: int | None = None) -> dict[int, li
             continue
         size, rows = layout.size_of(file.path.rpartition("/")[0]), layout.rows_of(file.path)
         if size is None or rows is None or file.path != layout.label_file(dataset, size, *rows):
-            raise McvrpError(f"{store.url(file.path)} has not the name of a label file: move it away")
+            if foreign is None:
+                raise McvrpError(f"{store.url(file.path)} has not the name of a label file: move it away")
+            foreign.append(file.path)
+            continue
         files.setdefault(size, []).append(RowFile(*rows, file.path, file.size))
     return {n: sorted(files[n], key=lambda file: (file.start, -file.stop)) for n in sorted(files)}
 
@@ -64,6 +71,7 @@ class Dataset:
     files: Mapping[int, Sequence[RowFile]]
 
     @classmethod
+    @typed
     def open(cls, store: Store, name: str) -> Dataset:
         """Return the dataset, empty if it does not exist; McvrpError as in `list_files`."""
         files = list_files(store, name)
@@ -134,11 +142,13 @@ class Dataset:
                 "run mcvrp label"
             )
 
+    @typed
     def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""
         return LabelArrays.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
 
 
+@typed
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:
     """Return the labels of size ``n`` in ``dataset``, the first ``limit`` or all.
 

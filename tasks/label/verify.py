@@ -91,8 +91,9 @@ def verify_dataset(
 
 
 def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> VerificationReport:
-    dataset, faults = source.spec.dataset, list[FileFault]()
-    files = list_files(store, dataset)
+    dataset, foreign = source.spec.dataset, list[str]()
+    files = list_files(store, dataset, foreign=foreign)
+    faults = [FileFault(path, "has not the name of a label file") for path in foreign]
     context = _VerifyContext(store, source, _manifest(store, dataset, faults))
     results = dict(_verified(context, files, cores))
     for path, result in results.items():

@@ -265,7 +265,7 @@ def test_what_a_strategy_cannot_answer_is_refused(
 
 @pytest.mark.parametrize("strategy", ["greedy", Greedy, None])
 def test_what_is_no_strategy_is_refused(strategy: Any) -> None:
-    with pytest.raises(McvrpError, match="is no strategy: give Greedy"):
+    with pytest.raises(McvrpError, match="strategy of decode should be of type Strategy"):
         run(MIXED, strategy)
 
 

@@ -20,12 +20,28 @@ def _one_by_one(
     return ((path, work(path, shared)) for path in paths)
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "windowed", _one_by_one)
+    monkeypatch.setattr(verify, "ray_session", lambda workers: nullcontext(1))
+
+
+def test_a_file_of_another_name_is_listed_and_the_others_are_verified(store: Store) -> None:
+    make_dataset(store, label_spec())
+    foreign = "labels/d/data/n=020/copy.parquet"
+    store.put(foreign, store.get(label_path(0)))
+    for delete in (False, True):
+        report = verify.verify_dataset(store, "d", delete=delete)
+        assert [(fault.path, fault.what) for fault in report.faults] == [
+            (foreign, "has not the name of a label file")
+        ]
+        assert (report.files, report.missing, store.exists(foreign)) == (4, (), not delete)
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 def test_an_unreadable_file_is_named_and_nothing_removed(
     store: Store, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(verify, "windowed", _one_by_one)
-    monkeypatch.setattr(verify, "ray_session", lambda workers: nullcontext(1))
     make_dataset(store, label_spec())
     get, paths = Store.get, store.list("")
 
