@@ -196,8 +196,9 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
             f"{name} is separated by {shown(separator)}, as its first line declares: save it with commas, "
             "semicolons, tabs or pipes"
         )
-    # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
+    # what is no plain UTF-8 came from a program that needs a mark to read UTF-8, semicolons from Excel
     marked = bool(guesses) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
+    marked |= separator == ";" and data.isascii()
     dialect = Dialect(separator, _decimal(text, separator), "utf-8-sig" if marked else "utf-8")
     return _cells_table(name, text, guesses, dialect)
 
