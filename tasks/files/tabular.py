@@ -188,8 +188,9 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     text, guesses = _decoded(name, data)
     head = next((line for line in text.splitlines() if line.strip()), "")
     separator = max(_SEPARATORS, key=head.count)
-    # what is no plain UTF-8 came from a program that needs a mark to read UTF-8
+    # what is no plain UTF-8 came from a program that needs a mark to read UTF-8, semicolons from Excel
     marked = bool(guesses) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
+    marked |= separator == ";" and data.isascii()
     dialect = Dialect(separator, _decimal(text, separator), "utf-8-sig" if marked else "utf-8")
     return _cells_table(name, text, guesses, dialect)
 

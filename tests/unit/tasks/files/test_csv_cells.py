@@ -112,9 +112,9 @@ def test_truth_is_no_number_of_a_form(make: Callable[[], object]) -> None:
     ("data", "dialect"),
     [
         (b"id,demand\na,1\n", Dialect()),
-        (b"id;demand\na;1\n", Dialect(";", ",")),  # as programs save it where the comma is decimal
-        (b"id;lat\na;45.7\n", Dialect(";", ".")),
-        (b"id;lat;x\na;45,7;1.5\n", Dialect(";", ",")),
+        (b"id;demand\na;1\n", Dialect(";", ",", "utf-8-sig")),  # as Excel saves it where the comma is decimal
+        (b"id;lat\na;45.7\n", Dialect(";", ".", "utf-8-sig")),
+        ("id;lat;x\né;45,7;1.5\n".encode(), Dialect(";", ",")),
         (b'id\tlat\na\t"45,7"\r\n', Dialect("\t", ",")),
         (b"id\tlat\na\t45\n", Dialect("\t", ".")),
         (b"id|lat\na|48,86\n", Dialect("|", ",")),

@@ -297,7 +297,7 @@ def test_further_columns_are_in_the_routes(carried: tuple[Solved, Place]) -> Non
     data = place.store.get("routes.csv")
     assert b"'=1+1" in data  # text, not a formula
     rows = read_tabular("routes.csv", data)
-    assert rows.dialect == day.planned.day.dialect == Dialect(";", ",")
+    assert rows.dialect == day.planned.day.dialect == Dialect(";", ",", "utf-8-sig")
     own = ("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost")
     further = ("name", "address_route", "note", "order_note")
     assert tuple(rows.frame.columns) == (*own, "cumulative_cost", "lat", "lon", *further)
