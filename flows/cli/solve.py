@@ -6,7 +6,6 @@ from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
 from mcvrp.flows.cli.output import aligned, named_columns, plain, reading
 from mcvrp.flows.cli.stage import spec_of
-from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import solve
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
@@ -47,7 +46,6 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         usual_model=preset.train.model if options["samples"] else None,
         **options,
     )
-    lacks = STAGES["solve"].summary("lacks", routed)
     notes = [*routed.notes, *filter(None, [routed.replaced])]
     printed = [f"note: {note}" for note in notes if note not in routed.failures]
     text = [
@@ -56,4 +54,4 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         f"routes.xlsx, routes.html, map.html and others: {routed.folder}",
     ]
     document = plain(routed.summary) | {"notes": notes, "files": routed.files}
-    return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)
+    return Outcome(document, "\n".join(text), IncompleteError.exit_code if routed.failures else 0)
