@@ -8,7 +8,6 @@ from mcvrp.flows.cli.app import Common, Outcome, began
 from mcvrp.flows.cli.commands import Day
 from mcvrp.flows.cli.output import aligned, named_columns, plain, reading
 from mcvrp.flows.cli.stage import spec_of
-from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.day import solve
 from mcvrp.model.errors import IncompleteError, InvalidFields, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
@@ -55,7 +54,6 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
             re.sub(r"^\w+", lambda name: f"--{name[0].replace('_', '-')}", text) for text in error.sentences
         ]
         raise InvalidFields(sentences) from None
-    lacks = STAGES["solve"].summary("lacks", routed)
     notes = [*routed.notes, *filter(None, [routed.replaced])]
     printed = [f"note: {note}" for note in notes if note not in routed.failures]
     text = [
@@ -64,4 +62,4 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         f"routes.xlsx, routes.html, map.html and others: {routed.folder}",
     ]
     document = plain(routed.summary) | {"notes": notes, "files": routed.files}
-    return Outcome(document, "\n".join(text), IncompleteError.exit_code if lacks else 0, lacks)
+    return Outcome(document, "\n".join(text), IncompleteError.exit_code if routed.failures else 0)

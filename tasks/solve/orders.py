@@ -293,7 +293,7 @@ def _capacity(table: Tabular, city: City, option: int | None) -> int:
         return city.capacity[0]
     in_city = f" (in this city {city.capacity[0]:,} to {city.capacity[1]:,})" if city.capacity else ""
     raise McvrpError(
-        f"{table.name} does not define the capacity of a vehicle{in_city}: give --capacity, or add a column "
+        f"{table.name} does not define the capacity of a vehicle{in_city}: give capacity, or add a column "
         "capacity"
     )
 

@@ -202,15 +202,15 @@ class Portfolio:
     def _late(self) -> str:
         return (
             f"still starting after {duration(self.seconds)}, at the time limit of {self.time_limit:g} s: "
-            "increase --time-limit"
+            "increase it"
         )
 
     def _no_routes(self) -> str:
         if self.limits.given:
             limits = limits_text(self.limits, self.city.unit)
             return (
-                f"no routes within {limits} were found in {self.time_limit:g} s: increase --time-limit or "
-                "the limit, or leave customers out with --drop"
+                f"no routes within {limits} were found in {self.time_limit:g} s: increase the time limit or "
+                "the limit, or leave customers out (drop)"
             )
-        waited = f"no routes were found in {self.time_limit:g} s: increase --time-limit"
+        waited = f"no routes were found in {self.time_limit:g} s: increase the time limit"
         return "; ".join(f"{label}: {why}" for label, why in self.failures.items()) or waited

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +147,18 @@ def test_a_corrupt_file_is_reported(tmp_path: Path, extension: str) -> None:
     store.put(path, b"\xff{ not what it says")
     with pytest.raises(McvrpError, match=rf"x\.{extension} is (no |not )"):
         inspect(store, path)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:99] + b"!" + data[100:]])
+def test_a_damaged_label_file_is_named_with_the_command_that_removes_it(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """Also if only the checksum of a page is wrong, whose rows are not among those that are shown."""
+    store = Store.open(tmp_path)
+    make_dataset(store, label_spec())
+    store.put(label_path(0), damage(store.get(label_path(0))))
+    with pytest.raises(McvrpError, match=rf"{label_path(0)} is .*: mcvrp verify d --delete removes it"):
+        inspect(store, label_path(0))
 
 
 def test_a_verification_has_a_line_per_fault_and_exit_code_1(

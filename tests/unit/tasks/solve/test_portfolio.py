@@ -134,9 +134,7 @@ def test_a_member_that_is_not_heard_in_time_has_failed() -> None:
     search.search([*members, Scripted("model", ((60.0, good),))], "a day")
     (reason,) = search.failures.values()
     assert search.failures == {"model": reason}
-    assert re.fullmatch(
-        r"still starting after .* s, at the time limit of 2.5 s: increase --time-limit", reason
-    )
+    assert re.fullmatch(r"still starting after .* s, at the time limit of 2.5 s: increase it", reason)
     assert search.silent == []
 
 
