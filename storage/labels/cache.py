@@ -23,65 +23,41 @@ from mcvrp.storage.labels.mapped import MAPPED_FORMAT, MappedLabels, map_labels,
 from mcvrp.storage.layout import checked_name
 from mcvrp.storage.store.store import Store
 
+LabelCache = Mapping[int, MappedLabels]  # labels by size
 
-class LabelCache:
-    """Mapped labels by size. Use `open` to make one."""
 
-    def __init__(self, tables: Mapping[int, MappedLabels]) -> None:
-        self._tables = dict(tables)
+def cached_labels(
+    folder: Path, store: Store, dataset: str, fingerprint: str, counts: Mapping[int, int]
+) -> LabelCache:
+    """Return the first ``counts[n]`` labels of each size n, read from ``store`` if they are not cached.
 
-    @classmethod
-    def open(
-        cls,
-        folder: Path,
-        store: Store,
-        dataset: str,
-        fingerprint: str,
-        counts: Mapping[int, int],
-    ) -> LabelCache:
-        """Return the first ``counts[n]`` labels of each size n, read from ``store`` if they are not cached.
-
-        ``folder`` has all caches of this machine, ``fingerprint`` is `Dataset.fingerprint` of ``dataset``.
-        McvrpError if labels are missing, have changed since the fingerprint was computed, or the disk refuses
-        them.
-        """
-        mark = hashlib.sha256(store.uri.encode()).hexdigest()[:8]
-        parent = folder / f"{checked_name('dataset', dataset)}-{mark}"
-        cache = parent / f"{fingerprint}-v{MAPPED_FORMAT}"
-        try:
-            with _locked(cache):
-                tables = _mapped(cache, counts)
-                if len(tables) < len(counts):
-                    tables = _completed(cache, store, dataset, counts)
-                    if Dataset.open(store, dataset).fingerprint() != fingerprint:
-                        shutil.rmtree(cache)
-                        raise McvrpError(
-                            f"the labels of dataset {dataset!r} in {store.url()} changed while they were "
-                            "read: run the same command again"
-                        )
-                for other in parent.iterdir():  # earlier states and other formats
-                    if other != cache and other.is_dir():
-                        shutil.rmtree(other, ignore_errors=True)
-        except OSError as error:
-            raise McvrpError(
-                f"the cache of labels in {folder} cannot be written ({reason(error)}): free space there, "
-                "or set MCVRP_CACHE to another folder"
-            ) from error
-        return cls(tables)
-
-    def labels(self, n: int) -> MappedLabels:
-        """Return the labels of size ``n``; KeyError if the cache was opened without that size."""
-        return self._tables[n]
-
-    def close(self) -> None:
-        """Release the files; arrays that are still referenced stay mapped."""
-        self._tables.clear()
-
-    def __enter__(self) -> LabelCache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    ``folder`` has all caches of this machine, ``fingerprint`` is `Dataset.fingerprint` of ``dataset``.
+    McvrpError if labels are missing, have changed since the fingerprint was computed, or the disk refuses
+    them.
+    """
+    mark = hashlib.sha256(store.uri.encode()).hexdigest()[:8]
+    parent = folder / f"{checked_name('dataset', dataset)}-{mark}"
+    cache = parent / f"{fingerprint}-v{MAPPED_FORMAT}"
+    try:
+        with _locked(cache):
+            tables = _mapped(cache, counts)
+            if len(tables) < len(counts):
+                tables = _completed(cache, store, dataset, counts)
+                if Dataset.open(store, dataset).fingerprint() != fingerprint:
+                    shutil.rmtree(cache)
+                    raise McvrpError(
+                        f"the labels of dataset {dataset!r} in {store.url()} changed while they were read: "
+                        "run the same command again"
+                    )
+            for other in parent.iterdir():  # earlier states and other formats
+                if other != cache and other.is_dir():
+                    shutil.rmtree(other, ignore_errors=True)
+    except OSError as error:
+        raise McvrpError(
+            f"the cache of labels in {folder} cannot be written ({reason(error)}): free space there, or set "
+            "MCVRP_CACHE to another folder"
+        ) from error
+    return tables
 
 
 @contextlib.contextmanager

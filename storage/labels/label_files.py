@@ -15,7 +15,7 @@ from mcvrp.model.problem import City
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import require_sound
 from mcvrp.storage.labels.schema import MADE_BY, SCHEMA, Footer, Label, label_table
-from mcvrp.storage.labels.statistics import FileFigures
+from mcvrp.storage.labels.statistics import Totals
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
 
@@ -60,7 +60,7 @@ def label_file(
         )
     require_sound(city, n, labels)
     first, last = int(rows[0]), int(rows[-1])
-    content, figures = content_hash(labels), FileFigures.of(table).encode()
+    content, figures = content_hash(labels), Totals.of(table).encode()
     footer = Footer(spec_hash, city.city_id, n, first, last + 1, content, dict(absent), figures)
     buffer = io.BytesIO()
     pq.write_table(

@@ -62,7 +62,7 @@ class Footer:
 
     ``absent`` are rows of that range without a label, and why they have none. ``content`` is a sum of hashes
     of each row's instance and routes, independent of the order of the rows, their split into files and the
-    runtime of the solver. ``figures`` are those of `storage.labels.statistics`, as JSON.
+    runtime of the solver. ``figures`` are the totals of `storage.labels.statistics`, as JSON.
     """
 
     spec_hash: str

@@ -96,7 +96,7 @@ class _Tables:
         with Progress("road costs", total, "pairs") as progress, ThreadPoolExecutor(_THREADS) as pool:
             for rows, columns in asked:
                 file = kept / f"{rows.start}-{rows.stop}.npz"
-                table = _finished(file)
+                table = self.finished(file, rows, columns[0])
                 if table is None:
                     parts = list(pool.map(partial(self.block, rows), columns))
                     table = np.column_stack([*(costs for costs, _ in parts), parts[0][1]])
@@ -107,6 +107,22 @@ class _Tables:
                 found.costs[rows, columns[0].start :], found.off_road[rows] = table[:, :-1], table[:, -1]
                 progress.update(progress.done + table[:, :-1].size)
         return found
+
+    def finished(self, file: Path, rows: slice, columns: slice) -> NDArray[np.float64] | None:
+        """Return the ``rows`` in ``file``; None if there are none, or they are damaged or of other roads.
+
+        A server at an address may have been started again with others: the first row is asked for again.
+        """
+        try:
+            with np.load(file, allow_pickle=False) as opened:  # checks its checksum
+                table: NDArray[np.float64] = opened["table"]
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
+            return None
+        if self.server.graph is None:
+            costs, _ = self.block(slice(rows.start, rows.start + 1), columns)
+            if not np.array_equal(costs[0], table[0, : _length(columns)], equal_nan=True):
+                return None
+        return table
 
     def block(self, rows: slice, columns: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the costs from ``rows`` to ``columns``, and the metres from ``rows`` to their roads."""
@@ -132,16 +148,6 @@ class _Tables:
         if costs.shape != (len(starts), len(ends)) or len(off_road) != len(starts):
             raise McvrpError(f"{self.server.url} gives a table of the wrong shape: check the server")
         return costs, off_road
-
-
-def _finished(file: Path) -> NDArray[np.float64] | None:
-    """Return the rows in ``file``; None if there are none, or they are damaged."""
-    try:
-        with np.load(file, allow_pickle=False) as opened:  # checks its checksum
-            table: NDArray[np.float64] = opened["table"]
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
-        return None
-    return table
 
 
 def _slices(start: int, stop: int, side: int) -> list[slice]:

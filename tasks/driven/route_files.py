@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage.cities import StoredCity
@@ -18,25 +16,14 @@ from mcvrp.tasks.support.text import listed
 ENDINGS = (".csv", ".parquet", *SPREADSHEETS)
 
 
-@dataclass(frozen=True)
-class RouteFile:
-    """Rows of a file, and the checksum of its content."""
+def read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabular]:
+    """Return the checksum of the file at ``path``, read once, and its rows.
 
-    sha256: str
-    table: Tabular
-
-
-def read_routes(store: Store, path: str, city: StoredCity) -> RouteFile:
-    """Return the file at ``path``, read once; McvrpError if it has no rows of the columns `COLUMNS`."""
-    name, data = stored_bytes(store, path)
-    return RouteFile(checksum(data), _table(name, data, city))
-
-
-def _table(name: str, data: bytes, city: StoredCity) -> Tabular:
-    """Return the rows of a table, whose columns may have the names that the city has for them.
-
-    Rows of the depot without a demand are left out: `mcvrp solve` writes them at both ends of each route.
+    Columns may have the names that the city has for them. Rows of the depot without a demand are left out:
+    `mcvrp solve` writes them at both ends of each route. McvrpError if it has no rows of the columns
+    `COLUMNS`.
     """
+    name, data = stored_bytes(store, path)
     table = read_tabular(name, data).calling(city.addresses.columns)
     column = {field: table.column(field) for field in COLUMNS}
     if missing := [field for field in COLUMNS if column[field] is None]:
@@ -50,4 +37,4 @@ def _table(name: str, data: bytes, city: StoredCity) -> Tabular:
     ).to_numpy()
     if depot.all():
         raise McvrpError(f"{name} has no customers, only rows of the depot: add the stops")
-    return table.where(~depot)
+    return checksum(data), table.where(~depot)

@@ -75,8 +75,8 @@ def take_routes(
     with Progress("take routes", len(unknown), "files") as progress:
         for file in unknown:
             try:
-                routes = read_routes(store, file.path, city)
-                checked = checked_days(routes.table, city, today=today, order=city.addresses.dates)
+                sha256, table = read_routes(store, file.path, city)
+                checked = checked_days(table, city, today=today, order=city.addresses.dates)
                 _require_known(checked, days, dates_of)
             except StoreUnavailable:  # says nothing about the file
                 raise
@@ -88,7 +88,7 @@ def take_routes(
                 new += [file.path] if missing else []
                 for day in missing:
                     driven = day.instance, day.solution
-                    written = write_day(store, city.name, city.city, day.date, driven, routes.sha256)
+                    written = write_day(store, city.name, city.city, day.date, driven, sha256)
                     days[day.date.isoformat()] = written
             progress.advance()
     stored = tuple(days[date] for date in sorted(days))

@@ -63,7 +63,7 @@ def card_text(
         "city": f"`{city.city_id}`, {city.customers:,} addresses",
         "costs": f"{kind}, in {unit_text(city.unit)}",
         "instances": f"the {spec['split']} split of seed {spec['seed']}" if "seed" in spec else "",
-        "solver time": f"{sum(size.rows * size.runtime.mean for size in statistics) / 3600:,.2f} core-hours",
+        "solver time": f"{sum(size.seconds for size in statistics) / 3600:,.2f} core-hours",
         "fingerprint": f"`{manifest.get('fingerprint')}`",
     }
     absent = sum(size.absent for size in statistics)
@@ -93,23 +93,20 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
             f"{size.n}",
             f"{size.rows:,}",
             f"{size.absent:,}",
-            f"{size.runtime.mean:.3g} s",
+            f"{size.runtime:.3g} s",
             f"{size.bytes / 1e6:,.1f}",
         ]
         for size in shown
     ]
-    solutions = [
-        [f"{size.n}", f"{size.cost.mean:,.3f} ± {size.cost.std:,.3f}", f"{size.routes.mean:.2f}"]
-        for size in shown
-    ]
+    solutions = [[f"{size.n}", f"{size.cost:,.3f}", f"{size.routes:.2f}"] for size in shown]
     name = f"all {len(statistics)} sizes" if len(shown) < len(statistics) else "all"
     labels, absent, size_bytes = (
         sum(getattr(size, column) for size in statistics) for column in ("rows", "absent", "bytes")
     )
-    seconds = duration(sum(size.rows * size.runtime.mean for size in statistics))
+    seconds = duration(sum(size.seconds for size in statistics))
     rows.append([name, f"{labels:,}", f"{absent:,}", f"{seconds} in all", f"{size_bytes / 1e6:,.1f}"])
     counted = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
-    distances = table(["Customers", "Distance ± standard deviation", "Routes"], solutions, right=True)
+    distances = table(["Customers", "Distance", "Routes"], solutions, right=True)
     return f"{counted}\n\n{distances}"
 
 

@@ -66,7 +66,7 @@ class SampleStream:
         samples = self.curriculum.global_batch(step)
         path_lengths = np.empty(len(samples.rows), dtype=np.int64)
         for size, at in _by_size(samples.sizes):
-            offsets, rows = self.cache.labels(size).offsets, samples.rows[at]
+            offsets, rows = self.cache[size].offsets, samples.rows[at]
             path_lengths[at] = offsets[rows + 1] - offsets[rows]
         pieces = micro_batches(
             samples.sizes,
@@ -92,7 +92,7 @@ class SampleStream:
         path = np.empty((len(rows), path_lengths.max()), dtype=np.int64)
         columns = np.arange(path.shape[1])
         for size, at in _by_size(sizes):
-            labels, row = self.cache.labels(size), batch.samples.rows[rows[at]]
+            labels, row = self.cache[size], batch.samples.rows[rows[at]]
             ids[at, 1 : size + 1] = labels.ids[row]
             demands[at, 1 : size + 1] = labels.demands[row]
             capacity[at] = labels.capacities[row]

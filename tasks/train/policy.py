@@ -70,7 +70,7 @@ class PolicyStream:
         assert self._labelled is not None
         samples, instances = self._labelled.global_batch(step), []
         for k in share:
-            labels, row = self.cache.labels(int(samples.sizes[k])), int(samples.rows[k])
+            labels, row = self.cache[int(samples.sizes[k])], int(samples.rows[k])
             ids, demands = np.array(labels.ids[row], np.uint32), np.array(labels.demands[row], np.uint16)
             instances.append(Instance(self.job.city.city_id, ids, demands, int(labels.capacities[row])))
         return instances

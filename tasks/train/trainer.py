@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import repeat
 
@@ -20,7 +19,7 @@ from mcvrp.model.features import Batch, CityTable, TravelCosts
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
 from mcvrp.model.strategies import Greedy, Nucleus
-from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.cache import LabelCache, cached_labels
 from mcvrp.storage.training.checkpoints import (
     Arrays,
     CheckpointState,
@@ -59,7 +58,8 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
 
     try:
         # Labels first: reading a large dataset takes longer than ranks wait for each other.
-        with prepare(job) as cache, distributed(cores) as device:
+        cache = prepare(job)
+        with distributed(cores) as device:
             Trainer(job, cache, rank, device, report).run()
     except McvrpError as error:  # all others are read by the launcher, with their tracebacks
         report(Refused(str(error), error.exit_code))
@@ -67,19 +67,15 @@ def run_rank(job: RankJob, rank: int, cores: int, send: Report) -> McvrpError | 
     return None
 
 
-@contextmanager
-def prepare(job: RankJob) -> Iterator[LabelCache | None]:
-    """Yield this machine's copy of the labels of ``job``, made on first use; None if the phase needs none.
+def prepare(job: RankJob) -> LabelCache | None:
+    """Return this machine's copy of the labels of ``job``, made on first use; None if the phase needs none.
 
     McvrpError if labels are missing, or the disk is too small for the copy.
     """
     if not job.spec.needs_labels(job.phase):
-        yield None
-        return
+        return None
     counts = {n: rows for n, rows in zip(job.spec.sizes(job.phase), job.counts, strict=True) if rows}
-    arguments = job.cache, job.store, job.spec.dataset, job.origin.fingerprint, counts
-    with LabelCache.open(*arguments) as cache:
-        yield cache
+    return cached_labels(job.cache, job.store, job.spec.dataset, job.origin.fingerprint, counts)
 
 
 class Trainer:

@@ -128,6 +128,27 @@ def test_finished_rows_that_are_damaged_are_asked_for_again(
         assert np.array_equal(again.off_road, whole.off_road)
 
 
+class _Relay(Osrm):
+    """An address at which ``to`` answers."""
+
+    to: Osrm
+
+    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
+        return type(self).to.ask(service, lonlat, **options)
+
+
+def test_finished_rows_of_other_roads_are_asked_for_again(helsinki: Path, tmp_path: Path) -> None:
+    """As of a server that was started again at its address, with another profile."""
+    places, relay = somewhere(9), _Relay("http://127.0.0.1:1")
+    with osrm(str(helsinki), "foot", tmp_path) as walking, osrm(str(helsinki), "car", tmp_path) as driving:
+        _Relay.to = walking
+        road_costs(relay, places, "time", tmp_path)
+        _Relay.to = driving
+        found = road_costs(relay, places, "time", tmp_path)
+        own = road_costs(driving, places, "time", tmp_path)
+    assert np.array_equal(found.costs, own.costs, equal_nan=True)
+
+
 class _Done(Osrm):
     """A server that another import has asked the same, too; it is done, and its rows are removed."""
 

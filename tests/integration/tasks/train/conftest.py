@@ -57,8 +57,7 @@ def here(device: torch.device) -> Here:
                 if isinstance(event, StepMetrics) and event.step == stop_at:
                     raise StoppedHere
 
-            with prepare(job) as labels:
-                Trainer(job, labels, 0, device, report).run()
+            Trainer(job, prepare(job), 0, device, report).run()
 
         return launch
 

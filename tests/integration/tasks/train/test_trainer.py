@@ -16,7 +16,7 @@ from mcvrp.model.loss import losses
 from mcvrp.model.network import FmMcvrp, NetworkConfig
 from mcvrp.model.random import philox_key
 from mcvrp.storage import layout
-from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.cache import cached_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import (
     CheckpointState,
@@ -55,7 +55,7 @@ def stream_of(store: Store, spec: TrainSpec, phase: str) -> SampleStream:
     """Return the stream of ``phase`` of a single rank."""
     fingerprint = last(store, spec.run, phase).origin.fingerprint
     counts = dict.fromkeys(spec.sizes(phase), 30)
-    cache = LabelCache.open(Path(f"{store.uri}-cache"), store, spec.dataset, fingerprint, counts)
+    cache = cached_labels(Path(f"{store.uri}-cache"), store, spec.dataset, fingerprint, counts)
     curriculum = spec.curriculum(phase, tuple(counts.values()), fingerprint)
     return SampleStream(curriculum, cache, spec.phase(phase).rotation)
 

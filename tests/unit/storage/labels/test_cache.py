@@ -19,7 +19,7 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage.labels.arrays import LabelArrays
-from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.cache import LabelCache, cached_labels
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.labels.mapped import MappedLabels
@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, store: Store, counts: dict[int, int] = COUNTS) -> LabelCache:
-    return LabelCache.open(folder, store, "d", Dataset.open(store, "d").fingerprint(), counts)
+    return cached_labels(folder, store, "d", Dataset.open(store, "d").fingerprint(), counts)
 
 
 def files(folder: Path) -> list[str]:
@@ -73,21 +73,21 @@ def same(labels: MappedLabels, table: LabelArrays) -> bool:
 def test_the_cache_holds_the_labels(folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcvrp.storage.labels.cache.ROW_GROUP", 5)
     for counts in ({20: 5, 22: 5}, {20: COUNT, 22: COUNT}):
-        with opened(folder, store, counts) as cache:
-            assert all(same(cache.labels(n), load_labels(store, "d", n, counts[n])) for n in (20, 22))
-            assert not cache.labels(20).positions.flags.writeable
-            with pytest.raises(KeyError):
-                cache.labels(21)
+        cache = opened(folder, store, counts)
+        assert all(same(cache[n], load_labels(store, "d", n, counts[n])) for n in (20, 22))
+        assert not cache[20].positions.flags.writeable
+        with pytest.raises(KeyError):
+            cache[21]
 
 
 def test_cached_sizes_are_not_read_again(folder: Path, store: Store) -> None:
-    opened(folder, store, {20: COUNT}).close()
+    opened(folder, store, {20: COUNT})
     fingerprint = Dataset.open(store, "d").fingerprint()
     store.delete(size_dir("d", 20))
-    with LabelCache.open(folder, store, "d", fingerprint, {20: COUNT}) as cache:
-        assert len(cache.labels(20)) == COUNT
+    cache = cached_labels(folder, store, "d", fingerprint, {20: COUNT})
+    assert len(cache[20]) == COUNT
     with pytest.raises(McvrpError, match="changed while they were read"):
-        LabelCache.open(folder, store, "d", fingerprint, COUNTS)
+        cached_labels(folder, store, "d", fingerprint, COUNTS)
     assert files(folder) == []
 
 
@@ -97,8 +97,8 @@ def test_rows_of_several_files_are_counted_without_the_absent(folder: Path, stor
     store.delete(path)
     write_rows(store, "d", 20, table.slice(0, 5))
     write_rows(store, "d", 20, table.slice(5).filter(np.arange(5, COUNT) != 8), {8: "no routes"})
-    with opened(folder, store, {20: COUNT - 1}) as cache:
-        assert same(cache.labels(20), load_labels(store, "d", 20))
+    cache = opened(folder, store, {20: COUNT - 1})
+    assert same(cache[20], load_labels(store, "d", 20))
     with pytest.raises(McvrpError, match=f"has {COUNT - 1} of the {COUNT} labels of n=20: run mcvrp label"):
         opened(folder, store, {20: COUNT})
 
@@ -107,7 +107,7 @@ def test_rows_of_several_files_are_counted_without_the_absent(folder: Path, stor
 def test_an_invalid_file_is_rebuilt(
     folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    opened(folder, store).close()
+    opened(folder, store)
     path = next(folder.rglob("n=021.arrow"))
     foreign = pa.BufferOutputStream()
     with pa.ipc.new_file(foreign, (batch := pa.record_batch({"ids": [1, 2]})).schema) as file:
@@ -121,8 +121,8 @@ def test_an_invalid_file_is_rebuilt(
         monkeypatch.setattr("mcvrp.storage.labels.cache.MAPPED_FORMAT", 0)
     else:
         path.write_bytes(corrupt[change])
-    with opened(folder, store) as cache:
-        assert same(cache.labels(21), load_labels(store, "d", 21))
+    cache = opened(folder, store)
+    assert same(cache[21], load_labels(store, "d", 21))
     assert len(files(folder)) == len(COUNTS)
 
 
@@ -139,22 +139,21 @@ def test_one_process_builds_and_the_others_wait(
         return read_rows(dataset, n, limit)
 
     def open_cache(_: int) -> LabelCache:
-        return LabelCache.open(folder, store, "d", fingerprint, COUNTS)
+        return cached_labels(folder, store, "d", fingerprint, COUNTS)
 
     monkeypatch.setattr(Dataset, "read_rows", slowly)
     with ThreadPoolExecutor(4) as pool:
         caches = list(pool.map(open_cache, range(4)))
     assert read == [20, 21, 22]
     for cache in caches:
-        assert same(cache.labels(22), load_labels(store, "d", 22))
-        cache.close()
+        assert same(cache[22], load_labels(store, "d", 22))
 
 
 def test_a_kill_leaves_whole_sizes(folder: Path, store: Store) -> None:
     program = """
         import os, sys
         from pathlib import Path
-        from mcvrp.storage.labels.cache import LabelCache
+        from mcvrp.storage.labels.cache import cached_labels
         from mcvrp.storage.labels.dataset import Dataset
         from mcvrp.storage.store.store import Store
 
@@ -162,14 +161,14 @@ def test_a_kill_leaves_whole_sizes(folder: Path, store: Store) -> None:
         Dataset.read_rows = lambda *call: os.kill(os.getpid(), 9) if 22 in call else read_rows(*call)
         store = Store.open(sys.argv[2])
         fingerprint = Dataset.open(store, "d").fingerprint()
-        LabelCache.open(Path(sys.argv[1]), store, "d", fingerprint, {20: 12, 21: 12, 22: 12})
+        cached_labels(Path(sys.argv[1]), store, "d", fingerprint, {20: 12, 21: 12, 22: 12})
     """
     command = [sys.executable, "-c", textwrap.dedent(program), str(folder), store.uri]
     assert subprocess.run(command).returncode == -signal.SIGKILL
     assert files(folder) == ["n=020.arrow", "n=021.arrow"]
     next(folder.rglob("n=020.arrow")).with_name(".n=022.arrow.tmp").write_bytes(b"half")
-    with opened(folder, store) as cache:
-        assert same(cache.labels(22), load_labels(store, "d", 22))
+    cache = opened(folder, store)
+    assert same(cache[22], load_labels(store, "d", 22))
     assert not list(folder.rglob("*.tmp"))
 
 
@@ -177,18 +176,18 @@ def test_an_earlier_state_is_removed_and_stays_readable_where_it_is_open(folder:
     first = opened(folder, store, {20: COUNT})
     earlier = load_labels(store, "d", 20)
     write_dataset(store, CITY, range(20, 21), COUNT + 1, "d")
-    with opened(folder, store, {20: COUNT + 1}) as cache:
-        assert len(files(folder)) == 1
-        assert same(first.labels(20), earlier)
-        assert same(cache.labels(20), load_labels(store, "d", 20))
+    cache = opened(folder, store, {20: COUNT + 1})
+    assert len(files(folder)) == 1
+    assert same(first[20], earlier)
+    assert same(cache[20], load_labels(store, "d", 20))
 
 
 def test_another_store_has_a_cache_of_its_own(folder: Path, store: Store, tmp_path: Path) -> None:
-    opened(folder, store, {20: COUNT}).close()
+    opened(folder, store, {20: COUNT})
     shutil.copytree(store.uri, tmp_path / "copy")
     copy = Store.open(tmp_path / "copy")
     write_dataset(copy, CITY, range(20, 21), COUNT + 1, "d")
-    opened(folder, copy, {20: COUNT + 1}).close()
+    opened(folder, copy, {20: COUNT + 1})
     assert len(files(folder)) == 2
 
 

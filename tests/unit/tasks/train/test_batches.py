@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from mcvrp.model.canonical_form import route_angles
 from mcvrp.model.curriculum import Samples
 from mcvrp.model.features import Batch, CityTable, rolled_path
 from mcvrp.model.problem import Instance, Solution
-from mcvrp.storage.labels.cache import LabelCache
+from mcvrp.storage.labels.cache import LabelCache, cached_labels
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.batches import SampleStream
@@ -32,11 +31,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Iterator[LabelCache]:
+def cache(tmp_path_factory: pytest.TempPathFactory, store: Store) -> LabelCache:
     counts = dict.fromkeys(range(20, 23), COUNT)
     folder = tmp_path_factory.mktemp("cache")
-    with LabelCache.open(folder, store, "tiny", Dataset.open(store, "tiny").fingerprint(), counts) as cache:
-        yield cache
+    return cached_labels(folder, store, "tiny", Dataset.open(store, "tiny").fingerprint(), counts)
 
 
 def stream_of(cache: LabelCache, phase: str, order: str = "paper", **options: Any) -> SampleStream:
