@@ -165,6 +165,9 @@ def solve(
     began = time.monotonic() if began is None else began
     spec = checked(SolveSpec, options)
     dated = checked(_Day, {"capacity": capacity, "date": date})
+    if not spec.with_model and (model or spec.version):
+        without = f"--by {spec.by}" if spec.samples else "--samples 0"
+        raise McvrpError(f"--model and --version are for a search by a model, not for {without}: omit them")
     if overwrite and out is None:
         raise McvrpError("overwrite: there is no folder to write to, give out")
     given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]

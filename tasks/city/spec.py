@@ -111,6 +111,8 @@ class AddressFile(StrictSpec):
             raise ValueError(f"capacity = {list(self.capacity)} is not a range within 1 to {2**32 - 1}")
         if self.history is None and (wrong := misfit(self.demand, self.capacity)):
             raise ValueError(wrong)
+        if self.history and self.demand and self.capacity:
+            raise ValueError("demand and capacity are given: leave history, which would give them, out")
         if self.roads and (second := [name for name in ("matrix", "unit") if getattr(self, name)]):
             raise ValueError(f"roads give the costs and their unit: leave {second[0]} out")
         fields = ("depot", "unit", "demand", "capacity", "history")

@@ -241,6 +241,11 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
         return self.shift is not None or self.start_time is not None
 
     @property
+    def with_model(self) -> bool:
+        """Whether the model searches, if there is one."""
+        return self.by in (AUTO, MODEL) and self.samples > 0
+
+    @property
     def cores(self) -> int:
         return self.threads or local_cores()
 
