@@ -56,6 +56,11 @@ def stored(folder: Path) -> list[Path]:
         ("label --store {file}", ["file is not a folder: name one"]),
         ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("inspect nothing", ["nothing at"]),
+        (
+            "plan --set benchmark.sizes=20",
+            ["benchmark.sizes: Input should be a list such as [20, 50], not 20"],
+        ),
+        ("inspect --store s4://b/c", ["s4:… is not the address", "s3://bucket/prefix, the only scheme"]),
         ("verify", ["no dataset 'laptop'", "mcvrp label"]),
         ("verify a/b", ["'a/b' is not a valid name for a dataset"]),
         ("city import", ["FILE"]),
