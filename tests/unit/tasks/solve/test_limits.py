@@ -161,6 +161,10 @@ def test_durations_and_lengths_have_units_or_none() -> None:
         spec = SolveSpec.model_validate(fields)
         assert (spec.shift, spec.service) == (27_000.0, 180.0)
     lengths = ({"longest_route": wrong} for wrong in ("45 kms", "-4km", "km", ""))
-    for wrong in (*({"shift": wrong} for wrong in ("8x", "0h", "200h", "1_0", "nan")), *lengths):
+    for wrong in (
+        *({"shift": wrong} for wrong in ("8x", "0h", "200h", "1_0", "nan")),
+        {"service": "3"},
+        *lengths,
+    ):
         with pytest.raises(ValidationError):
             SolveSpec.model_validate(wrong)
