@@ -160,6 +160,10 @@ def _card(
             raise McvrpError(
                 "by model needs a model and its samples: name a model, and set samples to 1 or more"
             )
+        if spec.version is not None:
+            raise McvrpError(
+                f"--version {spec.version} is of a model, and none searches: name one, or omit it"
+            )
         return None, without
     card = chosen_model(store, model, spec.version)
     try:

@@ -92,7 +92,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.vrp --columns route=Tour", ["columns: route", "neither start nor keep is given"]),
         ("solve day.csv --unrounded", ["--unrounded is for the lengths of a .vrp: omit it"]),
         ("solve day.csv --by hgs --samples 5", ["--samples 5: --by hgs searches without a model"]),
-        ("solve day.csv --by hgs --version 2", ["--version", "not for --by hgs: omit"]),
+        ("solve day.csv --by hgs --model small", ["--model small", "not for --by hgs: omit"]),
         ("solve day.csv --version champoin", ["version", "champion", "champoin"]),
         ("solve day.csv --time-limit nan", ["time_limit", "nan"]),
         ("solve day.csv --longest-route -3", ["longest_route", "-3"]),
