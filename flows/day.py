@@ -167,6 +167,9 @@ def solve(
     began = time.monotonic() if began is None else began
     spec = checked(SolveSpec, options)
     dated = checked(_Day, {"capacity": capacity, "date": date})
+    if model and not spec.with_model:
+        without = f"--by {spec.by}" if spec.samples else "--samples 0"
+        raise McvrpError(f"--model {model} is for a search by a model, not for {without}: omit one")
     if overwrite and out is None:
         raise McvrpError("overwrite: there is no folder to write to, give out")
     given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]

@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 import typer
 from typer import Argument, Option
 
+from mcvrp.model.errors import McvrpError
+
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 app = typer.Typer(
     **_PLAIN, help="Train and run models that route the daily orders of a fixed set of addresses."
@@ -95,9 +97,11 @@ Body = TypeVar("Body", bound=Callable[..., Outcome])
 
 
 def command(
-    parent: typer.Typer, text: str, name: str = "", *, pipeline: bool = False
+    parent: typer.Typer, text: str, name: str = "", *, pipeline: bool = False, preset: bool = True
 ) -> Callable[[Body], Body]:
     """Declare a function as a command of ``parent``, with ``pipeline`` as one that needs this extra.
+
+    Without ``preset`` it uses none: --preset and --set are refused, $MCVRP_PRESET is of other commands.
 
     A parameter whose type is a dataclass, such as `Common`, stands for an option per field. Typer gets a
     function that returns a `Call`: commands run outside of it, where interrupts and errors are ours.
@@ -118,6 +122,9 @@ def command(
                 from mcvrp.flows.config.preflight import require_pipeline
 
                 require_pipeline(ctx.command_path)
+            source = ctx.get_parameter_source("preset")  # or $MCVRP_PRESET
+            if not preset and ((source and source.name == "COMMANDLINE") or values["overrides"]):
+                raise McvrpError(f"{ctx.command_path} uses no preset: omit --preset and --set")
             parts = {
                 key: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
                 for key, kind in grouped.items()

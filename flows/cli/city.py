@@ -57,7 +57,7 @@ def create(common: Common) -> Outcome:
     return _made(common, spec_of(common).city)
 
 
-@command(cities, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import")
+@command(cities, "import addresses as a city: CSV, Excel, Parquet, or a CVRPLIB .vrp", "import", preset=False)
 def import_(
     common: Common,
     new: NewAddresses,
@@ -71,26 +71,24 @@ def import_(
     stem = PurePath(new.file.split(":")[-1]).stem
     own = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "city"
     fields = {"depot": depot, "unit": unit, "demand": demand, "capacity": capacity}
-    return _made(common, _spec(common, name or own, new, fields | {"unrounded": unrounded or None}))
+    return _made(common, _spec(name or own, new, fields | {"unrounded": unrounded or None}))
 
 
-@command(cities, "add addresses to a city; its labels and models stay valid")
+@command(cities, "add addresses to a city; its labels and models stay valid", preset=False)
 def extend(
     common: Common,
     city: Annotated[str, arg("CITY", "name of the city")],
     new: NewAddresses,
     name: Annotated[str, opt(None, "name of the new city")],
 ) -> Outcome:
-    return _made(common, _spec(common, name, new, {"extends": layout.checked_name("city", city)}))
+    return _made(common, _spec(name, new, {"extends": layout.checked_name("city", city)}))
 
 
-def _spec(common: Common, name: str, new: NewAddresses, fields: dict[str, Any]) -> CitySpec:
+def _spec(name: str, new: NewAddresses, fields: dict[str, Any]) -> CitySpec:
     from mcvrp.flows.cli.output import named_columns
     from mcvrp.flows.config.validation import checked
     from mcvrp.tasks.city.spec import CitySpec
 
-    if common.overrides:
-        raise McvrpError("mcvrp city import and extend use no preset: use their options instead of --set")
     roads = {"by": new.by, "profile": new.profile, "snap": new.snap, "leave_out": new.leave_out or None}
     roads = {field: value for field, value in roads.items() if value is not None}
     if roads and not new.roads:

@@ -24,7 +24,12 @@ class Changes:
     dates: Annotated[Text, opt("day-first|month-first", "order of day and month in dates: 02/11/2026")] = None
 
 
-@command(cities, "change ranges and names of columns of a city; its labels and models stay valid", "set")
+@command(
+    cities,
+    "change ranges and names of columns of a city; its labels and models stay valid",
+    "set",
+    preset=False,
+)
 def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
     from mcvrp.flows.cli.output import aligned, named_columns, plain, writing
     from mcvrp.flows.config.validation import checked
@@ -50,7 +55,7 @@ def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
     return Outcome(plain(summary), aligned(city_figures(summary)))
 
 
-@command(cities, "remove a city that nothing in the store refers to")
+@command(cities, "remove a city that nothing in the store refers to", preset=False)
 def remove(common: Common, city: CityArgument) -> Outcome:
     from mcvrp.flows.cli.output import writing
     from mcvrp.tasks.city.edit import remove_city

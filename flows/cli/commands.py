@@ -81,7 +81,7 @@ def new(
     return new_preset(common, name, city, sizes)
 
 
-@command(_preset, "describe the fields of a preset")
+@command(_preset, "describe the fields of a preset", preset=False)
 def fields(
     common: Common,
     path: Annotated[Text, arg("[SECTION]", "section or field, such as train.phases (default: all)")] = None,
@@ -92,7 +92,7 @@ def fields(
     return Outcome([field._asdict() for field in found], "\n".join(map(str, found)))
 
 
-@command(app, "describe artifacts of the store")
+@command(app, "describe artifacts of the store", preset=False)
 def inspect(
     common: Common,
     path: Annotated[Text, arg("[PATH]", "artifact, MODEL@VERSION, file or folder (default: all)")] = None,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from mcvrp.flows.cli.app import Outcome
 from mcvrp.flows.cli.models import model_versions
 from mcvrp.flows.cli.output import markdown_text, plain, table
-from mcvrp.model.errors import McvrpError, brief, reason
+from mcvrp.model.errors import McvrpError, alternatives, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.models.models import model_card
@@ -36,7 +36,9 @@ def inspect(store: Store, path: str) -> Outcome:
         return _file(store, path)
     files = {file.path: file.size for file in store.files(path)}
     if path and not files:
-        raise McvrpError(f"there is nothing at {store.url(path)}: mcvrp inspect lists the store")
+        folder, _, _ = path.rpartition("/")
+        others = alternatives(path, [f"{folder}/{name}".strip("/") for name in store.folders(folder)])
+        raise McvrpError(f"there is nothing at {store.url(path)}{others}: mcvrp inspect lists the store")
     return (_folder if "/" in path else _overview)(store, path, files)
 
 

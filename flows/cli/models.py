@@ -45,7 +45,7 @@ def model_versions(store: Store, name: str) -> Outcome | None:
     return Outcome(document, "\n".join([table(titles, rows, (0, 4, 5)), *history]))
 
 
-@command(app, "make a version the champion of its model")
+@command(app, "make a version the champion of its model", preset=False)
 def promote(
     common: Common,
     model: _Model,

@@ -42,6 +42,12 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     if not 1 <= low <= high:
         raise McvrpError(f"--sizes {low} {high} is not a range from 1 upwards: give LO HI")
     fit = _possible(low, stored.city), _possible(high, stored.city)
+    if sizes and fit != sizes:
+        own = (
+            "" if stored.city.capacity else ", others need capacities of its own (mcvrp city set --capacity)"
+        )
+        least, most = _possible(1, stored.city), _possible(stored.city.customers, stored.city)
+        raise McvrpError(f"--sizes {low} {high}: city {stored.name!r} has days of {least} to {most}{own}")
     data = base.document(common.overrides)
     data["city"] = {"name": stored.name, "source": "imported"}
     _adapt(data, spec, name, fit, stored.city)

@@ -13,7 +13,7 @@ from mcvrp.model.errors import IncompleteError, InvalidFields, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.solve.orders import city_of
 from mcvrp.tasks.solve.outputs import solve_figures
-from mcvrp.tasks.solve.spec import SolveSpec
+from mcvrp.tasks.solve.spec import AUTO, MODEL, SolveSpec
 
 
 def solve_and_write(common: Common, day: Day) -> Outcome:
@@ -31,6 +31,10 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         options.setdefault("samples", 0)  # the preset's model was trained on another city
     options["columns"] = preset.solve.columns | columns
     options = preset.solve.model_dump() | options
+    if options["by"] not in (AUTO, MODEL) and day.samples:
+        raise McvrpError(f"--samples {day.samples}: --by {options['by']} searches without a model: omit one")
+    if options["by"] not in (AUTO, MODEL) or not options["samples"]:
+        options["version"] = day.version  # the preset's is of its model
     try:
         routed = solve(
             day.orders,

@@ -23,7 +23,7 @@ def verify(
     from mcvrp.tasks.label.verify import verify_dataset
 
     store, workers = (writing if delete else reading)(common), None
-    if dataset is None or common.overrides:
+    if dataset is None or common.preset or common.overrides:
         spec = spec_of(common).label
         dataset, workers = dataset or spec.dataset, spec.workers
     began = time.monotonic()

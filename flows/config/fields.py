@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.validation import spec_of
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.tasks.support.registry import OneOf
 
 _NAMES = {str: "text", bool: "true or false", int: "whole number", float: "number"}
@@ -42,8 +42,8 @@ def described(path: str = "") -> list[Described]:
     start = f"{wanted}." if path else ""
     found = [field for field in _fields("", PipelineSpec) if f"{field.path}.".startswith(start)]
     if not found:
-        sections = ", ".join(PipelineSpec.model_fields)
-        raise McvrpError(f"a preset has no field {path!r} (sections: {sections})")
+        fields = [*PipelineSpec.model_fields, *(field.path for field in _fields("", PipelineSpec))]
+        raise McvrpError(f"a preset has no field {path!r}{alternatives(wanted, fields)}")
     return found
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.validation import checked
-from mcvrp.model.errors import InvalidFields, McvrpError, brief, nearest, reason, shown
+from mcvrp.model.errors import InvalidFields, McvrpError, alternatives, brief, nearest, reason, shown
 from mcvrp.storage.parsing import parse_toml
 from mcvrp.tasks.files.file_bytes import require_file
 from mcvrp.tasks.label.spec import taken_by
 
 DEFAULT = "laptop"
 FOLDER = Path(__file__).parents[1] / "presets"
+_EXAMPLE = "write key=value, such as label.count=500"
 _MAX_BYTES = 2**20  # of a preset; ours have a few thousand
 
 
@@ -39,8 +40,13 @@ class Preset:
         try:
             require_file(path, _MAX_BYTES)
             return cls(file, path.read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {reason(error)}") from None
+        except UnicodeDecodeError:
+            raise McvrpError(f"{file} is not UTF-8: save it in this encoding") from None
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            names = sorted(each.name for each in path.parent.glob("*.toml")) if missing else []
+            why = f"{reason(error)}{alternatives(file, names)}"
+            raise McvrpError(f"the preset {brief(str(path), 200)} cannot be read: {why}") from None
         except ValueError as error:
             raise McvrpError(f"{file} is not valid TOML: {error}; correct it") from None
 
@@ -116,6 +122,8 @@ def _locate(name: str) -> Path:
 
 def _apply(data: dict[str, Any], text: str) -> None:
     key, equals, value = (part.strip() for part in text.partition("="))
+    if not all(key.split(".")):
+        raise ValueError(_EXAMPLE)
     *above, field = [int(part) if part.isascii() and part.isdecimal() else part for part in key.split(".")]
     parent: Any = data
     for part in above:  # a section may be omitted
@@ -125,7 +133,7 @@ def _apply(data: dict[str, Any], text: str) -> None:
     elif equals:
         parent.pop(field, None)
     else:
-        raise ValueError("write key=value, such as label.count=500")
+        raise ValueError(_EXAMPLE)
 
 
 def _toml_value(text: str) -> Any:

@@ -24,10 +24,11 @@ Model = TypeVar("Model", bound=BaseModel)
 _FILES = {"orders", "start", "keep", "file", "matrix"}  # of `solve`, and of `AddressFile`
 _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 _EXPECTED = {  # by type of an error, and by pattern
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("model_type", "model_attributes_type"), "a section of fields"),
     "string_type": "text",
+    "tuple_type": "a list such as [20, 50]",
     NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
     LENGTH_PATTERN: "one with a unit such as 45km or 90min",
     UNIT_PATTERN: "up to 12 characters without spaces, quotation marks, <, > and &",
@@ -101,7 +102,7 @@ def checked(
     except ValidationError as error:
         by_field, details = dict[str, list[ErrorDetails]](), error.errors(include_url=False)
         above = {detail["loc"][:k] for detail in details for k in range(len(detail["loc"]))}
-        for detail in details:
+        for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):  # causes first
             if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted
                 by_field.setdefault(_dotted(detail, data), []).append(detail)
         sentences = (

@@ -95,7 +95,7 @@ class Store:
         if "://" in text or text.startswith(("file:", "s3:")):  # as a path, it would be another folder
             raise StoreError(
                 f"{text.partition(':')[0]}:… is not the address of a store: give the path of a folder or "
-                "s3://bucket/prefix, and keys as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                "s3://bucket/prefix, the only scheme, and keys as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
         return cls(os.path.abspath(os.path.expanduser(text)))
 

@@ -91,7 +91,11 @@ def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
     """Return the instance in ``data``, the content of the file ``name``, without its solution."""
     text = vrp_text(name, data)
     matrix, notes = text.matrix, list[str]()
-    if matrix is None and not (unrounded and text.weights == "EUC_2D"):
+    if unrounded and text.weights != "EUC_2D":
+        raise McvrpError(
+            f"--unrounded is for lengths of EUC_2D, and those of {name} are {text.weights}: omit it"
+        )
+    if matrix is None and not unrounded:
         matrix = _rounded(name, text.places, text.weights)
         notes.append(f"distances are rounded to integers, as defined by {text.weights}")
     city = City.framed(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.dataset import RowFile, list_files, without_merged
@@ -78,7 +78,8 @@ def verify_dataset(
     cannot be read, which may be good.
     """
     if not store.list(layout.label_dir(dataset)):
-        raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}: run mcvrp label")
+        others = alternatives(dataset, store.folders("labels"))
+        raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}{others}: run mcvrp label")
     if of_trial(store, dataset):
         raise McvrpError(
             f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: verify the "

@@ -93,7 +93,7 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     """
     spec, rest, left_out = planned.spec, planned.rest, dict[int, str]()
     kept = planned.decided
-    if rest and spec.drop and spec.limits.given:
+    if rest and spec.drop:
         priority, seconds = planned.day.wishes.priority, _DROP_SHARE * spec.time_limit
         served = most_served(rest, priority, seed=spec.seed, seconds=seconds)
         if not served.solution.routes and not kept.routes:

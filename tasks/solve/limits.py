@@ -32,7 +32,7 @@ def limits_text(limits: Limits, unit: str) -> str:
 
 
 def _option(seconds: float) -> str:
-    return f"{seconds:.10g}" if seconds % 60 else time_text(seconds).replace(" ", "")
+    return f"{seconds:.10g}s" if seconds % 60 else time_text(seconds).replace(" ", "")
 
 
 def require_supported(spec: SolveSpec, city: City, name: str) -> None:
@@ -43,12 +43,12 @@ def require_supported(spec: SolveSpec, city: City, name: str) -> None:
     if spec.shift is not None and spec.longest_route is not None:
         longest = limits_text(Limits(longest_route=float(spec.longest_route)), city.unit)
         raise McvrpError(
-            f"--shift {spec.shift:.10g} and {longest} both limit the length of a route: give one of them"
+            f"--shift {_option(spec.shift)} and {longest} both limit the length of a route: give one of them"
         )
     if spec.service is not None and not spec.timed:
         raise McvrpError(
-            f"--service {spec.service:.10g} counts with --shift and --start-time only: give one of them, or "
-            "omit it"
+            f"--service {_option(spec.service)} counts with --shift and --start-time only: give one of them, "
+            "or omit it"
         )
     if spec.timed and not is_seconds(city.unit):
         option, other = (
@@ -57,6 +57,11 @@ def require_supported(spec: SolveSpec, city: City, name: str) -> None:
         raise McvrpError(
             f"{option} counts seconds, and the costs of city {name!r} are in {unit_text(city.unit)}: import "
             f"it with --by time (--roads) or a matrix in seconds (--unit s), or {other}"
+        )
+    if spec.drop and not spec.limits.given:
+        raise McvrpError(
+            "--drop leaves customers out for whom --fleet, --longest-route or --shift has no room: give one "
+            "of these, or omit it"
         )
     supporting = [solver for solver in finishers() if SOLVERS[solver].keeps(spec.limits)]
     if spec.limits.given and spec.by not in (AUTO, *supporting):

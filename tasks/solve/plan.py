@@ -23,7 +23,7 @@ from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
 from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_supported
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders, require_files_of_routes
-from mcvrp.tasks.solve.spec import AUTO, MODEL, Order, SolveSpec
+from mcvrp.tasks.solve.spec import MODEL, Order, SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.support.text import listed
@@ -110,6 +110,8 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     require_files_of_routes(spec.columns, request.start, request.keep)
     orders, date = request.orders, request.date
     vrp = read_vrp(store, orders, unrounded=request.unrounded) if is_vrp(orders) else None
+    if request.unrounded and not vrp:
+        raise McvrpError("--unrounded is for the lengths of a .vrp: omit it")
     name, problem, addresses, roads = _city(store, request.city, vrp)
     _require_roads(request.roads, roads, name)
     if spec.sheet is not None and (vrp or not isinstance(orders, str)):
@@ -132,7 +134,9 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
         search.require_costs(problem, "use --by hgs")
     card, without = _card(store, request, spec, problem, name)
     start = None
-    if request.start and rest:
+    if request.start:
+        if rest is None:
+            raise McvrpError(f"--start {request.start}: the routes of all customers are decided: omit it")
         start = read_start(store, request.start, problem, named, rest.instance, name)
     digest = _digest(day.instance)
     return Planned(
@@ -145,7 +149,7 @@ def _card(
 ) -> tuple[ModelCard | None, str]:
     """Return the card of the model of the city ``name``, None without one, and why none was found."""
     model, without = request.model, ""
-    if spec.by not in (AUTO, MODEL) or spec.samples == 0:
+    if not spec.with_model:
         model = None
     elif model is None and request.usual_model is not None:
         model, without = model_of(store, city, name, request.usual_model)
@@ -155,6 +159,10 @@ def _card(
         if spec.by == MODEL:
             raise McvrpError(
                 "by model needs a model and its samples: name a model, and set samples to 1 or more"
+            )
+        if spec.version is not None:
+            raise McvrpError(
+                f"--version {spec.version} is of a model, and none searches: name one, or omit it"
             )
         return None, without
     card = chosen_model(store, model, spec.version)

@@ -33,7 +33,6 @@ MOST_SECONDS = 604_800  # of a shift or a stop: a week
 _CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
 LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi|s|min|h)$"
 
-_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
 _DURATION = re.compile(" ?".join(map(_PART.format, ("h", "min", "s"))))
 _UNITS = (  # at the end of a column's name
@@ -41,15 +40,6 @@ _UNITS = (  # at the end of a column's name
     (r"mins?|minut\w+", 60.0, "minutes"),
     ("h|hours?", 3600.0, "hours"),
 )
-
-
-def seconds_of(text: str) -> float:
-    """Return the seconds of "28800", "8h" or "7h 30min"; ValueError for other text."""
-    if (seconds := seconds_with_unit(text)) is not None:
-        return seconds
-    if re.fullmatch(_NUMBER, text):
-        return float(text)
-    raise ValueError(f"{shown(text)} is not a duration such as 28800, 8h or 7h 30min")
 
 
 def seconds_with_unit(text: str) -> float | None:
@@ -82,14 +72,10 @@ def _with_unit(value: object) -> object:
     return seconds
 
 
-def _seconds(value: object) -> object:
-    return seconds_of(value) if isinstance(value, str) else value
-
-
 _OfRoute = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
 _OfStop = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 _Shift = Annotated[_OfRoute | None, BeforeValidator(_with_unit, json_schema_input_type=_OfRoute | str | None)]
-_Service = Annotated[_OfStop | None, BeforeValidator(_seconds, json_schema_input_type=_OfStop | str | None)]
+_Service = Annotated[_OfStop | None, BeforeValidator(_with_unit, json_schema_input_type=_OfStop | str | None)]
 
 
 def _time_of_day(value: object) -> object:
@@ -240,6 +226,11 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
     def timed(self) -> bool:
         """Whether service times count, in a shift or in arrival times."""
         return self.shift is not None or self.start_time is not None
+
+    @property
+    def with_model(self) -> bool:
+        """Whether the model searches, if there is one."""
+        return self.by in (AUTO, MODEL) and self.samples > 0
 
     @property
     def cores(self) -> int:

@@ -77,6 +77,8 @@ def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path
     write_mix(store, CITY, "night-shift", (), [sweep_label(20, 0, label_spec())])
     with pytest.raises(McvrpError, match=layout.label_spec("night-shift")):
         verify_dataset(store, "night-shift")
+    with pytest.raises(McvrpError, match=r"no dataset 'night-shft' .*did you mean night-shift"):
+        verify_dataset(store, "night-shft")
 
 
 def test_files_and_folders_are_described(carded: Store) -> None:
@@ -129,7 +131,8 @@ def test_an_artifact_of_any_kind_is_described(full: Store, path: str, part: str)
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("labels/lptop", "nothing at .*labels/lptop"),
+        ("labels/lptop", "nothing at .*labels/lptop .did you mean labels/laptop"),
+        ("citis", "nothing at .*citis .did you mean cities"),
         ("s3://bucket/labels/d", "s3://bucket/labels/d"),
         ("/etc/passwd", "/etc/passwd"),
         ("../outside", "leads out of the store"),

@@ -25,8 +25,8 @@ def test_every_field_says_what_it_takes_and_means() -> None:
     assert (split.takes, split.default) == ("train, valid, test", "default train")
 
 
-@pytest.mark.parametrize("path", ["lable", "label.coun", "label.count.x"])
+@pytest.mark.parametrize("path", ["lable", "label.cout", "label.count.x"])
 def test_an_unknown_field_is_refused(path: str) -> None:
-    with pytest.raises(McvrpError, match=path):
+    with pytest.raises(McvrpError, match=rf"{path}' \(did you mean label"):
         described(path)
     assert run(["preset", "fields", path]) == 2

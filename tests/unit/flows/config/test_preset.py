@@ -48,6 +48,8 @@ def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> Non
     ]
     said = contradictions("smoke", "train.dataset=other", "label.smallest=21")
     assert [line.split(" = ")[0] for line in said.splitlines()] == ["train.dataset", "train.smallest"]
+    own.write_text((FOLDER / "smoke.toml").read_text().replace("[label]", "[lable]"))
+    assert "own.toml: lable: there is no such field (did you mean label?)" in error(str(own)).splitlines()[0]
     own.write_text("".join(f"field{k} = 1\n" for k in range(200)))
     assert error(str(own)).endswith("\nand 104 more: correct these first")
 
@@ -169,6 +171,9 @@ def test_set_changes_single_fields() -> None:
         ("label.count.x=1", ["label.count.x"]),
         ("benchmark.methods=['hgz']", ["benchmark.methods.0", "'hgs'", "not 'hgz'"]),
         ("label.count", ["label.count", "key=value"]),
+        ("=3", ["--set '=3': write key=value"]),
+        (".count=3", ["--set '.count=3': write key=value"]),
+        ("label.count=1e99", ["--set label.count: Input should be a whole number, not 1e+99"]),
         ("train.phases.1.tail=0.5", ["schedule constant has no tail: give schedule knee, or no tail"]),
     ],
 )
@@ -216,7 +221,7 @@ def test_rules_between_sections() -> None:
         (b"a = 1\nb =\n", ["own.toml is not valid TOML", "line 2"]),
         (b"", ["own.toml: city: ", "required"]),
         (b"[city]\ncustomres = 5", ["own.toml: ", "city.customres"]),
-        (b"\xff\xfe\x00", ["own.toml cannot be read"]),
+        (b"\xff\xfe\x00", ["own.toml is not UTF-8: save it"]),
         (None, ["cannot be read"]),
     ],
 )
@@ -239,6 +244,8 @@ def test_names_and_files_of_presets(tmp_path: Path) -> None:
     assert "evening, gpu, helsinki, laptop, paper, smoke" in error("zzz")
     assert "other.toml cannot be read" in error(str(tmp_path / "other.toml"))
     own = tmp_path / "own.toml"
+    own.touch()
+    assert "(did you mean own.toml?)" in error(str(tmp_path / "onw.toml"))
     for mark in (b"", b"\xef\xbb\xbf"):
         own.write_bytes(mark + (FOLDER / "smoke.toml").read_bytes())
         assert load_preset(str(own)) == load_preset("smoke")

@@ -78,8 +78,11 @@ def test_a_large_instance_needs_unrounded_costs(tmp_path: Path) -> None:
     with pytest.raises(McvrpError, match=r"has 10,002 nodes, .* use unrounded costs \(--unrounded\)"):
         files(tmp_path, vrp)
     with pytest.raises(McvrpError, match=r"has 10,002 nodes, .*: give a smaller instance"):
-        small(vrp.replace("EUC_2D", "CEIL_2D"), unrounded=True)
+        small(vrp.replace("EUC_2D", "CEIL_2D"))
     assert files(tmp_path, vrp, unrounded=True).city.matrix is None
+    for text, weights in ((SMALL.replace("EUC_2D", "CEIL_2D"), "CEIL_2D"), (EXPLICIT, "EXPLICIT")):
+        with pytest.raises(McvrpError, match=f"--unrounded .* small.vrp are {weights}: omit it"):
+            small(text, unrounded=True)
 
 
 def test_explicit_costs_are_read_as_they_stand() -> None:

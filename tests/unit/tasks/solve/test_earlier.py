@@ -225,6 +225,8 @@ def test_a_day_that_is_decided_needs_no_search(store: Store, tmp_path: Path) -> 
     result = solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"))
     assert result.solution.routes == ((5, 4), (6,))
     assert result.found_by == "the kept routes"
+    with pytest.raises(McvrpError, match=r"--start x\.csv: the routes of all customers are decided"):
+        solved_day(store, {4: 3, 5: 3, 6: 3}, 18, keep=str(tmp_path / "keep.csv"), start="x.csv")
 
 
 @pytest.mark.parametrize("limits", [{"fleet": 1}, {"longest_route": 0.01}], ids=["fleet", "longest route"])

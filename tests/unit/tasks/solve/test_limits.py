@@ -130,14 +130,14 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
     [
         ({"by": "model", "fleet": 4}, "m", "--by model does not support --fleet 4: use --by auto or hgs or"),
         ({"by": "model", "longest_route": "45km"}, "m", "--by model does not support --longest-route 45km"),
-        ({"by": "model", "shift": 9.0}, "s", "--by model does not support --shift 9: use --by auto or hgs"),
+        ({"by": "model", "shift": 9.0}, "s", "--by model does not support --shift 9s: use --by auto or hgs"),
         (
             {"shift": 9.0, "longest_route": "8s"},
             "s",
-            "--shift 9 and --longest-route 8s both limit the length",
+            "--shift 9s and --longest-route 8s both limit the length",
         ),
-        ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9 and --longest-route 45km both limit"),
-        ({"service": 300.0}, "s", "--service 300 counts with --shift and --start-time only: give one"),
+        ({"shift": 9.0, "longest_route": "45km"}, "m", "--shift 9s and --longest-route 45km both limit"),
+        ({"service": 300.0}, "s", "--service 5min counts with --shift and --start-time only: give one"),
         ({"start_time": "08:00"}, "m", "--start-time counts .* in m: import it with --by time .* or omit it"),
         ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
         ({"longest_route": "45km"}, "s", "route 45km, but costs of the city are in s: give 30min"),
@@ -165,6 +165,10 @@ def test_durations_and_lengths_have_units_or_none() -> None:
         spec = SolveSpec.model_validate(fields)
         assert (spec.shift, spec.service) == (27_000.0, 180.0)
     lengths = ({"longest_route": wrong} for wrong in ("45 kms", "-4km", "km", ""))
-    for wrong in (*({"shift": wrong} for wrong in ("8x", "0h", "200h", "1_0", "nan")), *lengths):
+    for wrong in (
+        *({"shift": wrong} for wrong in ("8x", "0h", "200h", "1_0", "nan")),
+        {"service": "3"},
+        *lengths,
+    ):
         with pytest.raises(ValidationError):
             SolveSpec.model_validate(wrong)
