@@ -32,7 +32,7 @@ inspect
 inspect small@champion
 inspect models/small
 solve monday.csv --capacity 9 --samples 2 --city small --model small --time-limit 120
-solve monday.csv --capacity 9 --samples 2 --by pyvrp --time-limit 120 --overwrite
+solve monday.csv --capacity 9 --by pyvrp --time-limit 120 --overwrite
 city create --set city.customers=30 --set city.name=drawn
 city import addresses.csv --name own
 inspect cities/own

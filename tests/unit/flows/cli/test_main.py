@@ -68,7 +68,6 @@ def stored(folder: Path) -> list[Path]:
         ("city import caf\udce9.csv", ["'caf\\udce9.csv' is not UTF-8"]),
         ("city import {file}", ["file has no rows, only a header (kept)"]),
         ("city import {file} --leave-out", ["--leave-out needs roads: give --roads URL or EXTRACT"]),
-        ("city import {file} --history x --demand 1 2 --capacity 9 9", ["leave history, which would"]),
         ("city import {file} --set city.seed=2", ["mcvrp city import uses no preset: omit --preset and"]),
         ("city remove lyon --preset smoke", ["mcvrp city remove uses no preset"]),
         ("inspect --set label.count=1", ["mcvrp inspect uses no preset"]),

@@ -118,7 +118,7 @@ def test_landmarks_are_for_a_pointer_network_of_a_city_with_a_cost_matrix(
     ("arguments", "said"),
     [
         ("paris", "no city 'paris'"),
-        ("paris --preset smoke", "make it first: that of a preset with mcvrp city create --preset"),
+        ("paris --preset smoke", "a preset's with mcvrp city create --preset"),
         ("a/b --city lyon", "not a valid name for a preset"),
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
         ("lyon --sizes 5 90", "--sizes 5 90: city 'lyon' has days of 20 to 100, others need capacities"),
@@ -161,7 +161,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     monkeypatch.setattr(ui, "end_silent_runs", lambda: None)
     monkeypatch.setattr(ui, "deployed", lambda: ["label"])
     monkeypatch.setattr(ui, "deployment", lambda name, spec, store: cities.append(spec and spec.city.name))
-    monkeypatch.setattr(ui, "serve", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(ui, "_Runner", Mock(**{"return_value.start.side_effect": KeyboardInterrupt}))
     return cities
 
 
