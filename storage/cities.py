@@ -39,8 +39,6 @@ class Addresses:
     ``further`` are the other columns of their file as text, by title: names, streets, phone numbers.
     ``columns`` are the names that columns have in the files of this city, by field ("id": "Code client"),
     ``dates`` the order of day and month in their dates, None if it is unknown.
-
-    Raises McvrpError if an id is duplicate, or the shape of ``lonlat`` is wrong.
     """
 
     ids: tuple[str, ...]  # of nodes 0 to m
@@ -49,15 +47,6 @@ class Addresses:
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each of m + 1 texts
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.node_of) < len(self.ids):
-            raise McvrpError("two addresses of a city have the same id: give each address its own id")
-        if self.lonlat is not None and self.lonlat.shape != (len(self.ids), 2):
-            raise McvrpError(
-                f"{len(self.ids)} addresses have coordinates of shape {self.lonlat.shape}: give each address "
-                "a longitude and a latitude"
-            )
 
     @classmethod
     def numbered(cls, customers: int) -> Addresses:

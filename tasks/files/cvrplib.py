@@ -38,14 +38,6 @@ _CENT = 0.0100001  # unrounded costs are published with two decimals
 
 
 @dataclass(frozen=True, eq=False)
-class BestKnown:
-    """Validated solution from a .sol file; ``cost`` in the city's unit."""
-
-    solution: Solution
-    cost: float
-
-
-@dataclass(frozen=True, eq=False)
 class VrpFile:
     """Instance of CVRPLIB."""
 
@@ -54,7 +46,7 @@ class VrpFile:
     demands: NDArray[np.int64]  # of the customers, (m,)
     capacity: int
     weights: str  # EDGE_WEIGHT_TYPE
-    best: BestKnown | None = None  # solution in the same folder
+    best: float | None = None  # cost of the solution in the same folder
     notes: tuple[str, ...] = ()  # on the computation of costs
 
     @property
@@ -141,7 +133,7 @@ def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) 
     for city, notes in cities:
         price = cost(city, solution)
         if published is None or abs(published - price) <= _CENT:
-            return replace(vrp, city=city, notes=notes, best=BestKnown(solution, price))
+            return replace(vrp, city=city, notes=notes, best=price)
     if vrp.weights == "EUC_2D" and unrounded:
         note = f"{name} was left out: Cost {published:,.10g} is not that of unrounded distances"
         return replace(vrp, notes=(*vrp.notes, note))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mcvrp.storage import layout
 from mcvrp.storage.labels.dataset import RowFile, without_merged
 from mcvrp.tasks.label.spec import MOST_ROWS, LabelSpec, SpecDocument, seconds_per_instance
 from mcvrp.tasks.label.work import Unit
@@ -15,19 +14,10 @@ MOST_FILES = 8  # of a size; more are merged
 
 
 @dataclass(frozen=True)
-class Merge:
-    """A file of rows ``start`` to ``stop`` (excluded) of size ``n`` to be made from ``parts``, by row."""
+class Merge(Unit):
+    """A file of labels to be made from the files ``parts``, by row."""
 
-    n: int
-    start: int
-    stop: int
-    parts: tuple[str, ...]
-
-    def path(self, dataset: str) -> str:
-        return layout.label_file(dataset, self.n, self.start, self.stop)
-
-    def __str__(self) -> str:
-        return f"rows {self.start} to {self.stop} of n={self.n}"
+    parts: tuple[str, ...] = ()
 
 
 def gaps(files: Sequence[RowFile], start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -62,7 +52,7 @@ def merges(files: dict[int, list[RowFile]], spec: LabelSpec) -> Iterator[Merge]:
                 o.path for o in listed if o != file and file.start <= o.start and o.stop <= file.stop
             )
             if parts:
-                yield Merge(n, file.start, file.stop, parts)
+                yield Merge(n, file.start, file.stop, parts=parts)
         if len(current) <= MOST_FILES or any(gaps(current, 0, spec.count)):
             continue
         groups: list[list[RowFile]] = [[]]
@@ -74,4 +64,4 @@ def merges(files: dict[int, list[RowFile]], spec: LabelSpec) -> Iterator[Merge]:
             groups[-1].append(file)
         for group in groups:
             if len(group) > 1:
-                yield Merge(n, group[0].start, group[-1].stop, tuple(part.path for part in group))
+                yield Merge(n, group[0].start, group[-1].stop, parts=tuple(part.path for part in group))

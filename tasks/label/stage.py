@@ -73,7 +73,7 @@ class _Run:
     counted: float = 0.0  # when the cores of the cluster were counted
     made: int = 0
     solving: float = 0.0
-    lost: dict[Unit | Merge, str] = field(default_factory=dict)
+    lost: dict[Unit, str] = field(default_factory=dict)
     unsolved: dict[Unit, str] = field(default_factory=dict)
     checksums: dict[str, str] = field(default_factory=dict)
 
@@ -217,7 +217,7 @@ def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:
     ours = (file.footer for file in files if file.footer.n in spec.sizes)
     absent = [(f.n, i, why) for f in ours for i, why in f.absent.items() if i < spec.count]
     absent += [(unit.n, i, why) for unit, why in run.unsolved.items() for i in range(unit.start, unit.stop)]
-    units = [unit for unit in run.lost if isinstance(unit, Unit)]
+    units = [unit for unit in run.lost if not isinstance(unit, Merge)]
     missing = len(absent) + sum(unit.rows for unit in units)
     reasons = []
     if absent:

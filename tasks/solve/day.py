@@ -76,7 +76,7 @@ class Solved:
     def best_known(self) -> float | None:
         """Cost in the .sol file of a CVRPLIB instance; None without one, or if customers are left out."""
         vrp = self.planned.vrp
-        return vrp.best.cost if vrp and vrp.best and not self.unserved else None
+        return vrp.best if vrp and not self.unserved else None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -141,8 +141,6 @@ def test_addresses_read_back(store: Store) -> None:
     assert back.lonlat is not None
     np.testing.assert_array_equal(back.lonlat, np.arange(14.0).reshape(7, 2))
     assert back.nodes(["a;b", "zz", "депо"]).tolist() == [1, -1, 0]
-    with pytest.raises(McvrpError, match="same id"):
-        Addresses(("a", "a"))
 
 
 def test_a_city_is_found_by_its_id_or_in_a_city_that_extends_it(store: Store) -> None:

@@ -150,7 +150,7 @@ def parts(store: Store) -> Merge:
         write_rows(store, "d", N, label_table(some), {6: "no routes"}),
         write_rows(store, "d", N, label_table(LABELS[8:])),
     ]
-    return Merge(N, 0, ROWS, tuple(paths))
+    return Merge(N, 0, ROWS, parts=tuple(paths))
 
 
 def test_a_merged_file_has_the_rows_of_its_parts(store: Store, parts: Merge) -> None:
