@@ -93,16 +93,6 @@ bench-imperfect: $(STAMP)
 bench-nights: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_nights imperfect --rounds "savings, noise 0.3" --nights 10
 
-# Searches on the travel times of the roads of Helsinki's centre; also makes the city of the preset helsinki.
-bench-asymmetric: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.helsinki "$(STORE)" roads
-	$(BIN)/python -m tests.benchmarks.bench_asymmetric "$(STORE)"
-
-# Import of cities along the roads of Helsinki's centre; the programs and the extract are unpacked into FOLDER.
-FOLDER ?= roads
-bench-roads: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_roads $(FOLDER)
-
 SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \

@@ -21,12 +21,13 @@ from hypothesis import settings
 
 from mcvrp.storage.store.store import Store
 from tests.support.browser import browser
+from tests.support.forked_members import forked_members
 from tests.support.only_rank import only_rank
 from tests.support.s3_proxy import proxy
 from tests.support.s3_server import s3, s3_bucket, s3_uri
 from tests.support.shared import shared_place
 
-__all__ = ["browser", "only_rank", "proxy", "s3", "s3_bucket", "s3_uri", "shared_place"]
+__all__ = ["browser", "forked_members", "only_rank", "proxy", "s3", "s3_bucket", "s3_uri", "shared_place"]
 
 settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
 settings.load_profile("mcvrp")

@@ -1,6 +1,7 @@
 """The city of the preset `helsinki`: addresses on the roads of Helsinki's centre, with their travel times.
 
-OSRM and the extract are those of the wheels that `tests.support.osrm` downloads.
+`python -m tests.benchmarks.helsinki STORE roads` makes it. OSRM and the extract are those of the wheels that
+`tests.support.osrm` downloads.
 """
 
 from __future__ import annotations

@@ -50,13 +50,14 @@ def osrm_folder() -> Path:
 
 @pytest.fixture
 def helsinki(osrm_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The extract of Helsinki's centre, with OSRM's programs on the PATH and its graph in a test's cache."""
+    """The extract of Helsinki's centre, with OSRM's programs on the PATH and its graphs in a test's cache."""
     monkeypatch.setenv("PATH", f"{osrm_folder / PROGRAMS}{os.pathsep}{os.environ['PATH']}")
     extract = osrm_folder / EXTRACT
 
-    def graph(folder: Path) -> None:
-        with osrm(str(extract), "car", folder):
-            pass
+    def graphs(folder: Path) -> None:
+        for profile in ("car", "foot"):
+            with osrm(str(extract), profile, folder):
+                pass
 
-    shutil.copytree(made_once("graph", graph), tmp_path / "cache")
+    shutil.copytree(made_once("graphs", graphs), tmp_path / "cache")
     return extract

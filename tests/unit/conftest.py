@@ -24,7 +24,7 @@ def pairs(city: City) -> list[tuple[Instance, Solution]]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(forked_members: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches for a day end soon after their last improvement."""
     monkeypatch.setattr("mcvrp.tasks.solve.portfolio._PATIENCE_A_CUSTOMER", 0.01)
 

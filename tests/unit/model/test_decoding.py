@@ -81,7 +81,7 @@ def test_greedy_is_the_argmax_of_the_full_forward_pass_at_every_step(model: FmMc
     st.integers(1, 4),
     st.none() | st.integers(1, 9),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_answer_is_feasible_whatever_weights_sizes_and_capacities(
     seed: int,
     sizes: list[int],

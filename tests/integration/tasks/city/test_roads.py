@@ -139,8 +139,8 @@ class _Relay(Osrm):
 
 def test_finished_rows_of_other_roads_are_asked_for_again(helsinki: Path, tmp_path: Path) -> None:
     """As of a server that was started again at its address, with another profile."""
-    places, relay = somewhere(9), _Relay("http://127.0.0.1:1")
-    with osrm(str(helsinki), "foot", tmp_path) as walking, osrm(str(helsinki), "car", tmp_path) as driving:
+    places, relay, cache = somewhere(9), _Relay("http://127.0.0.1:1"), tmp_path / "cache"
+    with osrm(str(helsinki), "foot", cache) as walking, osrm(str(helsinki), "car", cache) as driving:
         _Relay.to = walking
         road_costs(relay, places, "time", tmp_path)
         _Relay.to = driving

@@ -98,14 +98,10 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --by hgs --model small", ["--model small", "not for --by hgs: omit"]),
         ("solve day.csv --version champoin", ["--version: ", "champion", "champoin"]),
         ("solve day.csv --time-limit nan", ["--time-limit: ", "nan"]),
-        ("solve day.csv --longest-route -3", ["--longest-route: ", "-3"]),
         ("solve day.csv --longest-route 24kg", ["--longest-route: ", "a unit such as 45km", "not '24kg'"]),
         ("solve day.csv --fleet zwei", ["'--fleet': Input should be a whole number, not 'zwei'"]),
         ("solve day.csv --start-time 24:00", ["--start-time: '24:00' is not a time of day such as 08:00"]),
-        *(
-            (f"solve day.csv --shift {text}", [f"--shift: '{text}' is not a duration with a unit such as 8h"])
-            for text in ("8x", "2")
-        ),
+        ("solve day.csv --shift 2", ["--shift: '2' is not a duration with a unit such as 8h"]),
         ("inspect models/laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
         ("city", ["Missing command"]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.instances import InstanceStream
@@ -109,6 +109,7 @@ def test_a_method_without_results_has_a_reason_but_no_row() -> None:
 costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
 
 
+@settings(max_examples=20)
 @given(costs)
 def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[float]) -> None:
     """Independent reference: inclusive deciles of Python's statistics module."""

@@ -23,6 +23,7 @@ from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support.solving import CITY, solved_day
 
+pytestmark = pytest.mark.usefixtures("impatient")
 NAMES = Addresses.numbered(CITY.customers)
 LINE = City(np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.3, 0.1], [0.1, 0.9]]))
 HEADER = "route,stop,customer\n"

@@ -25,6 +25,7 @@ from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from tests.support.solving import day_plan
 
+pytestmark = pytest.mark.usefixtures("impatient")
 # Customers in opposite directions: a round trip to each is 20, one route to both 40.
 OPPOSITE = City(np.array([[0.0, 0], [-10, 0], [10, 0]]), origin=(-10, -10), scale=20.0)
 BOTH = Instance(OPPOSITE.city_id, np.array([1, 2]), np.array([1, 1]), 5)

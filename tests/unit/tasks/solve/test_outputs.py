@@ -49,6 +49,7 @@ from tests.support.labels import driven_label
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_model, solved_day
 
+pytestmark = pytest.mark.usefixtures("forked_members", "impatient")
 DATE = datetime.date(2026, 2, 20)
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 FILES = {

@@ -30,6 +30,7 @@ from mcvrp.tasks.solvers.solver import Limits, SolverFailed
 from tests.support.optimum import best_cost
 from tests.support.solving import CITY, day_plan, one_way_city, solved_day
 
+pytestmark = pytest.mark.usefixtures("impatient")
 NAMES = Addresses.numbered(CITY.customers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -44,12 +45,13 @@ def network() -> FmMcvrp:
 
 @pytest.fixture(scope="module")
 def pools(network: FmMcvrp) -> Iterator[dict[int, Pool]]:
-    """Pools of one, two and three processes, all started."""
-    made = {count: Pool(count, worth=0) for count in (1, 2, 3)}
+    """Pools of one and of three processes, all started."""
+    made = {count: Pool(count, worth=0) for count in (1, 3)}
     for count, pool in made.items():
         solver = FmMcvrpSolver(network, Greedy(), pool=pool)
         while pool.processes < count:
-            solver.decoded(CITY, INSTANCES, 1, 0)
+            solver.decoded(CITY, INSTANCES[:8], 1, 0)
+            time.sleep(0.1)  # the children import torch
     yield made
     for pool in made.values():
         pool.close()
@@ -141,7 +143,7 @@ def test_samples_do_not_depend_on_the_number_of_processes(
 def test_samples_do_not_depend_on_batches_and_threads(network: FmMcvrp, pools: dict[int, Pool]) -> None:
     """Scores differ in their last bits with the batch and the threads, the paths drawn from them do not."""
     together = FmMcvrpSolver(network, Nucleus(), 3, max_batch=1024).decoded(CITY, INSTANCES[::9], 8, 3)
-    solver = FmMcvrpSolver(network, Nucleus(), 3, pool=pools[2])
+    solver = FmMcvrpSolver(network, Nucleus(), 3, pool=pools[3])
     require_equal(together, solver.decoded(CITY, INSTANCES[::9], 8, 3))
 
 
@@ -158,14 +160,14 @@ def test_a_pool_decodes_on_one_thread_and_a_large_network_on_those_there_are(
     network: FmMcvrp, pools: dict[int, Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A network that is too large to copy is not decoded by children."""
-    assert [FmMcvrpSolver(network, Greedy(), pool=pool).cores for pool in pools.values()] == [1, 2, 3]
-    with decoding_map(network, pools[2]) as mapped:
+    assert [FmMcvrpSolver(network, Greedy(), pool=pool).cores for pool in pools.values()] == [1, 3]
+    with decoding_map(network, pools[3]) as mapped:
         assert torch.get_num_threads() == 1
-        assert mapped == pools[2].map
+        assert mapped == pools[3].map
     assert torch.get_num_threads() == DEFAULT_THREADS
     monkeypatch.setattr(Pool, "map", None)
     monkeypatch.setattr("mcvrp.tasks.solvers.devices._MOST_PARAMETERS", 10)
-    solver = FmMcvrpSolver(network, Greedy(), pool=pools[2])
+    solver = FmMcvrpSolver(network, Greedy(), pool=pools[3])
     solver.decoded(CITY, INSTANCES[:150], 1, 0)
     assert solver.cores == DEFAULT_THREADS
 

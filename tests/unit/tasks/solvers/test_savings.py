@@ -105,9 +105,9 @@ def tuned_search(city: City, n: int, seconds: float, limits: Limits = NO_LIMITS)
 
 
 @pytest.mark.parametrize("city", [CITIES[name] for name in CITIES if name not in FREE])
-@pytest.mark.parametrize("n", [1, 2, 3, 20, 60])
+@pytest.mark.parametrize("n", [1, 2, 60])
 @pytest.mark.parametrize("seconds", [1e-6, 0.01])
-@pytest.mark.parametrize("capacity", [5, 9, 10, 19, 1000])
+@pytest.mark.parametrize("capacity", [5, 10, 1000])
 def test_tuned_searches_solve_what_fits(city: City, n: int, seconds: float, capacity: int) -> None:
     instance = day(city, [5] * n, capacity)
     solution = tuned_search(city, n, seconds).search(city, instance, 1)
