@@ -94,7 +94,7 @@ def verify_dataset(
 def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> VerificationReport:
     dataset, foreign = source.spec.dataset, list[str]()
     files = list_files(store, dataset, foreign=foreign)
-    faults = [FileFault(path, "has not the name of a label file") for path in foreign]
+    faults = [FileFault(path, "has not the name of a label file: move it away") for path in foreign]
     context = _VerifyContext(store, source, _manifest(store, dataset, faults))
     results = dict(_verified(context, files, cores))
     for path, result in results.items():
@@ -105,8 +105,8 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     for before, file in (pair for n in good for pair in pairwise(good[n])):
         if file.start < before.stop:  # of two drivers at once: `mcvrp label` fills the gap
             faults.append(FileFault(file.path, f"has rows of {before.path}, too"))
-    if delete:
-        store.delete_files(sorted({fault.path for fault in faults}))
+    if delete:  # but no file of somebody else
+        store.delete_files(sorted({fault.path for fault in faults} - set(foreign)))
     kept = [results[file.path] for n in good for file in good[n]]
     footers = [result for result in kept if isinstance(result, Footer)]
     return VerificationReport(

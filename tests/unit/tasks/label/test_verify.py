@@ -33,9 +33,9 @@ def test_a_file_of_another_name_is_listed_and_the_others_are_verified(store: Sto
     for delete in (False, True):
         report = verify.verify_dataset(store, "d", delete=delete)
         assert [(fault.path, fault.what) for fault in report.faults] == [
-            (foreign, "has not the name of a label file")
+            (foreign, "has not the name of a label file: move it away")
         ]
-        assert (report.files, report.missing, store.exists(foreign)) == (4, (), not delete)
+        assert (report.files, report.missing, store.exists(foreign)) == (4, (), True)
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
