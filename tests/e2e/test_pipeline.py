@@ -35,7 +35,11 @@ from tests.support.store_page import unknown
 from tests.unit.docs.pages import DOCS, examples
 
 SPEC = load_preset("smoke")
-LABELS = [all_methods()[name].label for name in SPEC.benchmark.methods]
+LABELS = [
+    method.label_in(row)
+    for method in (all_methods()[name] for name in SPEC.benchmark.methods)
+    for row in method.specs(SPEC.benchmark)
+]
 RUN = ("run", "--preset", "smoke", "--set", "train.ranks=1")  # several, in a bucket: test_object_store
 STAGES = ("cities", "labels", "training", "models")
 

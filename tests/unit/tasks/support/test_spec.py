@@ -13,6 +13,7 @@ from mcvrp.model.instances import Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
+from mcvrp.tasks.city.spec import AddressFile
 from mcvrp.tasks.label.spec import LabelSpec
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec, TrialSpec
 from mcvrp.tasks.solve.spec import SolveSpec
@@ -24,6 +25,7 @@ SPECS: dict[type[StrictSpec], dict[str, Any]] = {
     TrainSpec: {"dataset": "d", "phases": [{"name": "I", "first": 20, "last": 22, "lr": 1e-3}]},
     BenchmarkSpec: {"sizes": [20], "hgs_fleet": "default"},  # as a preset says it, from the labels
     AttentionSpec: {"sizes": [20]},
+    AddressFile: {"file": "addresses.csv"},
     PolicySpec: {"steps": 1},
 }
 # Of the JSON with the fields in their order: stores hold it, and names of nights and draws come from it.
@@ -31,7 +33,7 @@ GOLDEN = {
     LabelSpec: "8d63a76d02694de5",
     TrainSpec: "da07581655963b2d",
     BenchmarkSpec: "1731e8385c1560dc",
-    AttentionSpec: "cfd49b882129e61b",
+    AttentionSpec: "3e57574a32ab6dba",
     TrialSpec: "669695b8f8fd4ed7",
     NightlySpec: "38a87fe895bd1af4",
     ImproveSpec: "15eccf49fc226c76",

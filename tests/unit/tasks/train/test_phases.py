@@ -478,15 +478,21 @@ def test_the_error_names_the_first_failure(
     program.write_text(
         f"""
 import os, pathlib, signal, sys, time
+def ended():
+    pathlib.Path({str(tmp_path)!r}, "ended").touch()
 def kill():
+    ended()
     os.kill(os.getpid(), signal.SIGKILL)
 def peer():
-    time.sleep(9)
+    while not pathlib.Path({str(tmp_path)!r}, "ended").exists():
+        time.sleep(0.01)
+    time.sleep(5)
     raise RuntimeError("Connection closed by peer")
 def fail():
     from torch.distributed.elastic.multiprocessing.errors import record
     @record
     def failing():
+        ended()
         raise ValueError("no such row")
     failing()
 rank = int(os.environ["RANK"])
