@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mcvrp.model.arguments import require_types, typed
 from mcvrp.model.errors import McvrpError, alternatives, shown
@@ -108,7 +108,7 @@ class City:
         if len(outside):
             raise McvrpError(
                 f"node {outside[0]} lies outside the city's frame (origin {self.origin}, scale {self.scale})"
-                ": give a frame that holds all nodes"
+                ": give a frame that holds all nodes, or use City.framed"
             )
         ids = tuple(map(nfc, self.address_ids))
         object.__setattr__(self, "address_ids", ids)
@@ -127,8 +127,9 @@ class City:
         return cls(np.vstack([[0.5, 0.5], uniforms.reshape(-1, 2)]))
 
     @classmethod
-    def framed(cls, xy: NDArray[np.float64], matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
+    def framed(cls, xy: ArrayLike, matrix: NDArray[np.float64] | None = None, **more: Any) -> City:
         """Return the city whose frame is the smallest square around all of ``xy``; ``more``: other fields."""
+        xy = np.asarray(xy, np.float64)
         low, high = xy.min(axis=0), xy.max(axis=0)
         rounding = 8 * float(np.spacing(np.abs(xy).max()))  # large coordinates of a small city
         scale = (float((high - low).max()) or 1.0) + rounding  # 1: all addresses coincide

@@ -460,7 +460,7 @@ def test_a_city_that_extends_others_is_made_of_them() -> None:
 
 @pytest.mark.parametrize("at", [0.0, 1e-300, 500.0])
 def test_a_frame_of_addresses_at_one_place_has_side_one(at: float) -> None:
-    city = City.framed(np.full((3, 2), at))
+    city = City.framed([(at, at)] * 3)
     assert city.scale == pytest.approx(1)
     np.testing.assert_allclose(city.unit_xy, 0.5)
 
