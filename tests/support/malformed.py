@@ -24,6 +24,10 @@ SOUND = (HEAD, "d,45.76,4.84,1", "a,45.77,4.85,0", "b,45.75,4.86,", "c,45.74,4.8
 PLANE = pd.DataFrame({"id": ["d", "a", "b"], "x": [0.0, 3.0, 0.0], "y": [0.0, 4.0, 1.0], "depot": [1, 0, 0]})
 COSTS = np.array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]])  # in the order of the next: a, d, b
 TRIANGLE = "id,x,y,depot\na,3,4,0\nd,0,0,1\nb,0,1,0\n"
+PAIRS = pd.DataFrame(
+    [(f, t, COSTS[i, j]) for i, f in enumerate("adb") for j, t in enumerate("adb") if i != j],
+    columns=["from", "to", "cost"],
+)
 
 
 def sound(*changes: tuple[int, str]) -> str:
@@ -128,7 +132,13 @@ MATRICES = (  # for TRIANGLE
     case("NaN", npy(np.where(COSTS == 3, np.nan, COSTS)), "'d' to 'b' is nan", "'b' to 'd' is nan"),
     case("pickled", npy(COSTS.astype(object)), "not a numeric array"),
     case("text", npy(COSTS.astype(str)), "not numbers"),
-    case("a table", "from,to,cost\na,d,1\n", "not a numeric array", "numpy.save"),
+    case("a pair missing", parquet(PAIRS[1:]), "the cost from 'a' to 'd' is missing"),
+    case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is a duplicate"),
+    case(
+        "a strange pair", parquet(PAIRS.replace("b", "z")), "to 'z' is not an address", "from 'z' is not an"
+    ),
+    case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost"),
+    case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
 )
 
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
