@@ -375,17 +375,18 @@ def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_
 
 
 def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:
+    """A column's name in its file is not that of the city's orders, which the parent has."""
     file, more = tmp_path / "own.csv", tmp_path / "more.csv"
     file.write_text(NAMED)
-    more.write_text("Code client,Phone,NAME,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
+    more.write_text("No,Colis,Phone,NAME,lat,lon\ne,,+33 6,Eve,45.755,4.845\na,,,,45.77,4.85\n")
     make_city(store, spec_of(file, columns={"id": "Code client"}))
-    make_city(store, spec_of(more, "child", extends="own"))
+    make_city(store, spec_of(more, "child", extends="own", columns={"id": "No", "demand": "Colis"}))
     child = stored_city(store, "child").addresses
     assert child.ids == ("d", "a", "b", "c", "e")
     assert child.further["Name"] == ("Depot", "Anna", "", "", "Eve")
     assert child.further["Phone"] == ("", "", "", "", "+33 6")
     assert child.further.keys() == {"Name", "Customer", "Phone"}
-    assert child.columns == {"id": "Code client"}
+    assert child.columns == {"id": "Code client", "demand": "Colis"}
 
 
 def test_a_synthetic_city_is_as_before() -> None:
