@@ -282,7 +282,7 @@ def solve_readme(solved: Solved, made: str = "") -> str:
         files={
             "routes.csv": stops,
             "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
-            "routes.html": "a page per vehicle to print, A4",
+            "routes.html": "to print on A4, where each vehicle starts on a new page",
             "routes.geojson": f"routes as lines, {lines}, customers and depot as points, for any map "
             f"program; in {places}",
             "map.png": "map as an image",
