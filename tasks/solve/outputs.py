@@ -26,10 +26,10 @@ from mcvrp.tasks.city.streets import Way
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
+from mcvrp.tasks.solve.earlier import TIMES
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import (
-    TIMES,
     Stop,
     at_stop,
     further_columns,
