@@ -152,6 +152,11 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("many", "customer,demand\nX9,2.5\nC1,\n\n,1\nC2,x\n", "'X9'", "2.5", "row 3", "row 5", "row 6"),
     case("too much", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
     case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "24 more"),
+    case(
+        "all in tenths",
+        "customer;demand\nC1;52,5\nC2;3,5\nC3;1,5\n",
+        "row 2: demand is '52,5', not a whole number, like 2 other rows: give tenths or",
+    ),
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
