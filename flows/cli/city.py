@@ -38,7 +38,7 @@ class NewAddresses:
     """Addresses and their costs, for `mcvrp city import` and `extend`."""
 
     file: Annotated[str, arg("FILE", "addresses; store:PATH for a file in the store")]
-    matrix: Annotated[Text, opt("FILE", "travel costs: .npy in the row order of the file")] = None
+    matrix: Annotated[Text, opt("FILE", "travel costs: .npy, or a table with from, to, cost")] = None
     spare: Annotated[Number, opt("K", "output classes reserved for future addresses")] = None
     roads: Annotated[Text, opt("URL|EXTRACT", "travel costs along roads: OSRM server, or .osm.pbf")] = None
     by: Annotated[Text, opt("time|distance", "costs along roads: seconds (default), or metres")] = None

@@ -71,7 +71,9 @@ class AddressFile(OrdersSpec):
         description="CSV, Excel or Parquet with id and lat, lon or x, y, or a CVRPLIB .vrp; store:PATH "
         "for a file in the store",
     )
-    matrix: str | None = Field(None, description="Travel costs: .npy in the row order of the file")
+    matrix: str | None = Field(
+        None, description="Travel costs: .npy in the row order of the file, or a table of from, to, cost"
+    )
     roads: RoadsSpec | None = Field(
         None, exclude_if=unset, title="Roads", description="Roads that give the travel costs"
     )

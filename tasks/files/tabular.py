@@ -27,7 +27,7 @@ from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped, whole
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
 from mcvrp.tasks.files.spreadsheet import ENDINGS, OVERVIEW, ROUTE, cell_text, is_spreadsheet, read_sheet
-from mcvrp.tasks.support.text import listed
+from mcvrp.tasks.support.text import counted, listed
 
 _MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
@@ -37,6 +37,7 @@ _OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF
 _PARQUET = b"PAR1"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FRACTION = r"\A[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\Z"
+_DECIMALS = r"[0-9]+[.,][0-9]{1,2}"
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}"  # the sign may separate thousands
 _BATCH = 256  # rows
 _REASON = 120  # characters of another library's message
@@ -144,9 +145,10 @@ class Tabular:
     def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
         """Return a column of whole numbers, int64 ``(N,)``; other cells are added to ``faults``.
 
-        In files of other separators than commas 1.000 may be a thousand, and is refused.
+        In files of other separators than commas 1.000 may be a thousand, and is refused. Numbers with
+        decimals are one fault of the column.
         """
-        numbers, title = np.full(len(self), low), self.titles[name]
+        numbers, title, decimals = np.full(len(self), low), self.titles[name], list[int]()
         may_group = _DECLARED.get(self.dialect.separator) != "."
         for k, cell in enumerate(self.text(name)):
             number = whole(cell)
@@ -154,9 +156,15 @@ class Tabular:
                 faults.at(self.rows[k], f"{title} is {_unclear(cell)}")
             if number is not None and low <= number <= high:
                 numbers[k] = number
+            elif number is None and re.fullmatch(_DECIMALS, cell):
+                decimals.append(k)
             else:
                 what = shown(cell) if cell else "missing"
                 faults.at(self.rows[k], f"{title} is {what}, not a whole number from {low} to {high:,}")
+        for k in decimals[:1]:
+            others = f", like {counted(len(decimals) - 1, 'other row')}" if decimals[1:] else ""
+            what = f"{shown(self.text(name)[k])}, not a whole number{others}"
+            faults.at(self.rows[k], f"{title} is {what}: give tenths or hundredths, for the capacity, too")
         return numbers
 
 

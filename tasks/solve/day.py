@@ -157,13 +157,16 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
         yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {listed(planned.kept.names)}"
+        if unread := planned.kept.unread:
+            yield f"further columns of {planned.kept.name}, which are not used: {listed(unread)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])
     if limits.given and planned_routes.routes:
         service = None if limits.service is None else planned.day.wishes.service
         length = length_text(longest_route(planned.city, planned_routes, service), planned.city.unit)
         stops = " with its stops" if service else ""
-        others = ", besides those that are kept," if kept else ""
-        yield f"the routes{others} satisfy {planned.limits}; the longest is {length}{stops}"
+        besides = ", kept ones included but for their length" if kept else ""
+        others = " of the others" if kept else ""
+        yield f"the routes satisfy {planned.limits}{besides}; the longest{others} is {length}{stops}"
     if unserved:
         names = listed((shown(each.customer) for each in unserved), _NAMED)
         left_out = f"{counted(len(unserved), 'customer')} left out"

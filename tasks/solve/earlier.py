@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
@@ -17,12 +18,20 @@ from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
-from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
 from mcvrp.tasks.solve.orders import MOST, rows_of
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.support.text import counted, length_text, listed
 
+TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
+# Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
+OWN = (
+    *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
+    *("lat", "lon", "x", "y", "id", "customer_id", "kept"),
+    *("kind", "customers", "load", "utilisation", "cost", "stroke", "stroke-width", "marker-color"),
+    *("minutes", "kilometres", "legs", *TIMES),
+)
 _COLUMNS, _KEPT = ("route", "stop", "customer"), "kept"
 _YES, _NO = ("1", "true", "yes", "x"), ("", "0", "false", "no")
 
@@ -37,6 +46,7 @@ class Kept:
     routes: tuple[Route, ...]
     others: tuple[Route, ...] = ()
     names: tuple[str, ...] = ()  # of the decided ones
+    unread: tuple[str, ...] = ()  # columns that are neither read nor those of a `routes.csv`
 
 
 @dataclass(frozen=True)
@@ -69,13 +79,15 @@ def read_kept(
     instance: Instance,
     date: datetime.date | None = None,
     name: str = "city",
+    carried: Collection[str] = (),
 ) -> Kept:
     """Return the decided routes in the file ``place``, like ``routes.csv`` of a day, of the city ``name``.
 
-    With a column ``kept``, only routes whose stops are marked are decided. ``date`` is that of `rows_of`.
+    With a column ``kept``, only routes whose stops are marked are decided. ``date`` is that of `rows_of`,
+    ``carried`` are columns of the orders.
 
-    Raises McvrpError if columns are missing, nothing is kept, or rows have faults, which are all listed:
-    unmarked stops of a marked route, too.
+    Raises McvrpError if columns are missing or ``kept`` is misspelt, nothing is kept, or rows have faults,
+    which are all listed: unmarked stops of a marked route, too.
     """
     table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date, addresses.dates)
     faults = Faults(table.name)
@@ -92,6 +104,9 @@ def read_kept(
         for row in stops.index[~marked]:
             where = f"stop {stops['number'][row]:g} of {route}"
             faults.at(row, f"{where} is not kept, unlike others of it: mark all of its stops, or none")
+        for row in stops.index[stops["number"] < 1]:
+            where = f"the stop at {shown(stops['customer'][row])}"
+            faults.at(row, f"{where} is number {stops['number'][row]:g}, not 1 or more")
         for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
             stop = f"the kept stop at {shown(stops['customer'][row])} has no order"
             faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add the order")
@@ -100,7 +115,24 @@ def read_kept(
     faults.check()
     if not kept:
         raise McvrpError(f"{table.name} keeps no route: mark stops in its column {_KEPT}, or omit --keep")
-    return Kept(table.name, tuple(kept.values()), tuple(others), tuple(kept))
+    unread = _unread(table, [*addresses.further, *carried])
+    return Kept(table.name, tuple(kept.values()), tuple(others), tuple(kept), unread)
+
+
+def _unread(table: Tabular, carried: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that are not read; McvrpError if one may be a misspelt ``kept``."""
+    known = {column_key(title) for title in (*OWN, "service", *carried)}
+    others = {
+        column_key(title).removeprefix("address_").removeprefix("order_"): title
+        for title in table.others(table.called.values())
+    }
+    unread = {key: title for key, title in others.items() if key not in known}
+    if table.column(_KEPT) is None and (close := get_close_matches(_KEPT, unread, n=1, cutoff=0.75)):
+        raise McvrpError(
+            f"{table.name} has a column {shown(unread[close[0]])} and none named {_KEPT}: did you mean "
+            f"{_KEPT}? Rename the column, or remove it to keep all routes"
+        )
+    return tuple(unread.values())
 
 
 def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:

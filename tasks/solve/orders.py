@@ -85,14 +85,17 @@ def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | 
     """
     if len(cities := city_names(store)) < 2:
         return cities[0] if cities else None
-    table, having = read_orders(orders, store, sheet), dict[str, City]()
+    table, having, without = read_orders(orders, store, sheet), dict[str, City](), dict[str, str]()
     nowhere: list[str] | None = None  # customers of the file whom no city has
     for name in cities:
         stored = stored_city(store, name)
         addresses = stored.addresses
-        own = table.calling({**addresses.columns, **columns})
+        names = {**addresses.columns, **columns}
+        own = table.calling(names)
         column = own.column(*_CUSTOMER) or own.column(_ID)
-        if column:
+        if column is None:
+            without[name] = f"{name} ({shown(names.get(_ID, _CUSTOMER[0]))})"
+        else:
             ids = list(filter(None, own.ids(column)))
             unknown = dict.fromkeys(ids[k] for k in np.flatnonzero(addresses.nodes(ids) == UNKNOWN))
             nowhere = list(unknown) if nowhere is None else list(filter(unknown.__contains__, nowhere))
@@ -101,11 +104,13 @@ def city_of(store: Store, orders: str, columns: Mapping[str, str], sheet: str | 
     last = [name for name, city in having.items() if all(city.accepts(c.city_id) for c in having.values())]
     if len(last) == 1:
         return last[0]
+    searched = listed(name for name in cities if name not in without)
+    missing = f"; it has no column of customers for {listed(without.values())}" if without else ""
     if nowhere:
-        customers, names = listed(map(shown, nowhere), most=10), listed(cities)
-        raise McvrpError(f"customers of {table.name} who are in none of the cities {names}: {customers}")
+        customers = f"{listed(map(shown, nowhere), most=10)}{missing}"
+        raise McvrpError(f"customers of {table.name} who are in none of the cities {searched}: {customers}")
     which = f"{listed(having)} have" if having else f"none of the cities {listed(cities)} has"
-    raise McvrpError(f"{which} all customers of {table.name}: name one by --city")
+    raise McvrpError(f"{which} all customers of {table.name}: name one by --city{missing}")
 
 
 def checked_day(

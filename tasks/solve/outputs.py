@@ -26,10 +26,10 @@ from mcvrp.tasks.city.streets import Way
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
+from mcvrp.tasks.solve.earlier import TIMES
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import (
-    TIMES,
     Stop,
     at_stop,
     further_columns,
@@ -282,7 +282,7 @@ def solve_readme(solved: Solved, made: str = "") -> str:
         files={
             "routes.csv": stops,
             "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
-            "routes.html": "a page per vehicle to print, A4",
+            "routes.html": "to print on A4, where each vehicle starts on a new page",
             "routes.geojson": f"routes as lines, {lines}, customers and depot as points, for any map "
             f"program; in {places}",
             "map.png": "map as an image",

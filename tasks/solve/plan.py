@@ -124,7 +124,7 @@ def plan_day(store: Store, request: Request, spec: SolveSpec) -> Planned:
     named = replace(addresses, columns={**addresses.columns, **spec.columns})
     decided = None
     if request.keep:
-        decided = read_kept(store, request.keep, named, day.instance, date, name)
+        decided = read_kept(store, request.keep, named, day.instance, date, name, day.further)
     limits = spec.limits if spec.shift is None else replace(spec.limits, service=day.wishes.service)
     rest = rest_of(decided, problem, day.instance, limits, drop=spec.drop)
     if rest and not spec.drop:

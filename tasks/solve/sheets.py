@@ -107,7 +107,7 @@ def _since_depot(stop: Stop, factor: float) -> list[Cell]:
 
 
 def pages(solved: Solved) -> str:
-    """Return the HTML document with a page per vehicle."""
+    """Return the HTML document in which each vehicle starts on a new page."""
     sheets, title = _sheets(solved)[1:], solved.planned.day.source
     colours = [colour(k) for k in range(len(sheets))]
     return markdown.render("mcvrp.tasks.solve", "routes.html.j2", title=title, sheets=sheets, colours=colours)

@@ -11,19 +11,12 @@ import numpy as np
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Solved
+from mcvrp.tasks.solve.earlier import OWN
 from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import METRES, is_seconds, length_text, time_text
 
 _DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
 _PRINTED = 8  # columns of addresses and orders on a sheet of A4
-TIMES = "arrival_minutes", "arrival", "departure"  # columns that a day may lack
-# Columns of routes.csv, properties of routes.geojson, and names by which customers are read.
-_OWN = (
-    *("date", "route", "stop", "customer", "demand", "capacity", "load_after", "leg_cost", "cumulative_cost"),
-    *("lat", "lon", "x", "y", "id", "customer_id", "kept"),
-    *("kind", "customers", "load", "utilisation", "cost", "stroke", "stroke-width", "marker-color"),
-    *("minutes", "kilometres", "legs", *TIMES),
-)
 
 
 @dataclass(frozen=True)
@@ -128,7 +121,7 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
 
     If service times count, the first one is `service`: seconds of all orders of a customer.
 
-    A column with a name of `_OWN`, or of city or day for one of them, or that both files have with different
+    A column with a name of `OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
     """
     planned, nodes = solved.planned, nodes or (DEPOT, *solved.instance.ids.tolist())
@@ -141,8 +134,8 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
         for title, texts in planned.addresses.further.items()
     }
     names = planned.addresses.columns, planned.spec.columns  # a file of routes is read by either
-    of_routes = [name for columns in names for field, name in columns.items() if field in _OWN]
-    taken = {column_key(name): dict[int, str]() for name in (*_OWN, *of_routes)}
+    of_routes = [name for columns in names for field, name in columns.items() if field in OWN]
+    taken = {column_key(name): dict[int, str]() for name in (*OWN, *of_routes)}
     columns: dict[str, dict[int, str]] = {}
     if planned.spec.timed:
         service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}

@@ -43,7 +43,7 @@ READERS: dict[str, tuple[Reader, str]] = {
     "addresses": (lambda data, _: address_table(read_tabular("f", data)), sound()),
     "orders": (_orders, "customer,demand\nC1,3\nC2,4\n"),
     "routes": (_routes, f"{HEADER}\n{DAY},a,1,C1,4,10\n{DAY},a,2,C2,6,10\n{DAY},b,1,C3,2,10\n"),
-    "costs": (lambda data, _: read_costs("f", data, ["d", "a"]), "d,a\n0,1\n1,0\n"),
+    "costs": (lambda data, _: read_costs("f", data, ["d", "a"]), "from,to,cost\nd,a,1\na,d,1\n"),
 }
 # What files have in them that were cut, glued, converted or typed by hand.
 SCRAPS = [b"", b'"', b'"\n', b"\n", b"\r", b"\0", b",", b";", b"\t", b"\xff", b"\xff\xfe", b"\x81", b"\x0c"]

@@ -24,6 +24,10 @@ SOUND = (HEAD, "d,45.76,4.84,1", "a,45.77,4.85,0", "b,45.75,4.86,", "c,45.74,4.8
 PLANE = pd.DataFrame({"id": ["d", "a", "b"], "x": [0.0, 3.0, 0.0], "y": [0.0, 4.0, 1.0], "depot": [1, 0, 0]})
 COSTS = np.array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]])  # in the order of the next: a, d, b
 TRIANGLE = "id,x,y,depot\na,3,4,0\nd,0,0,1\nb,0,1,0\n"
+PAIRS = pd.DataFrame(
+    [(f, t, COSTS[i, j]) for i, f in enumerate("adb") for j, t in enumerate("adb") if i != j],
+    columns=["from", "to", "cost"],
+)
 
 
 def sound(*changes: tuple[int, str]) -> str:
@@ -128,7 +132,13 @@ MATRICES = (  # for TRIANGLE
     case("NaN", npy(np.where(COSTS == 3, np.nan, COSTS)), "'d' to 'b' is nan", "'b' to 'd' is nan"),
     case("pickled", npy(COSTS.astype(object)), "not a numeric array"),
     case("text", npy(COSTS.astype(str)), "not numbers"),
-    case("a table", "from,to,cost\na,d,1\n", "not a numeric array", "numpy.save"),
+    case("a pair missing", parquet(PAIRS[1:]), "the cost from 'a' to 'd' is missing"),
+    case("a pair twice", parquet(pd.concat([PAIRS, PAIRS[:1]])), "row 7: 'a' to 'd' is a duplicate"),
+    case(
+        "a strange pair", parquet(PAIRS.replace("b", "z")), "to 'z' is not an address", "from 'z' is not an"
+    ),
+    case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost"),
+    case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
 )
 
 ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
@@ -142,6 +152,11 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("many", "customer,demand\nX9,2.5\nC1,\n\n,1\nC2,x\n", "'X9'", "2.5", "row 3", "row 5", "row 6"),
     case("too much", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
     case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "24 more"),
+    case(
+        "all in tenths",
+        "customer;demand\nC1;52,5\nC2;3,5\nC3;1,5\n",
+        "row 2: demand is '52,5', not a whole number, like 2 other rows: give tenths or",
+    ),
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
@@ -162,6 +177,8 @@ KEPT = (  # of eleven orders of 3 and two vehicles of 20
     case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
     case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes, x or 1"),
+    case("a mark misspelt", "route,stop,customer,Keep\n1,1,C1,x\n2,1,C2,\n", "'Keep'", "did you mean kept?"),
+    case("the depot's stop", "route,stop,customer\n1,0,C1\n1,1,C2\n", "row 2: the stop at 'C1' is number 0"),
     case("no mark", "route,stop,customer,kept\n1,1,C1,\n", "keep.csv keeps no route"),
     case("a gap", "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n", "row 2: stop 1 of route '1' is not kept"),
     case("no order", "route,stop,customer\n1,1,C12\n", "row 2: the kept stop at 'C12' has no"),

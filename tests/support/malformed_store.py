@@ -31,7 +31,7 @@ ROUTES = (  # a faulty row, or a file that is no table of routes, refuses the wh
     _rows("no customer", f"{_EAST},1,,1,10", "row 5: customer is missing"),
     _rows("a customer of a known day", f"{BEFORE},east,1,C9,2,10", "2026-02-26", "incoming/before.csv"),
     _rows("stop 0", f"{_EAST},0,C5,1,10", "row 5: stop is '0', not a whole number from 1 to 65,535"),
-    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "row 5: demand is '1.5', not a whole number from 1"),
+    _rows("half a demand", f"{_EAST},1,C5,1.5,10", "row 5: demand is '1.5', not a whole number"),
     _rows("no capacity", f"{_EAST},1,C5,1,ten", "row 5: capacity is 'ten', not a whole number from 1"),
     _rows("an unknown customer", f"{_EAST},1,C13,1,10", "row 5: customer 'C13' is not in the city"),
     _rows("the depot", f"{_EAST},1,Depot,1,10", "row 5: customer 'Depot' is the depot: list only customers"),

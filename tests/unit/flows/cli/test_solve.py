@@ -112,6 +112,12 @@ def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixt
     assert refused(capsys, "solve", "monday.csv", "--out", "nowhere") == (
         "mcvrp: customers of monday.csv who are in none of the cities lyon, lyon-2, small and twin: 'X2'"
     )
+    named(place, "lyon", "C", {"id": "Kunde"})
+    named(place, "lyon-2", "C", {"id": "Kundennr"})
+    Path("monday.csv").write_text("Kunde,demand\nC1,2\nC99,3\n")
+    refusal = refused(capsys, "solve", "monday.csv", "--out", "nowhere")
+    assert "in none of the cities lyon: 'C99'" in refusal
+    assert "no column of customers for lyon-2 ('Kundennr'), small ('customer') and twin" in refusal
 
 
 def test_a_model_of_another_city_is_refused_if_it_is_named(

@@ -24,7 +24,7 @@ from mcvrp.tasks.city.importer import import_city
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
 from tests.support.address_files import ADDED, CITY, CUSTOMERS, MORE
 from tests.support.datasets import everything
-from tests.support.malformed import COSTS, HEAD, TRIANGLE, npy, parquet, sound
+from tests.support.malformed import COSTS, HEAD, PAIRS, TRIANGLE, npy, parquet, sound
 
 VRP = Path(__file__).parents[3] / "support" / "data" / "E-n22-k4.vrp"
 GOLDEN = "a0a6e917928e355f"  # the id of the sound file
@@ -62,7 +62,7 @@ def test_dialects_of_one_file_are_one_city(tmp_path: Path, data: str | bytes) ->
 
 
 def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
-    """In addresses, --depot, --columns and extensions; a file with both forms of an id is refused."""
+    """In addresses, --depot, --columns, costs and extensions; a file with both forms of an id is refused."""
     one, two = "Caf\u00e9", "Cafe\u0301"  # é as one character, and as two
 
     def file(name: str, text: str) -> str:
@@ -71,8 +71,9 @@ def test_ids_of_two_unicode_forms_are_one(store: Store, tmp_path: Path) -> None:
 
     for written, depot in ((one, two), (two, one)):
         text = f"Num\u00e9ro,x,y\n{written},0,0\na,3,4\n"
+        costs = file("costs.csv", f"from,to,cost\n{depot},a,1\na,{depot},2\n")
         columns = {"id": "Nume\u0301ro"}
-        made = imported(tmp_path, text, depot=depot, columns=columns)
+        made = imported(tmp_path, text, depot=depot, columns=columns, matrix=costs)
         assert made.addresses.ids == (one, "a")
     with pytest.raises(McvrpError, match=f"row 3: id '{one}' is a duplicate of row 2"):
         imported(tmp_path, f"id,x,y,depot\n{one},0,0,1\n{two},3,4,\n")
@@ -235,9 +236,10 @@ def with_costs(tmp_path: Path, data: bytes, **options: Any) -> PlannedCity:
 
 
 def test_a_matrix_follows_its_addresses(tmp_path: Path) -> None:
-    """Its rows are reordered with the depot."""
+    """Its rows are reordered with the depot; a square and pairs in any order give the same city."""
     square = with_costs(tmp_path, npy(COSTS)).city
-    assert square.city_id != imported(tmp_path, TRIANGLE).city.city_id
+    pairs = with_costs(tmp_path, parquet(PAIRS.sample(frac=1, random_state=1))).city
+    assert square.city_id == pairs.city_id != imported(tmp_path, TRIANGLE).city.city_id
     assert square.matrix is not None
     assert square.matrix.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]  # d, a, b
     one_way = COSTS.copy()
@@ -373,17 +375,18 @@ def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_
 
 
 def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Path) -> None:
+    """A column's name in its file is not that of the city's orders, which the parent has."""
     file, more = tmp_path / "own.csv", tmp_path / "more.csv"
     file.write_text(NAMED)
-    more.write_text("Code client,Phone,NAME,lat,lon\ne,+33 6,Eve,45.755,4.845\na,,,45.77,4.85\n")
+    more.write_text("No,Colis,Phone,NAME,lat,lon\ne,,+33 6,Eve,45.755,4.845\na,,,,45.77,4.85\n")
     make_city(store, spec_of(file, columns={"id": "Code client"}))
-    make_city(store, spec_of(more, "child", extends="own"))
+    make_city(store, spec_of(more, "child", extends="own", columns={"id": "No", "demand": "Colis"}))
     child = stored_city(store, "child").addresses
     assert child.ids == ("d", "a", "b", "c", "e")
     assert child.further["Name"] == ("Depot", "Anna", "", "", "Eve")
     assert child.further["Phone"] == ("", "", "", "", "+33 6")
     assert child.further.keys() == {"Name", "Customer", "Phone"}
-    assert child.columns == {"id": "Code client"}
+    assert child.columns == {"id": "Code client", "demand": "Colis"}
 
 
 def test_a_synthetic_city_is_as_before() -> None:

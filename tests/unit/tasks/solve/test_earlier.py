@@ -136,8 +136,8 @@ def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
     assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",))
-    plain = "route,stop,customer\na,1,1\nb,1,2\nb,2,3\n"
-    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), names=("a", "b"))
+    plain = "route,stop,customer,fixed,load_after,\na,1,1,x,3\nb,1,2,,3\nb,2,3,,6\n"
+    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ("a", "b"), ("fixed",))
 
 
 def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
     frame = pd.read_csv(tmp_path / "routes.csv").query("route < 3")
     if marked:
         frame["kept"] = (frame["route"] == 1).map({True: "yes", False: ""})
-    frame.to_csv(tmp_path / "keep.csv", index=False)
+    frame.assign(Driver="Eve").to_csv(tmp_path / "keep.csv", index=False)
     kept = earlier.solution.routes[: 1 if marked else 2]
     limits: dict[str, Any] = {"fleet": 4, "longest_route": 99.0}
     more = dict.fromkeys(range(1, 21), 3)
@@ -181,7 +181,10 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
     assert len(result.solution.routes) <= 4
     findings = result.search.findings
     assert result.cost == pytest.approx(findings[0].cost) == cost(CITY, result.solution)
-    assert any(note.startswith(f"keep.csv keeps {len(kept)} route") for note in result.notes)
+    notes = "\n".join(result.notes)
+    assert f"\nkeep.csv keeps {len(kept)} route" in notes
+    assert "further columns of keep.csv, which are not used: Driver\n" in notes
+    assert "satisfy --fleet 4 and --longest-route 99, kept ones included but for their length" in notes
     assert (findings[0].routes, result.unserved) == (len(result.solution.routes), ())
 
 

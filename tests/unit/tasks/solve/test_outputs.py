@@ -350,7 +350,7 @@ def test_the_pages_to_print_have_all_stops(carried: tuple[Solved, Place]) -> Non
     assert parsed.texts["h1"] == [f"Route {stops[0].route}" for stops in routes]
     nodes = [stop.node for stops in routes for stop in stops]
     large = [[FURTHER["Name"][node], FURTHER["route"][node]] for node in nodes]
-    assert parsed.texts["b"] == [text for texts in large for text in texts if text]
+    assert parsed.texts["b"] == [" · ".join(filter(None, texts)) for texts in large if any(texts)]
     assert parsed.texts["small"].count("K-1 · Note: =1+1 · order_Note: bell; dog") == 1
     assert all("Friday 2026-02-20" in text for text in parsed.texts["header"])
     assert sum("☐" in text for text in parsed.texts["td"]) == len(day.instance.ids)
