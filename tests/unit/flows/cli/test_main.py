@@ -39,6 +39,10 @@ def stored(folder: Path) -> list[Path]:
         ("plan --preset laptp", ["no preset 'laptp'", "laptop"]),
         ("plan --verbos", ["--verbos", "--verbose"]),  # no abbreviations
         ("plan --set city.source=imported", ["no city 'laptop'", "mcvrp city import FILE --name laptop"]),
+        ("plan --set label.largest=500", ["label.largest = 500", "the city has 100 customers"]),
+        ("plan --set benchmark.sizes=[500,501,502,503]", ["benchmark.sizes.0 = 500", "(100)"]),
+        ("plan --set label.capacity=[1,2]", ["may hold 1 at n=20, a customer may want 9"]),
+        ("plan --set train.base=nope@3", ["train.base = nope@3: there is no model 'nope'"]),
         ("run --set label.count=-3", ["--set label.count: ", "-3"]),
         ("run --set label=3", ["--set label: Input should be a section of fields, not 3"]),
         ("run --set labell.count=3", ["--set labell: there is no such field (did you mean label?)"]),
