@@ -102,7 +102,7 @@ def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> Checkp
         progress = f"is at step {state.step:,} of {state.steps:,}" if state else "has not started"
         raise McvrpError(
             f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {progress}: "
-            f"run mcvrp train --phase {name}"
+            f"run mcvrp train --phase {name} with the same preset"
         )
     return state
 
@@ -217,7 +217,7 @@ def _label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tu
         raise McvrpError(
             f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
-            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}{without}"
+            f"with the same preset{without}"
         )
     return tuple(rows.values())
 
