@@ -9,12 +9,11 @@ from math import log2
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import asking, plain, size_text, table
 from mcvrp.flows.cli.stage import preset_of
-from mcvrp.flows.config import settings
-from mcvrp.flows.config.spec import PipelineSpec, require_consistent
+from mcvrp.flows.config.preflight import planned_city
+from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.model.network import NetworkConfig
 from mcvrp.model.problem import City
 from mcvrp.tasks.attention.spec import AttentionSpec
-from mcvrp.tasks.city.make import plan_city
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
@@ -44,12 +43,9 @@ class Cost:
 
 def plan_run(common: Common) -> Outcome:
     """Return the cost of a run of the preset as a table."""
-    preset, city = preset_of(common), None
+    preset = preset_of(common)
     spec = preset.spec(common.overrides)
-    require_consistent(spec)
-    if spec.city.source == "imported":
-        city = plan_city(asking(common), spec.city, settings.cache_dir()).city
-    costs, cores = make_plan(spec, city), local_cores()
+    costs, cores = make_plan(spec, planned_city(asking(common), spec).city), local_cores()
     sums = (sum(getattr(cost, field) for cost in costs) for field in ("core_hours", "gpu_hours", "bytes"))
     total = Cost("in all", 0, *sums)
     rows = [cost.row() for cost in (*costs, total)]

@@ -13,14 +13,16 @@ from mcvrp.model.errors import IncompleteError, InvalidFields, McvrpError
 from mcvrp.tasks.files.cvrplib import is_vrp
 from mcvrp.tasks.solve.orders import city_of
 from mcvrp.tasks.solve.outputs import solve_figures
-from mcvrp.tasks.solve.spec import AUTO, MODEL, SolveSpec
+from mcvrp.tasks.solve.spec import AUTO, MODEL, DecodingSpec, SolveSpec
+
+_OF_MODEL = {*DecodingSpec.model_fields, "version"}  # fields that only a model's search reads
 
 
 def solve_and_write(common: Common, day: Day) -> Outcome:
     """Route a day's orders and write the result; no file is written if the input is invalid."""
     vrp, columns = is_vrp(day.orders), named_columns(day.columns)
-    named = any(text.partition("=")[0].strip() == "city.name" for text in common.overrides)
-    if named and not common.preset:
+    changed = [text.partition("=")[0].strip() for text in common.overrides]
+    if "city.name" in changed and not common.preset:
         raise McvrpError("--set city.name without --preset does not choose the city: name it by --city")
     preset, city = spec_of(common), day.city
     if not (city or vrp or common.preset):  # a .vrp has its city
@@ -31,9 +33,12 @@ def solve_and_write(common: Common, day: Day) -> Outcome:
         options.setdefault("samples", 0)  # the preset's model was trained on another city
     options["columns"] = preset.solve.columns | columns
     options = preset.solve.model_dump() | options
-    if options["by"] not in (AUTO, MODEL) and day.samples:
-        raise McvrpError(f"--samples {day.samples}: --by {options['by']} searches without a model: omit one")
-    if options["by"] not in (AUTO, MODEL) or not options["samples"]:
+    without_model = options["by"] not in (AUTO, MODEL)
+    unused = [f"--samples {day.samples}"] if day.samples else []
+    unused += [f"--set {key}" for key in changed if key.removeprefix("solve.") in _OF_MODEL]
+    if without_model and unused:
+        raise McvrpError(f"{unused[0]}: --by {options['by']} searches without a model: omit one")
+    if without_model or not options["samples"]:
         options["version"] = day.version  # the preset's is of its model
     try:
         routed = solve(

@@ -72,5 +72,5 @@ def gc(
         return Outcome(document, "nothing was removed" if delete else "nothing to remove")
     rows = [(size_text(each.bytes), each.path, each.why) for each in candidates]
     listed = table(("size", "path", "reason"), rows, (0,))
-    left = "removed" if delete else "unused: nothing has been removed, run mcvrp gc --delete"
+    left = "removed" if delete else "unused: nothing has been removed, --delete removes them"
     return Outcome(document, f"{listed}\n\n{counted(files, 'file')}, {size_text(size)} {left}")

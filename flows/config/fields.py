@@ -42,7 +42,9 @@ def described(path: str = "") -> list[Described]:
     start = f"{wanted}." if path else ""
     found = [field for field in _fields("", PipelineSpec) if f"{field.path}.".startswith(start)]
     if not found:
-        fields = [*PipelineSpec.model_fields, *(field.path for field in _fields("", PipelineSpec))]
+        paths = [field.path for field in _fields("", PipelineSpec)]
+        sections = [path.rpartition(".")[0].removesuffix(".N") for path in paths]
+        fields = list(dict.fromkeys([*PipelineSpec.model_fields, *sections, *paths]))
         raise McvrpError(f"a preset has no field {path!r}{alternatives(wanted, fields)}")
     return found
 

@@ -16,7 +16,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.city.make import PlannedCity, plan_city
-from mcvrp.tasks.label.spec import LabelSpec
+from mcvrp.tasks.label.spec import LabelSpec, Source
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.train.spec import TrainSpec
 
@@ -81,16 +81,27 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:
     """Raise McvrpError if a stage would not start, as far as this is known before the first stage."""
-    from mcvrp.tasks.benchmark.prepare import require_sizes
-
     _require_cores("benchmark.workers", spec.benchmark.workers)
+    planned = planned_city(store, spec)
+    check_labels(store, planned, spec.label)
+    check_training(store, planned, spec.train)
+
+
+def planned_city(store: Store, spec: PipelineSpec) -> PlannedCity:
+    """Return the city of a run; McvrpError if a stage could not run in it, on whatever machine."""
+    from mcvrp.tasks.benchmark.prepare import require_sizes
+    from mcvrp.tasks.label.solving import require_possible
+    from mcvrp.tasks.train.resume import require_trainable
+
     require_consistent(spec)
     planned = plan_city(store, spec.city, settings.cache_dir())
     require_sizes(planned.city, spec.benchmark)
-    check_labels(store, planned, spec.label)
-    check_training(store, planned, spec.train)
+    for part in spec.label.datasets:
+        require_possible(Source(part, planned.city))
+    require_trainable(store, planned.city, spec.train)
     if spec.compares_attention:
         check_attention(store, planned, spec.attention_models)
+    return planned
 
 
 def require_pipeline(command: str) -> None:

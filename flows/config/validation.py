@@ -19,6 +19,7 @@ from mcvrp.tasks.city.spec import UNIT_PATTERN
 from mcvrp.tasks.files.file_bytes import IN_STORE, is_pasted
 from mcvrp.tasks.solve.spec import LENGTH_PATTERN
 from mcvrp.tasks.support.registry import InStore
+from mcvrp.tasks.train.spec import BASE
 
 Model = TypeVar("Model", bound=BaseModel)
 _FILES = {"orders", "start", "keep", "file", "matrix"}  # of `solve`, and of `AddressFile`
@@ -26,11 +27,14 @@ _NAME, _VALUE = 80, 60  # characters of a field's name, of its value
 _EXPECTED = {  # by type of an error, and by pattern
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("model_type", "model_attributes_type"), "a section of fields"),
-    "string_type": "text",
-    "tuple_type": "a list such as [20, 50]",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a section of fields"),
+    **dict.fromkeys(("string_type", "string_too_short"), "text"),
+    "tuple_type": "a list such as [20, 50] or ['hgs']",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
     NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
     LENGTH_PATTERN: "one with a unit such as 45km or 90min",
+    BASE.pattern: "a model and version such as lyon@3",
     UNIT_PATTERN: "up to 12 characters without spaces, quotation marks, <, > and &",
 }
 
@@ -123,9 +127,9 @@ def sentence(details: list[ErrorDetails], model: type[BaseModel] | None = None) 
 
 
 def _message(detail: ErrorDetails) -> str:
-    pattern = detail.get("ctx", {}).get("pattern", "")
-    if expected := _EXPECTED.get(detail["type"]) or _EXPECTED.get(pattern):
-        return f"Input should be {expected}"
+    context = detail.get("ctx", {})
+    if expected := _EXPECTED.get(detail["type"]) or _EXPECTED.get(context.get("pattern", "")):
+        return f"Input should be {expected.format_map(context)}"
     return detail["msg"].removeprefix("Value error, ")
 
 

@@ -139,7 +139,7 @@ class Dataset:
                 )
             raise McvrpError(
                 f"dataset {self.name!r} in {self.store.url()} has {rows} of the {required} labels of n={n}: "
-                "run mcvrp label"
+                "run mcvrp label with its preset"
             )
 
     @typed

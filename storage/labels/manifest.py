@@ -22,7 +22,7 @@ def read_manifest(store: Store, dataset: str) -> dict[str, Any] | None:
         return None
     document = store.get_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("files"), dict):
-        raise McvrpError(f"{store.url(path)} is not a manifest: run mcvrp label")
+        raise McvrpError(f"{store.url(path)} is not a manifest: run mcvrp label with its preset")
     return document
 
 

@@ -143,7 +143,7 @@ def attention_card(store: Store, name: str, n: int) -> AttentionCard | None:
 def attention_failure(card: AttentionCard | None, n: int) -> str | None:
     """Return the reason why there is no attention model for ``n`` customers, None if there is one."""
     if card is None:
-        return f"there is no attention model for n={n}: run mcvrp am --set attention.sizes=[{n}]"
+        return f"there is no attention model for n={n}: run mcvrp am with the same preset"
     return None if card.diverged is None else f"diverged in training at {card.diverged}"
 
 

@@ -148,21 +148,26 @@ def _shown(place: NDArray[np.float64]) -> str:
 
 
 def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, needed: bool) -> int | None:
-    if depot is not None:
-        if depot not in ids and ids:
-            faults.add(f"depot {shown(depot)} is not an id in the file")
-        return ids.index(depot) if depot in ids else None
     column = table.column(_DEPOT)
     cells = table.text(column).tolist() if column else [""] * len(table)
     marks = [mark.lower().removesuffix(".0") for mark in cells]
+    marked = [k for k, mark in enumerate(marks) if mark in _TRUE]
+    if depot is not None:
+        if depot not in ids and ids:
+            faults.add(f"depot {shown(depot)} is not an id in the file")
+        elif ids and (others := [shown(ids[k]) for k in marked if ids[k] != depot]):
+            faults.add(
+                f"column {table.titles[str(column)]} marks {listed(others)}, but --depot is {shown(depot)}: "
+                "omit it, or correct the column"
+            )
+        return ids.index(depot) if depot in ids else None
     for mark, row in zip(marks, table.rows.tolist(), strict=True):
         if mark not in _TRUE + _FALSE:
             faults.at(row, f"depot is {shown(mark)}, not 1 (the depot), 0 or empty")
-    marked = [k for k, mark in enumerate(marks) if mark in _TRUE]
     if len(marked) > 1:
         rows = listed(int(table.rows[k]) for k in marked)
         faults.add(f"rows {rows} are depots: a city has one depot, import one city for each")
-    elif not marked and needed:
+    elif not marked and needed and set(marks) <= {*_TRUE, *_FALSE}:
         faults.add(
             "no row is the depot: mark it with 1 in a column depot, name its column (--columns depot=…), or "
             "pass its id (--depot ID)"

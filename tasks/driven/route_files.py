@@ -29,7 +29,7 @@ def read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabular
     if missing := [field for field in COLUMNS if column[field] is None]:
         raise McvrpError(
             f"{name} has no column {listed(missing)}, but {listed(table.titles.values(), most=8)}: name its "
-            f"columns so, or name them in mcvrp city import, such as --columns {missing[0]}=NAME"
+            f"columns so, or name them by mcvrp city set {city.name} --columns {missing[0]}=NAME"
         )
     frame = table.frame
     depot = (table.ids(str(column["customer"])) == city.addresses.ids[DEPOT]) & frame[column["demand"]].isin(

@@ -74,7 +74,7 @@ def _days(
     for row in text.index[unclear][:1]:
         faults.add(
             f"date {shown(text[row])} in row {row} may have day or month first: give their order "
-            "(mcvrp city set --dates), or write dates like 2026-01-31"
+            "(mcvrp city set CITY --dates), or write dates like 2026-01-31"
         )
     ahead = days > pd.Timestamp(today)
     for why, wrong in (

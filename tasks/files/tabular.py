@@ -35,6 +35,7 @@ _SEPARATORS = ";\t,|"
 _DECLARED = {",": ".", ";": ","}  # decimal sign of programs that use this separator
 _OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
 _PARQUET = b"PAR1"
+_BINARY = (b"%PDF", b"\x1f\x8b")  # PDF and gzip, which may decode as Windows-1252
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FRACTION = r"\A[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\Z"
 _DECIMALS = r"[0-9]+[.,][0-9]{1,2}"
@@ -216,7 +217,7 @@ def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:
                 f"{name} is not text (byte {error.start} is not UTF-8): save it as CSV in UTF-8"
             ) from None
         notes = (f"{name} is not UTF-8 and was read as Windows-1252 (Western European)",)
-    if "\0" in text:
+    if "\0" in text or data.startswith(_BINARY):
         raise McvrpError(f"{name} is a binary file: save the table as CSV in UTF-8")
     return text, notes
 

@@ -6,9 +6,11 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.schema import SOLVED, Label
+from mcvrp.tasks.label.spec import Source
 from mcvrp.tasks.label.work import LabelRecipe, Unit
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
@@ -21,6 +23,17 @@ Attempt = Callable[[int, int], Label | str]  # of i and the solver's seed: a lab
 def make_solver(recipe: LabelRecipe, n: int) -> Solver:
     """Return the solver of ``recipe`` for ``n`` customers; SolverMissing if it is not installed."""
     return recipe.solver.make(**recipe.budget_of(n).options(), fleet=recipe.fleet)
+
+
+def require_possible(source: Source) -> None:
+    """Raise McvrpError if the city or the solver cannot give what the spec requests."""
+    spec, city, recipe = source.spec, source.city, source.recipe
+    if spec.largest > city.customers:
+        raise McvrpError(f"label.largest = {spec.largest}: the city has {city.customers} customers")
+    for n in spec.sizes:
+        recipe.rules.capacity_range(n)
+    recipe.solver.require_costs(city)
+    make_solver(recipe, spec.smallest)
 
 
 def solver_seed(seed: int, n: int, i: int) -> int:

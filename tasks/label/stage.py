@@ -24,7 +24,7 @@ from mcvrp.storage.store.lease import Lease, holding
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.plan import Merge, merges, missing_units
-from mcvrp.tasks.label.solving import make_solver
+from mcvrp.tasks.label.solving import require_possible
 from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
 from mcvrp.tasks.label.work import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import WorkerContext, label_unit, merge_files
@@ -136,7 +136,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """
     began = time.monotonic()
     source = Source(spec, city)
-    _require_possible(source)
+    require_possible(source)
     SpecDocument.read(store, spec.dataset).require_same(store, source)  # before waiting for a lease
     path = layout.driver_lease(spec.dataset)
     with holding(store, path, f"dataset {spec.dataset!r} is being labelled") as lease:
@@ -165,7 +165,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
 def labels_missing(store: Store, city: City, spec: LabelSpec) -> int:
     """Return how many labels of ``spec`` are in no file; McvrpError as in `label_missing`."""
     source = Source(spec, city)
-    _require_possible(source)
+    require_possible(source)
     document = SpecDocument.read(store, spec.dataset)
     document.require_same(store, source)
     return sum(unit.rows for unit in missing_units(list_files(store, spec.dataset), spec, document))
@@ -196,19 +196,6 @@ def _write_spec(store: Store, source: Source, before: SpecDocument, *, labelling
         document = SpecDocument({**document.fields, FIELD: provenance})
     if document != before:
         store.put_json(layout.label_spec(source.spec.dataset), document.fields)
-
-
-def _require_possible(source: Source) -> None:
-    """Raise McvrpError if the city or the solver cannot give what the spec requests."""
-    spec, city, recipe = source.spec, source.city, source.recipe
-    if spec.largest > city.customers:
-        raise McvrpError(
-            f"largest = {spec.largest}: the city has {city.customers} customers, request at most as many"
-        )
-    for n in spec.sizes:
-        recipe.rules.capacity_range(n)
-    recipe.solver.require_costs(city)
-    make_solver(recipe, spec.smallest)
 
 
 def _completeness(run: _Run, files: Sequence[LabelFile]) -> tuple[int, str]:

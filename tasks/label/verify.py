@@ -79,7 +79,10 @@ def verify_dataset(
     """
     if not store.list(layout.label_dir(dataset)):
         others = alternatives(dataset, store.folders("labels"))
-        raise McvrpError(f"there is no dataset {dataset!r} in {store.url('labels')}{others}: run mcvrp label")
+        raise McvrpError(
+            f"there is no dataset {dataset!r} in {store.url('labels')}{others}: run mcvrp label with its "
+            "preset"
+        )
     if of_trial(store, dataset):
         raise McvrpError(
             f"dataset {dataset!r} belongs to a night or round and has no spec to verify it by: verify the "

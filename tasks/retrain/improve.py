@@ -84,7 +84,8 @@ def _trial(spec: ImproveSpec, context: TrialContext, loop: str, number: int) -> 
     labels = list(drawn(store, context.old, spec.count, (ROUND, str(seed)), context.improved_labels()))
     if not labels:
         raise McvrpError(
-            f"dataset {context.old!r} in {store.url()} has no labels to improve: run mcvrp label first"
+            f"dataset {context.old!r} in {store.url()} has no labels to improve: run mcvrp label with its "
+            "preset"
         )
     better = by_champion(context, spec, name, labels, by=spec.by, tries=spec.tries, seed=seed)
     mix = write_mix(store, city, name, [context.old_labels, context.champion.as_parent], better)

@@ -184,7 +184,7 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
     for k in np.flatnonzero(days.isna()):
         unclear = (
             f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31, or "
-            "declare the city's order (mcvrp city import --dates)"
+            "declare the city's order (mcvrp city set CITY --dates)"
         )
         faults.at(table.rows[k], f"{table.titles[str(column)]} is {unclear if cells[k] else 'missing'}")
     faults.check()

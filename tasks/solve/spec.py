@@ -69,6 +69,8 @@ def _with_unit(value: object) -> object:
         return value
     if (seconds := seconds_with_unit(value)) is None:
         raise ValueError(f"{shown(value)} is not a duration with a unit such as 8h, 7h 30min or 28800s")
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"{shown(value)} is more than a week")
     return seconds
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from mcvrp.model.errors import shown
 from mcvrp.model.instances import Range, Rules
 from mcvrp.model.problem import City
 from mcvrp.tasks.support.registry import OneOf
@@ -133,7 +134,9 @@ class StrictSpec(BaseModel):
         for part, number in zip(value, parsed, strict=True) if several else [(value, parsed)]:
             require_number(part, number)
             if isinstance(number, int) and number > largest:
-                raise PydanticKnownError("less_than_equal", {"le": largest})
+                raise ValueError(
+                    f"{shown(number)} is above the largest number, {largest}"
+                )  # pydantic's: a float
         return parsed
 
 

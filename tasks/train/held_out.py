@@ -37,7 +37,7 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
     if spec.held_out is None or not measured(spec, phase):
         return
     hint = (
-        "label it with mcvrp label and a label.held_out of at least 1, or train without: "
+        "run mcvrp label with the same preset and a label.held_out of at least 1, or train without: "
         "--set train.held_out="
     )
     path = layout.label_spec(spec.held_out)

@@ -66,14 +66,10 @@ def phase_start(store: Store, city: City, spec: TrainSpec, name: str) -> PhaseSt
 def check_training(store: Store, city: City, spec: TrainSpec) -> None:
     """Check what can be checked without labels: sizes, ranks, the base model, existing checkpoints.
 
-    McvrpError if instances cannot be drawn in the city, the batch cannot be divided among the ranks, their
-    number exceeds the cores or GPUs, the base does not exist or has another city or network, or a checkpoint
-    has other settings.
+    McvrpError as in `require_trainable`, or if the batch cannot be divided among the ranks, their number
+    exceeds the cores or GPUs, or a checkpoint has other settings.
     """
-    _require_sizes(city, spec)
-    if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
-        _require_rules(store, city, spec)
-    _base_card(store, city, spec)
+    require_trainable(store, city, spec)
     cores = local_cores()
     ranks = rank_count(spec, cores)
     if spec.launcher == "local":
@@ -84,6 +80,14 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
             stored, rules = checkpoint.origin, _order_rules(store, city, spec, phase.name)
             origin = _origin_of(city, spec, phase.name, rules, stored.fingerprint, stored.parent)
             check_origin(store, city, checkpoint, origin)
+
+
+def require_trainable(store: Store, city: City, spec: TrainSpec) -> None:
+    """Raise McvrpError if instances cannot be drawn in the city, or the base is missing or of another one."""
+    _require_sizes(city, spec)
+    if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
+        _require_rules(store, city, spec)
+    _base_card(store, city, spec)
 
 
 def run_lease(store: Store, spec: TrainSpec) -> AbstractContextManager[Lease]:
@@ -98,7 +102,7 @@ def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> Checkp
         progress = f"is at step {state.step:,} of {state.steps:,}" if state else "has not started"
         raise McvrpError(
             f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {progress}: "
-            f"run mcvrp train --phase {name}"
+            f"run mcvrp train --phase {name} with the same preset"
         )
     return state
 
@@ -213,7 +217,7 @@ def _label_counts(labels: Dataset, city: City, spec: TrainSpec, name: str) -> tu
         raise McvrpError(
             f"dataset {spec.dataset!r} has no labels of {_ranges(missing)} customers, "
             f"phase {name!r} trains on {sizes[0]} to {sizes[-1]}: run mcvrp label "
-            f"--set label.smallest={sizes[0]} --set label.largest={sizes[-1]}{without}"
+            f"with the same preset{without}"
         )
     return tuple(rows.values())
 

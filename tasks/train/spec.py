@@ -26,7 +26,7 @@ from mcvrp.tasks.support.spec import (
     unset,
 )
 
-_BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
+BASE = re.compile(rf"^({NAME_PATTERN.strip('^$')})@([1-9][0-9]*)$")
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Count = Annotated[int, Field(ge=1)]
@@ -136,7 +136,7 @@ class TrainSpec(StrictSpec):
     model: Name = Field("fm-mcvrp", description="Name of the trained model")
     base: str | None = Field(
         None,
-        pattern=_BASE.pattern,
+        pattern=BASE.pattern,
         description="Model to fine-tune, NAME@VERSION (default: random initialization)",
     )
     network: NetworkSpec = Field(NetworkSpec(), title="Network", description="Network architecture")
@@ -217,7 +217,7 @@ class TrainSpec(StrictSpec):
     @property
     def base_version(self) -> tuple[str, int] | None:
         """Name and version of the model to fine-tune, None for random weights."""
-        match = _BASE.fullmatch(self.base or "")
+        match = BASE.fullmatch(self.base or "")
         return (match[1], int(match[2])) if match else None
 
     def sizes(self, name: str) -> range:

@@ -102,6 +102,8 @@ ADDRESSES = (
     case("a region", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"),
     case("no depot marked", sound((2, "d,45.76,4.84,0")), "no row is the depot", "--columns depot="),
     case("two depots", sound((3, "a,45.77,4.85,1")), "rows 2 and 3 are depots"),
+    case("a depot of others", sound(), "column depot marks 'd'", "--depot is 'a'", depot="a"),
+    case("a depot that may be", sound((2, "d,45.76,4.84,maybe")), "own.csv: row 2: depot is 'maybe'"),
     case("a depot that is not there", sound(), "depot 'z' is not an id", depot="z"),
     case("a depot alone", "id,x,y,depot\nd,1,1,1\n", "a depot and no customers"),
     case("beyond all maps", "id,x,y,depot\nd,1,1,1\na,1e12,1,0\n", "row 3", "beyond 1e+09"),

@@ -25,8 +25,17 @@ def test_every_field_says_what_it_takes_and_means() -> None:
     assert (split.takes, split.default) == ("train, valid, test", "default train")
 
 
-@pytest.mark.parametrize("path", ["lable", "label.cout", "label.count.x"])
-def test_an_unknown_field_is_refused(path: str) -> None:
-    with pytest.raises(McvrpError, match=rf"{path}' \(did you mean label"):
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("lable", "label"),
+        ("label.cout", "label.count"),
+        ("label.count.x", "label.count"),
+        ("train.phase", "train.phases"),
+        ("train.networ", "train.network"),
+    ],
+)
+def test_an_unknown_field_is_refused(path: str, near: str) -> None:
+    with pytest.raises(McvrpError, match=rf"{path}' \(did you mean {near}\?"):
         described(path)
     assert run(["preset", "fields", path]) == 2

@@ -162,7 +162,7 @@ def test_a_corrupt_checkpoint_is_named(store: Store) -> None:
     with pytest.raises(McvrpError, match=r"training\.safetensors is corrupt"):
         train_attention(store, CITY, TINY)
     assert attention_failure(attention_card(store, "tiny", 6), 6) == (
-        "there is no attention model for n=6: run mcvrp am --set attention.sizes=[6]"
+        "there is no attention model for n=6: run mcvrp am with the same preset"
     )
 
 

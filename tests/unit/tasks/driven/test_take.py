@@ -285,11 +285,12 @@ def test_a_refused_file_is_read_once_its_columns_and_dates_are_declared(
     store.put(f"incoming/{name}", data)
     (refused,) = take(store).refused
     assert "no column date, route, customer, stop and capacity, but Datum" in refused
-    assert "--columns date=NAME" in refused
+    assert "mcvrp city set lyon --columns date=NAME" in refused
     city = replace(LYON, addresses=replace(LYON.addresses, columns=NAMES))
     before = everything(store)
     (refused,) = take(store, city).refused
-    assert "date '02/01/2026' in row 2 may have day or month first: give their order" in refused
+    assert "date '02/01/2026' in row 2 may have day or month first" in refused
+    assert "(mcvrp city set CITY --dates)" in refused
     assert everything(store) == before
     ordered = replace(city, addresses=replace(city.addresses, dates="day-first"))
     assert take(store, ordered).days == ("2026-01-02",)

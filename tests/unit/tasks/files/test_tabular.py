@@ -123,6 +123,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "two open marks": (b'a,b\n1,"a\nb"\n2,"c\n3,"d\n', "f.csv is not valid CSV in lines 4 to 5"),
     "a mark inside": (b'a,b\n1,"Shop" north\n', "f.csv is not valid CSV in line 2"),
     "columns": (b"a,b\n1,2" + 999 * b"," + b"\n", "f.csv, row 2, has more than 1,000 columns"),
+    "a PDF": (b"%PDF-1.4\n1 0 obj << >>\n", "f.csv is a binary file"),
+    "an archive": (b"\x1f\x8b\x08\x08a,b\n", "f.csv is a binary file"),
     "a zero byte": (b"a,b\n1,\0\n", "f.csv is a binary file"),
     "no encoding": (b"a,b\n1,\x81\xff\n", "f.csv is not text (byte 6 is not UTF-8)"),
     "half of Parquet": (parquet(pd.DataFrame({"a": [1]}))[:-20], "f.csv is not a valid Parquet file"),

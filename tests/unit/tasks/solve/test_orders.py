@@ -118,7 +118,7 @@ def test_dates_are_read_in_all_files(store: Store, data: str | bytes) -> None:
 def test_a_date_that_is_not_clear_is_refused_by_row(store: Store) -> None:
     """Unless it does not matter: a single text is a single day."""
     head = "date,customer,demand\n"
-    unclear = "no date or perhaps with day or month first: write it like 2026-01-31"
+    unclear = "no date or perhaps with day or month first: write it like 2026-01-31, or .*set CITY --dates"
     for cells, message in (
         (("02/11/2026", "03/11/2026"), f"row 2: date is '02/11/2026', {unclear}"),
         (("2026-11-30", "soon"), f"row 3: date is 'soon', {unclear}"),
