@@ -132,8 +132,8 @@ def solve(
 ) -> Solved:
     """Route a day's orders.
 
-    Files are CSV, Excel or Parquet with the columns customer and demand. A deployed run accepts paths in the
-    store only; a call in Python also files of this machine, s3:// addresses, and store:PATH in the store.
+    Files are CSV, Excel or Parquet with the columns customer and demand, on this machine, at s3:// addresses,
+    or in the store (store:PATH). In a deployed run, relative paths are in the store.
     """
     began, opened = time.monotonic(), open_store(store)
     with showing_steps(f"solve {_place(city, orders)}", 3) as begin:

@@ -12,7 +12,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from mcvrp.model.errors import printable
 
 # Start of a link, an image, HTML, an entity, code or emphasis; also in URLs, which GitHub turns into links.
-_SPECIAL = re.compile(r"[\\`<>\[\]*~@]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
+_SPECIAL = re.compile(
+    r"[\\`>\[\]*~@]|<(?![\s\d=])|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])"
+    r"|:(?=//)|(?<=www)\.",
+    re.IGNORECASE,
+)
 _ESCAPED = re.compile(r"\\([\\`<>\[\]&*~@_:.|])")
 _URL_SAFE = "/:;,=+@$&?#%~"
 

@@ -156,12 +156,11 @@ def _wait_for(url: str, process: subprocess.Popen[str], log: IO[str]) -> None:
         log.seek(0)
         text = log.read()
         cause = _last_error(text) or (text.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        advice = "look at PREFECT_HOME and its database"
         if process.returncode is None:
             cause = f"no answer in {ANSWER_SECONDS:.0f} s"
-        raise NoServer(
-            f"`prefect server start` failed: {brief(cause, _LONGEST_REASON)}: look at PREFECT_HOME and its "
-            "database"
-        )
+            advice = f"run this again if the machine is busy, otherwise {advice}"
+        raise NoServer(f"`prefect server start` failed: {brief(cause, _LONGEST_REASON)}: {advice}")
 
 
 def _answers(url: str) -> bool:

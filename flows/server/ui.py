@@ -10,6 +10,7 @@ import copy
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, por
     """
     spec = load_preset(preset or DEFAULT, overrides) if preset or overrides else None
     os.environ["MCVRP_STORE"] = store.uri  # of the runs, which inherit the environment
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script that starts it by & has it ignored
     adopt_orphans(False)  # what runs leave would stay as zombies for as long as the UI
     with _server(port) as page:
         try:
@@ -95,6 +97,11 @@ def _server(port: int) -> Iterator[str]:
     if PREFECT_API_URL.value():
         yield configured_server().removesuffix("/api") + "/"
         return
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()  # address already in use
+        raise McvrpError(f"port {port}: {why}: stop what uses it, or give --port") from None
     page, own = f"http://127.0.0.1:{port}/", PREFECT_SERVER_API_AUTH_STRING.value()
     password = own or new_password()
     path, stopping = PREFECT_HOME.value() / f"mcvrp-server-{port}.log", threading.Event()

@@ -69,7 +69,7 @@ class AddressFile(OrdersSpec):
     file: str = Field(
         min_length=1,
         description="CSV, Excel or Parquet with id and lat, lon or x, y, or a CVRPLIB .vrp; store:PATH "
-        "for a file in the store",
+        "(in a form also PATH) for a file in the store",
     )
     matrix: str | None = Field(
         None, description="Travel costs: .npy in the row order of the file, or a table of from, to, cost"
@@ -141,8 +141,8 @@ class CitySpec(StrictSpec):
     def _one_source(self) -> Self:
         if self.addresses and self.source == "synthetic":
             raise ValueError(
-                "a synthetic city has no addresses: set source = imported, or unset them "
-                "(--set city.addresses=)"
+                "a synthetic city has no addresses: set source to imported, or remove the addresses "
+                "(on the command line: --set city.addresses=)"
             )
         return self
 

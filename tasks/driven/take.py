@@ -33,14 +33,13 @@ from mcvrp.tasks.support.progress import Progress
 class Taken:
     """Address of the ``folder``, paths of ``files`` with new days, and number of ``known`` ones.
 
-    All days of known files were stored before. ``stored`` are all days in the store, ``days`` the dates of
-    the new ones; ``refused`` has a sentence for each file that has to be corrected.
+    All days of known files were stored before. ``days`` are the dates of the new ones; ``refused`` has a
+    sentence for each file that has to be corrected.
     """
 
     folder: str
     files: tuple[str, ...] = ()
     known: int = 0
-    stored: tuple[StoredDay, ...] = ()
     days: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
@@ -51,8 +50,8 @@ def take_routes(
     *,
     today: datetime.date,
     incoming: str = layout.INCOMING,
-) -> Taken:
-    """Take the new files below ``incoming`` as driven days of ``city``.
+) -> tuple[Taken, tuple[StoredDay, ...]]:
+    """Take the new files below ``incoming`` as driven days of ``city``; return also all days in the store.
 
     Days after ``today`` are refused. Raises McvrpError if the store has days of another city, or has no
     folder ``incoming`` that is not the default.
@@ -97,14 +96,8 @@ def take_routes(
         store.put(layout.driven_card(city.name), card)
     if any(taken.get(file) != dated for file, dated in dates_of.items()):
         write_taken_files(store, city.name, dates_of)
-    return Taken(
-        store.url(incoming),
-        tuple(new),
-        len(dates_of) - len(new),
-        stored,
-        tuple(sorted(days.keys() - before)),
-        tuple(refused),
-    )
+    dates, known = tuple(sorted(days.keys() - before)), len(dates_of) - len(new)
+    return Taken(store.url(incoming), tuple(new), known, dates, tuple(refused)), stored
 
 
 def _require_known(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mcvrp.model.instances import InstanceStream
@@ -62,9 +62,8 @@ def run_night(
     """
     with trial_context(store, city, spec) as context:
         last = trial_record(store, spec.model, context.nights[-1].name) if context.nights else None
-        taken = take_routes(store, city, today=today, incoming=spec.incoming)
-        learned, held_out = _split(taken.stored, spec.held_out_every)
-        taken = replace(taken, stored=())  # a summary, as of --json, does not hold the days themselves
+        taken, days = take_routes(store, city, today=today, incoming=spec.incoming)
+        learned, held_out = _split(days, spec.held_out_every)
         if not learned or (last and {day.name for day in learned} <= set(last.days)):
             return NightSummary(city.name, taken, context.champion.version)
         trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)

@@ -60,7 +60,7 @@ def week_figures(nights: Sequence[Night], refused: Sequence[str]) -> dict[str, s
         "nights": f"{len(nights)} in the last {DAYS} days",
         "promotions": ", ".join(promoted) or "none",
         "refused files": "; ".join(refused) or "none",
-        "change of the cost": f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none",
+        "change of the cost, all instances": f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none",
     }
 
 
@@ -75,11 +75,13 @@ def week_picture(nights: Sequence[Night]) -> bytes:
     axis.bar(places, changes, color=colours, width=0.5, label=label)
     axis.plot(places, _of_champion(nights), "o-", color=ORANGE, label="champion since the first night")
     axis.axhline(0, color="black", linewidth=1)
-    labels = [f"{night.record.number}\n{night.time:%a %d %b}" for night in nights]
+    dates = {night.time.date() for night in nights}
+    form = "%a %d %b" if len(dates) == len(nights) else "%a %d %b\n%H:%M UTC"
+    labels = [f"{night.record.number}\n{night.time:{form}}" for night in nights]
     every = math.ceil(len(nights) / DAYS)  # for more labels there is no room
     axis.set_xticks(places[::every], labels[::every])
     axis.set_xlim(-0.5, max(DAYS, len(nights)) - 0.5)  # bars of a fixed width, also in the first night
-    axis.set_ylabel("Change of the cost (%)", fontsize=FONT)
+    axis.set_ylabel("Change of the cost,\nall instances (%)", fontsize=FONT)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 2)
     return png(figure)
 

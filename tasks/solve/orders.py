@@ -135,8 +135,8 @@ def checked_day(
     table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
     table = rows_of(table, date, addresses.dates)
-    limit = _capacity(table, city, capacity)
     faults = Faults(table.name)
+    limit = _capacity(table, city, capacity, faults)
     ids = table.ids(customer).tolist()
     at = addresses.nodes(ids).tolist()
     demands = _demands(table, ids, at, name, faults)
@@ -282,7 +282,8 @@ def _customer_column(table: Tabular) -> str:
     return customer
 
 
-def _capacity(table: Tabular, city: City, option: int | None) -> int:
+def _capacity(table: Tabular, city: City, option: int | None, faults: Faults) -> int:
+    """Return the capacity of a vehicle; the largest possible one, and a fault, if nothing defines it."""
     in_table = _capacity_column(table)
     if option is not None:
         if not 1 <= option <= MOST_CAPACITY:
@@ -297,10 +298,8 @@ def _capacity(table: Tabular, city: City, option: int | None) -> int:
     if city.capacity is not None and city.capacity[0] == city.capacity[1]:
         return city.capacity[0]
     in_city = f" (in this city {city.capacity[0]:,} to {city.capacity[1]:,})" if city.capacity else ""
-    raise McvrpError(
-        f"{table.name} does not define the capacity of a vehicle{in_city}: give capacity, or add a column "
-        "capacity"
-    )
+    faults.add(f"no capacity of a vehicle{in_city}: give capacity, or add a column capacity")
+    return MOST_CAPACITY
 
 
 def _capacity_column(table: Tabular) -> int | None:

@@ -55,7 +55,7 @@ def _city(name: str, file: str, **options: object) -> CitySpec:
 
 
 def _take(store: Store) -> Taken:
-    return take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY)
+    return take_routes(store, StoredCity("town", TOWN, NAMES, "imported"), today=TODAY)[0]
 
 
 # Each of the following lays a case where people lay it, and returns what the command does then. The message

@@ -88,3 +88,8 @@ def test_documents_show_names_as_they_are(store: Store) -> None:
 def test_an_address_is_not_one_that_github_links_by_itself(name: str) -> None:
     """The backslash within ends what it looks for."""
     assert name not in escaped(name)
+
+
+def test_a_comparison_is_no_html() -> None:
+    """A README is also read as it is."""
+    assert escaped("p < 0.05") == "p < 0.05"

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,13 @@ class Ui:
 
 
 @contextmanager
-def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **changes: str) -> Iterator[Ui]:
-    """Run `mcvrp ui` with the smoke preset in ``place`` until the context ends; wait until it serves."""
+def mcvrp_ui(
+    place: Workplace, *arguments: str, port: int | None = None, background: bool = False, **changes: str
+) -> Iterator[Ui]:
+    """Run `mcvrp ui` with the smoke preset in ``place`` until the context ends; wait until it serves.
+
+    In the ``background`` it is started with Ctrl-C ignored, as by `&` in a script.
+    """
     port = port or free_port()
     errors = place.folder / f"ui-{port}.err"
     options = ("--preset", "smoke", "--port", str(port), *arguments)
@@ -123,6 +129,7 @@ def mcvrp_ui(place: Workplace, *arguments: str, port: int | None = None, **chang
             stdout=subprocess.DEVNULL,
             stderr=log,
             text=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN) if background else None,
         )
     ui = Ui(process, f"http://127.0.0.1:{port}", errors)
 

@@ -102,6 +102,19 @@ def test_a_cancelled_run_keeps_what_is_finished_and_the_next_one_begins(ui: Ui) 
     assert ui.ended(waiting)["state_type"] == "COMPLETED"
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_sigterm_ends_the_server_and_all_runs(
+    background: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = Workplace.new(tmp_path_factory.mktemp("sigterm"))
+    with mcvrp_ui(place, background=background) as ui:
+        ui.ended(ui.start("city"))
+        spec = ui.deployment("label")["parameters"]["label"]
+        ui.reaches(ui.start("label", label=spec | {"iterations": 100_000}), "Running")
+        assert ui.stop(signal.SIGTERM) == 0
+        until("the end of all processes", 180, lambda: stopped(place))
+
+
 def test_schedules_are_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Those that were made or changed in the UI; of a new one, the night's is there and inactive."""
     place = Workplace.new(tmp_path_factory.mktemp("schedules"))

@@ -256,4 +256,4 @@ def test_a_city_may_be_imported_before_or_by_the_run(tmp_path: Path) -> None:
     assert spec.city.title == "lyon, imported"
     spec = load_preset("smoke", ["city.source=imported", "city.addresses.file=in/a.csv"])
     assert spec.city.title == "smoke, imported from a.csv"
-    assert "set source = imported" in error("smoke", "city.addresses.file=a.csv")
+    assert "set source to imported" in error("smoke", "city.addresses.file=a.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,13 @@ import pytest
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from prefect.utilities.callables import parameter_schema
 
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.server import ui
+from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import save_city
@@ -84,3 +87,14 @@ def test_forms_offer_the_names_of_the_store(tmp_path: Path) -> None:
     for field in ("city", "model"):
         first, other, none = properties[field]["anyOf"]
         assert (first["enum"], other["title"], none["type"]) == (["small"], "Other", "null")
+
+
+def test_a_port_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of another `mcvrp ui`, whose server would answer, and ask for its password."""
+    monkeypatch.setenv("MCVRP_STORE", "")  # `serve_stages` sets it
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        temporary_settings({PREFECT_HOME: tmp_path}, restore_defaults={PREFECT_API_URL}),
+        pytest.raises(McvrpError, match=r"in use: .*give --port"),
+    ):
+        ui.serve_stages(None, [], Store.open(tmp_path / "store"), other.getsockname()[1])

@@ -18,7 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Solution, cost
 from mcvrp.storage import layout
 from mcvrp.storage.cities import Addresses, StoredCity, save_city
-from mcvrp.storage.driven import checksum
+from mcvrp.storage.driven import checksum, driven_days
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.driven.take import Taken, take_routes
 from mcvrp.tasks.files.file_bytes import MOST_BYTES
@@ -39,7 +39,7 @@ WHOLE = BROKEN.replace("C99", "C9")
 
 
 def take(store: Store, city: StoredCity = LYON, **options: Any) -> Taken:
-    return take_routes(store, city, today=TODAY, **options)
+    return take_routes(store, city, today=TODAY, **options)[0]
 
 
 SHEET = [HEADER.split(","), *([(DAY, 46080), r, s, c, d, 10] for r, s, c, d in STOPS)]
@@ -119,7 +119,7 @@ def test_a_refused_file_adds_nothing_until_it_is_corrected(store: Store) -> None
         taken = take(store)
         (refused,) = taken.refused
         assert "incoming/saturday.csv is refused: saturday.csv: row 3: customer 'C99' is not in" in refused
-        assert [day.date.isoformat() for day in taken.stored] == [FRIDAY]
+        assert [day.date.isoformat() for day in driven_days(store, "lyon")] == [FRIDAY]
     store.put("incoming/saturday.csv", (WHOLE + rows).encode())
     taken = take(store)
     assert (taken.days, taken.refused) == (("2026-02-26", SATURDAY), ())
@@ -176,7 +176,8 @@ def test_a_killed_call_is_completed_by_the_next(store: Store, tmp_path: Path) ->
     ends = []
     folder = tmp_path.with_name(f"{tmp_path.name}-killed")
     for there, _ in killed_at_each_write(store, folder, take, at_least=4):
-        assert len(take(there).stored) == 3
+        take(there)
+        assert len(driven_days(there, "lyon")) == 3
         ends.append({path: data for path, data in everything(there).items() if "/." not in path})
     assert all(end == ends[-1] for end in ends)
 
@@ -251,7 +252,7 @@ def test_a_file_of_tomorrow_is_taken_when_its_day_has_come(store: Store) -> None
     taken = take(store)
     assert "week.csv: row 5: date '2026-03-03' is in the future" in taken.refused[0]
     assert taken.days == ()
-    later = take_routes(store, LYON, today=TODAY + datetime.timedelta(days=2))
+    later, _ = take_routes(store, LYON, today=TODAY + datetime.timedelta(days=2))
     assert later.days == ("2026-02-27", "2026-03-03")
 
 
@@ -267,7 +268,8 @@ def test_the_source_of_a_day_is_what_was_read(store: Store, monkeypatch: pytest.
         return data
 
     monkeypatch.setattr(Store, "get", replaced)
-    (day,) = take(store).stored
+    take(store)
+    (day,) = driven_days(store, "lyon")
     assert (day.date.isoformat(), day.source) == (FRIDAY, checksum(GOOD.encode()))
 
 
@@ -303,7 +305,7 @@ def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:
     town = replace(LYON, addresses=Addresses(ids))
     rows = "2026-02-27,T\u00e9,1,Cafe\u0301,4,10\n2026-02-27,Te\u0301,2,007,4,10\n"
     store.put("incoming/friday.csv", f"{HEADER}\n{rows}".encode())
-    taken = take_routes(store, town, today=TODAY)
+    taken = take(store, town)
     assert taken.days == (FRIDAY,)
     assert driven_label(store, "lyon", FRIDAY).solution in (Solution(((1, 2),)), Solution(((2, 1),)))
 
@@ -330,11 +332,12 @@ def test_days_of_another_city_are_refused(store: Store, tmp_path: Path) -> None:
     before = everything(store)
     cities = rf"2026-02-27.parquet was driven in city 'lyon' \({CITY.city_id}\).*{other.city_id}"
     with pytest.raises(McvrpError, match=cities):
-        take_routes(store, replace(LYON, city=other), today=TODAY)
+        take(store, replace(LYON, city=other))
     assert everything(store) == before
     os.rename(Path(store.uri, layout.driven_dir("lyon")), tmp_path / "away")  # as the message says
-    assert take_routes(store, replace(LYON, city=other), today=TODAY).days == ("2026-02-27", "2026-02-28")
+    assert take(store, replace(LYON, city=other)).days == ("2026-02-27", "2026-02-28")
     store.delete(layout.driven_dir("lyon"))
     os.rename(tmp_path / "away", Path(store.uri, layout.driven_dir("lyon")))
     extended = replace(CITY, xy=np.vstack([CITY.xy, [[0.1, 0.2]]]), extends=(12,))
-    assert len(take_routes(store, replace(LYON, city=extended), today=TODAY).stored) == 2
+    take(store, replace(LYON, city=extended))
+    assert len(driven_days(store, "lyon")) == 2

@@ -378,7 +378,8 @@ def test_routes_with_a_date_are_driven_routes(carried: tuple[Solved, Place], sto
     day, place = carried
     shops, own = stored_city(store, "shops"), Store.open(f"{store.uri}-driven")
     own.put("incoming/friday.csv", place.store.get("routes.csv"))
-    assert take_routes(own, shops, today=DATE).refused == ()
+    taken, _ = take_routes(own, shops, today=DATE)
+    assert taken.refused == ()
     label = driven_label(own, "shops", str(DATE))
     assert label.solution == day.solution
     assert label.instance.orders_hash == day.planned.day.instance.orders_hash
@@ -395,7 +396,8 @@ def test_a_day_with_columns_of_its_own_is_read_with_those_of_the_city(store: Sto
     write_day(place, day)
     own = Store.open(tmp_path / "driven")
     own.put("incoming/monday.csv", place.store.get("routes.csv"))
-    assert take_routes(own, stored_city(store, "parcels"), today=DATE).refused == ()
+    taken, _ = take_routes(own, stored_city(store, "parcels"), today=DATE)
+    assert taken.refused == ()
     driven = driven_label(own, "parcels", str(DATE))
     assert (driven.instance.ids.tolist(), driven.instance.demands.tolist()) == ([1, 2], [5, 7])
     header = place.store.get("routes.csv").splitlines()[0].decode()
