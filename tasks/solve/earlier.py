@@ -122,17 +122,14 @@ def read_kept(
 def _unread(table: Tabular, carried: Iterable[str]) -> tuple[str, ...]:
     """Return the columns that are not read; McvrpError if one may be a misspelt ``kept``."""
     known = {column_key(title) for title in (*OWN, "service", *carried)}
-    others = {
-        column_key(title).removeprefix("address_").removeprefix("order_"): title
-        for title in table.others(table.called.values())
-    }
-    unread = {key: title for key, title in others.items() if key not in known}
+    known |= {f"{file}_{name}" for file in ("address", "order") for name in known}
+    unread = [name for name in table.titles if name not in known.union(table.called.values())]
     if table.column(_KEPT) is None and (close := get_close_matches(_KEPT, unread, n=1, cutoff=0.75)):
         raise McvrpError(
-            f"{table.name} has a column {shown(unread[close[0]])} and none named {_KEPT}: did you mean "
+            f"{table.name} has a column {shown(table.titles[close[0]])} and none named {_KEPT}: did you mean "
             f"{_KEPT}? Rename the column, or remove it to keep all routes"
         )
-    return tuple(unread.values())
+    return tuple(table.titles[name] for name in unread)
 
 
 def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:

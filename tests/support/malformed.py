@@ -179,7 +179,7 @@ KEPT = (  # of eleven orders of 3 and two vehicles of 20
     case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
     case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes, x or 1"),
-    case("a mark misspelt", "route,stop,customer,Keep\n1,1,C1,x\n2,1,C2,\n", "'Keep'", "did you mean kept?"),
+    case("a mark misspelt", "route,stop,customer,Keep\n1,1,C1,\n2,1,C2,\n", "'Keep'", "did you mean kept?"),
     case("the depot's stop", "route,stop,customer\n1,0,C1\n1,1,C2\n", "row 2: the stop at 'C1' is number 0"),
     case("no mark", "route,stop,customer,kept\n1,1,C1,\n", "keep.csv keeps no route"),
     case("a gap", "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n", "row 2: stop 1 of route '1' is not kept"),

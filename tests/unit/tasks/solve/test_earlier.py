@@ -182,8 +182,8 @@ def test_a_day_is_planned_around_yesterdays_routes(store: Store, tmp_path: Path,
     findings = result.search.findings
     assert result.cost == pytest.approx(findings[0].cost) == cost(CITY, result.solution)
     notes = "\n".join(result.notes)
-    assert f"\nkeep.csv keeps {len(kept)} route" in notes
-    assert "further columns of keep.csv, which are not used: Driver\n" in notes
+    assert f"keep.csv keeps {len(kept)} route" in notes
+    assert "further columns of keep.csv, which are not used: Driver" in notes
     assert "satisfy --fleet 4 and --longest-route 99, kept ones included but for their length" in notes
     assert (findings[0].routes, result.unserved) == (len(result.solution.routes), ())
 
