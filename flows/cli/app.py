@@ -17,7 +17,9 @@ from mcvrp.model.errors import McvrpError
 
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 app = typer.Typer(
-    **_PLAIN, help="Train and run models that route the daily orders of a fixed set of addresses."
+    **_PLAIN,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train and run models that route the daily orders of a fixed set of addresses.",
 )
 
 

@@ -65,9 +65,10 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
 def _run(arguments: Sequence[str], verbose: bool) -> int:
     if odd := [text for text in arguments if re.search("[\ud800-\udfff]", text)]:
         raise McvrpError(f"{shown(odd[0])} is not UTF-8")  # no output accepts its surrogates
-    call = parse(arguments or ["--help"])
+    alone = " ".join(arguments) in ("", *(group.name for group in app.app.registered_groups))
+    call = parse([*arguments, "--help"] if alone else arguments)
     if isinstance(call, int):  # Typer has answered, such as --help
-        return call if arguments else McvrpError.exit_code
+        return McvrpError.exit_code if alone else call
     settings.prepare(verbose=verbose)
     outcome = call.body()
     text = outcome.text.rstrip()

@@ -31,7 +31,8 @@ _LANDMARKS = 8  # 16 and 32 are not better: docs/experiments.md
 
 def new_preset(common: Common, name: str, city: str | None, sizes: Range | None) -> Outcome:
     """Write NAME.toml, a whole preset for a city, to the current folder; an existing file is kept."""
-    store, file = reading(common), f"{layout.checked_name('preset', name)}.toml"
+    name = layout.checked_name("preset", name.removesuffix(".toml"))
+    store, file = reading(common), f"{name}.toml"
     stored = stored_city(store, city or name)
     days = [day.customers for day in driven_days(store, stored.name)]
     wanted = sizes or (_middle(days) if days else None)

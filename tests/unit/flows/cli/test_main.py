@@ -115,7 +115,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --shift 2", ["--shift: '2' is not a duration with a unit such as 8h"]),
         ("inspect models/laptop --store nowhere", ["no store", "nowhere"]),
         ("rnu", ["'rnu'", "'run'"]),
-        ("city", ["Missing command"]),
+        ("city --store s", ["No such option: --store"]),
     ],
 )
 def test_invalid_input_is_one_sentence_and_exit_code_2(
@@ -251,6 +251,15 @@ def test_an_unexpected_error_is_a_line_and_a_traceback_on_request(
     fail.side_effect = RuntimeError("wrong")
     assert cli.run(["plan", "--verbose"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [("", 2), ("city", 2), ("preset", 2), ("-h", 0), ("city -h", 0), ("solve -h", 0)]
+)
+def test_help_is_printed(arguments: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """On request, or for a group of commands alone."""
+    assert cli.run(arguments.split()) == code
+    assert capsys.readouterr().out.startswith(f"Usage: mcvrp {arguments.removesuffix('-h')}".rstrip())
 
 
 def test_help_loads_nothing_heavy() -> None:

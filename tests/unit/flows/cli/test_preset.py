@@ -47,6 +47,11 @@ def sizes(spec: PipelineSpec) -> tuple[int, int]:
     return spec.label.smallest, spec.label.largest
 
 
+def test_the_name_may_be_that_of_the_file(place: Store) -> None:
+    assert cli.run(["preset", "new", "small.toml", "--city", "lyon"]) == 0
+    assert load_preset("small.toml").train.model == "small"
+
+
 def test_without_days_it_is_the_demo_of_this_city(place: Store) -> None:
     spec, demo = made(), load_preset("laptop")
     assert spec.city.name == "lyon"
