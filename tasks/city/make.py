@@ -114,6 +114,8 @@ def _check_same(store: Store, stored: StoredCity, planned: PlannedCity, what: st
     if old.city_id != new.city_id:
         mixed_up = stored.source == "imported" and planned.addresses is None
         hint = ", or set city.source = imported to use the existing one" if mixed_up else ""
+        if planned.addresses and set(planned.addresses.ids) > set(stored.addresses.ids):
+            hint = f", or add the new addresses by mcvrp city extend {stored.name}"
         raise McvrpError(
             f"{store.url()} has another city named {stored.name!r} ({old.customers} customers, id "
             f"{old.city_id}; {what}, id {new.city_id}): choose another name{hint}"

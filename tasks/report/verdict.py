@@ -194,7 +194,7 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
     axis = figure.add_subplot()
     style(axis)
     axis.axhline(0, color=GREY, linewidth=1)
-    marks = "osD^vP*X"
+    marks = "osD^vP*X<>p"
     for k, score in enumerate(every):
         ours, is_base = score.method[0].startswith(_MODEL), score.method == base
         axis.errorbar(

@@ -21,7 +21,7 @@ METHODS = '["nearest", "fm-two", "fm-still"]'
 SETTINGS = [
     *("city.name=small", f"city.customers={CITY.customers}", "city.seed=5", "train.model=small"),
     *("label.solver=nearest", "label.count=6", "label.held_out=0", "train.held_out="),
-    *(f"benchmark.methods={METHODS}", "benchmark.instances=3", "solve.strategy=two"),
+    *(f"benchmark.methods={METHODS}", "benchmark.instances=3"),
 ]
 
 
@@ -93,7 +93,9 @@ def test_a_day_is_routed_by_them(place: Workplace) -> None:
     asked = ["--capacity", "20", "--time-limit", "120", "--out", str(out)]
     said = mcvrp(place, "solve", str(orders), *asked, "--by", "nearest")
     assert re.search("found by +Nearest neighbour", said)
-    said = mcvrp(place, "solve", str(orders), *asked, "--by", "model", "--samples", "4")
+    said = mcvrp(
+        place, "solve", str(orders), *asked, "--by", "model", "--samples", "4", "--set", "solve.strategy=two"
+    )
     assert re.search("found by +model", said)
     assert '"strategy": "two"' in (out / "spec.json").read_text()
 

@@ -254,7 +254,10 @@ def spec_of(file: str | Path, name: str = "own", **options: Any) -> CitySpec:
     return CitySpec(name=name, source="imported", addresses=AddressFile(file=str(file), **options))
 
 
-def test_a_city_is_imported_once(store: Store) -> None:
+def test_a_city_is_imported_once(store: Store, tmp_path: Path) -> None:
+    *_, last = CITY.read_text().splitlines()
+    longer = tmp_path / "longer.csv"
+    longer.write_text(CITY.read_text() + last.replace(last.split(",")[0], "C99999") + "\n")
     first = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
     before = everything(store)
     again = make_city(store, spec_of(CITY, demand=(2, 12), capacity=(40, 60)))
@@ -264,6 +267,7 @@ def test_a_city_is_imported_once(store: Store) -> None:
     assert everything(store) == before
     for other, message in (
         (spec_of(MORE, depot="C00301"), "another city named 'own'"),
+        (spec_of(longer), "or add the new addresses by mcvrp city extend own"),
         (spec_of(CITY), "other demand and capacity"),
         (CitySpec(name="own", customers=10), "city.source = imported"),
     ):
