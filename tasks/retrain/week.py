@@ -56,11 +56,12 @@ def week_figures(nights: Sequence[Night], refused: Sequence[str]) -> dict[str, s
         for night in nights
         if night.record.applied
     ]
+    change = f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none"
     return {
         "nights": f"{len(nights)} in the last {DAYS} days",
         "promotions": ", ".join(promoted) or "none",
         "refused files": "; ".join(refused) or "none",
-        "change of the cost, all instances": f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none",
+        "cost of the champion against that before the first night": change,
     }
 
 

@@ -46,12 +46,12 @@ def test_a_week_counts_promotions_and_multiplies_their_gains(tmp_path: Path) -> 
     figures = week_figures(nights, ["incoming/bad.csv"])
     assert figures["promotions"] == "version 2, version 4"
     assert figures["refused files"] == "incoming/bad.csv"
-    assert figures["change of the cost, all instances"] == "-19.00 %"
+    assert figures["cost of the champion against that before the first night"] == "-19.00 %"
     assert week_picture(nights).startswith(b"\x89PNG")
     roll_back(store, "m")
     figures = week_figures(week_of(store, "m", now), [])
     assert figures["promotions"] == "version 2, version 4 (rolled back)"
-    assert figures["change of the cost, all instances"] == "-10.00 %"
+    assert figures["cost of the champion against that before the first night"] == "-10.00 %"
     assert week_of(store, "m", now + datetime.timedelta(days=DAYS + 1)) == []
     assert week_figures([], [])["promotions"] == "none"
 
