@@ -19,7 +19,7 @@ DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 SECRETS = re.search(r"^SECRETS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()  # type: ignore[index]
 
 BUILT = ("Dockerfile", "store/Dockerfile", "postgres/Dockerfile")
-ARGUMENTS = {"BASE", "BUILD_BASE", "TORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS"}
+ARGUMENTS = {"BASE", "BUILD_BASE", "PYTORCH", "PIP_EXTRA_INDEX_URL", "MCVRP_EXTRAS"}
 
 every_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -120,4 +120,4 @@ def test_an_image_runs_as_an_ordinary_user(file: str, stage: str) -> None:
 
 def test_pytorch_is_the_one_of_the_constraints() -> None:
     (pinned,) = re.findall(r"^torch==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert set(re.findall(r'^ARG TORCH="torch==(\S+)"$', DOCKERFILE, re.MULTILINE)) == {pinned}
+    assert set(re.findall(r'^ARG PYTORCH="torch==(\S+)"$', DOCKERFILE, re.MULTILINE)) == {pinned}
