@@ -45,8 +45,7 @@ def test_every_stage_outlasts_a_silent_bucket(
     place, end = Workplace.new(tmp_path), threading.Event()
     methods = 'benchmark.methods=["hgs", "am", "fm-ns"]'  # one of each kind; all run elsewhere
     quiet, silent = Store.at(f"{s3_uri}/quiet"), Store.at(f"{s3_uri}/silent")
-    preset = ("--preset", "smoke", "--store")
-    run = ("run", *preset, quiet.uri, "--no-prefect", "--set", methods)
+    run = ("run", "--preset", "smoke", "--store", quiet.uri, "--no-prefect", "--set", methods)
     refused = place.mcvrp(*run, **s3.environment() | {"AWS_SECRET_ACCESS_KEY": "wrong"})
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"mcvrp: cannot list {quiet.uri} ")
@@ -63,13 +62,13 @@ def test_every_stage_outlasts_a_silent_bucket(
     trouble.start()
     try:
         for command in (
-            ("run", "--no-prefect", "--set", methods),
-            ("verify",),
+            ("run", "--preset", "smoke", "--no-prefect", "--set", methods),
+            ("verify", "--preset", "smoke"),
             ("gc", "--delete"),
             ("inspect", "models/smoke"),
         ):
             for _ in range(60):  # to begin with, the server has to answer at once
-                done = place.mcvrp(*command, *preset, silent.uri, **changes)
+                done = place.mcvrp(*command, "--store", silent.uri, **changes)
                 if not done.stderr.startswith("mcvrp: cannot"):
                     break
             assert done.returncode == 0, done.stderr
