@@ -108,8 +108,9 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     for before, file in (pair for n in good for pair in pairwise(good[n])):
         if file.start < before.stop:  # of two drivers at once: `mcvrp label` fills the gap
             faults.append(FileFault(file.path, f"has rows of {before.path}, too"))
-    if delete:  # but no file of somebody else
-        store.delete_files(sorted({fault.path for fault in faults} - set(foreign)))
+    ours = {fault.path for fault in faults} - set(foreign)  # a foreign file is not deleted
+    if delete:
+        store.delete_files(sorted(ours))
     kept = [results[file.path] for n in good for file in good[n]]
     footers = [result for result in kept if isinstance(result, Footer)]
     return VerificationReport(
@@ -119,7 +120,7 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
         faults=tuple(sorted(faults, key=lambda fault: fault.path)),
         missing=tuple(_missing(source.spec, good)),
         absent=sum(len(footer.absent) for footer in footers),
-        deleted=delete and bool(faults),
+        deleted=delete and bool(ours),
     )
 
 

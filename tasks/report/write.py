@@ -133,8 +133,8 @@ class BenchmarkSummary:
     """Key figures of a benchmark; None if not measured.
 
     Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
-    their standard errors, in percent: of greedy decoding, and of the best of
-    ``ns_samples`` samples with nucleus ``p``.
+    their standard errors, in percent: of greedy decoding, and of the best of ``ns_samples`` samples with
+    nucleus ``p``.
     """
 
     run: str

@@ -36,6 +36,7 @@ def test_a_file_of_another_name_is_listed_and_the_others_are_verified(store: Sto
             (foreign, "has not the name of a label file: move it away")
         ]
         assert (report.files, report.missing, store.exists(foreign)) == (4, (), True)
+        assert not report.deleted
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
