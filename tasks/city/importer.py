@@ -86,8 +86,8 @@ def extend_city(
     output classes are spare; ``spec.spare`` reserves new ones. Names of columns that the parent has stay,
     those of ``spec`` are for its file. A matrix has the parent's nodes in their order and then the new
     addresses in the file's, or is a table of pairs; costs along roads are those of the same roads
-    (`on_roads`). McvrpError as in `import_city`, or if no address is new, one is too far outside of the frame,
-    or too few classes are spare.
+    (`on_roads`). McvrpError as in `import_city`, or if no address is new, one is too far outside of the
+    frame, or too few classes are spare.
     """
     read, xy = _read_extension(store, parent, spec)
     old, city, node = parent.addresses, parent.city, parent.addresses.nodes(read.ids)
