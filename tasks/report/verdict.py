@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, StrMethodFormatter, SymmetricalLogLocator
 
 from mcvrp.model.problem import gap
 from mcvrp.tasks.report.metrics import TIMED, MethodRun, baseline_of, in_training, mean_and_error, paired
@@ -31,6 +31,7 @@ CODES = (
 PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
 _BUSY = 1.5  # times of a time limit, from which on other processes had the cores
+_LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
 _ERRORS = 2  # standard errors, below which a difference is none
 
 
@@ -193,6 +194,8 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
     figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(every), 7)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
+    axis.set_xscale("log")
+    axis.set_yscale("symlog", linthresh=_LINEAR)  # before the points, so that the limits suit them
     axis.axhline(0, color=GREY, linewidth=1)
     marks = "osD^vP*X<>p"
     for k, score in enumerate(every):
@@ -207,10 +210,11 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
             markersize=9,
             label=readable_name(score.method),
         )
-    axis.set_xscale("log")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_xlabel("Time of one core or GPU per instance (s)")
-    axis.set_ylabel(f"Gap to {readable_name(base)} (%)")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
+    axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=_LINEAR, subs=(1, 3)))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g} %"))
+    axis.set_ylabel(f"Gap to {readable_name(base)}, linear within {_LINEAR:g} %")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 1)
     return figure

@@ -89,6 +89,23 @@ def test_the_axis_of_times_has_one_unit() -> None:
     assert {"0.01", "1"} <= set(ticks)
 
 
+def test_the_axis_of_gaps_tells_those_near_zero_apart_and_shows_negative_ones() -> None:
+    """Beside large ones, 0.02 % are a tenth of the axis from nothing; the legend is as large as the ticks."""
+    small, less = (
+        rows_of(f"HGS ({k} s)", 20, [cost * (1 + change) for cost in BASE], seconds=k)
+        for k, change in ((1, 2e-4), (2, -2e-4))
+    )
+    figure = gaps_and_times(results([cost * 1.3 for cost in BASE], small, less))
+    assert figure
+    figure.draw_without_rendering()
+    axis, legend = figure.axes[0], figure.legends[0]
+    below, zero, above = axis.transAxes.inverted().transform(
+        axis.transData.transform([(1, gap) for gap in (-0.02, 0, 0.02)])
+    )[:, 1]
+    assert 0 < below < zero - 0.05 < above - 0.1
+    assert {text.get_fontsize() for text in legend.get_texts()} == {axis.get_yticklabels()[0].get_fontsize()}
+
+
 def test_instances_without_an_answer_do_not_count() -> None:
     ours = scores(results([None, *(cost * 1.5 for cost in BASE[1:])]))[0]
     assert ours.gap == pytest.approx(50)
