@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter, SymmetricalLogLocator
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.report.metrics import TIMED, MethodRun, baseline_of, in_training, mean_and_error, paired
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
 from mcvrp.tasks.support.text import format_seconds, listed
 
@@ -30,6 +30,7 @@ CODES = (
 )
 PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
+_LIMIT = re.compile(r", ([\d.e-]+) s, ")  # time limit of a search in its configuration
 _BUSY = 1.5  # times of a time limit, from which on other processes had the cores
 _LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
 _ERRORS = 2  # standard errors, below which a difference is none
@@ -175,13 +176,15 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
         yield f"Fewer than {_FEW} instances carry a figure ({sizes}): small differences are chance."
     if len(counts) == 1:
         yield f"All instances have {counts.index[0]} customers: other sizes may differ."
-    took = results.groupby("method")["seconds"].mean()
-    limits = {str(method): float(match[1]) for method in took.index if (match := TIMED.search(str(method)))}
-    longest = max(limits, key=limits.__getitem__, default="")
-    if longest and took[longest] > _BUSY * limits[longest]:
+    took = results[results["samples"] == 1].groupby("configuration")["seconds"].mean().dropna()
+    limits = {float(match[1]): text for text in took.index if (match := _LIMIT.search(str(text)))}
+    longest = max(limits, default=0.0)
+    if not limits:
+        yield "No time limit (hgs-equal) tells whether the machine was busy: times may be too long."
+    elif took[limits[longest]] > _BUSY * longest:
         yield (
-            f"The machine was busy: runs limited to {format_seconds(limits[longest])} of a core took "
-            f"{format_seconds(float(took[longest]))}. Times are too long."
+            f"The machine was busy: runs limited to {format_seconds(longest)} of a core took "
+            f"{format_seconds(float(took[limits[longest]]))}. Times are too long."
         )
 
 
