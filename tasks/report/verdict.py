@@ -26,7 +26,7 @@ _DECODING = {
 }
 CODES = (
     "GS: greedy decoding; NS: nucleus sampling; BS: beam search; VS: sampling without a nucleus; "
-    "s: answers, of which the best counts"
+    "s: answers, of which the best counts, or width of the beam"
 )
 PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
