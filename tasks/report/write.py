@@ -36,7 +36,7 @@ _FILES = {  # of the card
     "tables/": "the paper's tables and tests of significance that have figures, in the same formats",
     "figures/": "the figures above",
     "summary.json": "key figures in machine-readable form",
-    "configuration.json": "settings of labels, training and benchmark",
+    "configuration.json": "model, settings of labels, training and benchmark",
     "results.parquet": "one row per instance, method and number of samples: cost, time, routes, conditions",
     "parts/": "stored answers, in parts named by a hash of their settings",
 }
@@ -87,9 +87,9 @@ def _provenance(store: Store, city: City, results: BenchmarkResults) -> Provenan
 
 
 def _configuration(store: Store, card: ModelCard | None, spec: BenchmarkSpec) -> str:
-    """Return the specs of labels, training and benchmark as JSON; those that are missing are left out."""
+    """Return the model and the specs of labels, training and benchmark as JSON, as far as there are any."""
     paths = {"label": layout.label_spec(card.dataset), "train": layout.run_spec(card.run)} if card else {}
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"model": {"name": card.name, "version": card.version}} if card else {}
     for name, path in paths.items():
         with contextlib.suppress(ValueError):  # damaged, which a report can do without
             if data := store.find(path):

@@ -69,6 +69,7 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     assert settings["label"] == store.get_json(path)
     assert settings["train"] == {"batch": 256}
     assert settings["benchmark"]["run"] == "b"
+    assert settings["model"] == {"name": CARD.name, "version": CARD.version}
     store.put(path, b"{")
     assert "Its labels" not in report(store)
     assert "label" not in store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")
