@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import skewed_t_test
@@ -52,18 +53,20 @@ class Decision:
     p_values: dict[str, float]
 
 
-def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
+def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -> Decision:
     """Return the decision that follows from ``pairs``, one row per instance with `COLUMNS`.
 
     The challenger is promoted if it is better on the trial instances or on the fresh days (at the joint
     level ``alpha``), solves every instance that the champion solves, and is worse on no size: there, the mean
     cost would be more than ``worst`` percent higher, on at least `LEAST_PAIRS` instances and significantly
-    (at the level ``alpha``). The fresh days count as one size, too, as few of them share a range.
+    (at the level ``alpha``). The fresh days count as one size, too, as few of them share a range. ``more`` is
+    the remedy for too few trial instances.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
     groups = [
-        (str(part), str(sizes), rows) for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
+        (str(part), "–".join(map(str, sorted({rows["n"].min(), rows["n"].max()}))), rows)
+        for (part, _), rows in both.groupby(["part", "sizes"], sort=False)
     ]
     buckets = tuple(Bucket.of(*group) for group in groups)
     parts = {str(part): rows["change"].to_numpy() for part, rows in both.groupby("part", sort=False)}
@@ -77,17 +80,33 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     against += [reason for group in groups if (reason := _worse(*group, alpha, worst))]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
-        shown = [f"{part}: p = {p:.3f}" for part, p in p_values.items()]
-        few = [f"{part}: {len(rows)} pairs" for part, rows in parts.items() if part not in p_values]
+        tests = {part: f"p = {p:.3f}" for part, p in p_values.items()}
+        shown = [
+            f"{part}: {rows.mean():+.2f} %, {tests.get(part, f'{len(rows)} pairs')}"
+            for part, rows in parts.items()
+        ]
         rule = f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"
-        against.append(f"no significant improvement ({', '.join(shown + few)}; {rule})")
+        remedy = "" if DRAWN in p_values else more
+        against.append(f"no significant improvement ({'; '.join(filter(None, (*shown, rule, remedy)))})")
     if against:
         return Decision(False, tuple(against), buckets, p_values)
-    gain = {part: -float(both.loc[both["part"] == part, "change"].mean()) for part in better}
-    gains = tuple(
-        f"better by {gain[part]:.2f} % on {part} instances (p = {p_values[part]:.3g})" for part in better
-    )
-    return Decision(True, gains, buckets, p_values)
+    gains = [
+        f"better by {-parts[part].mean():.2f} % on {part} instances (p = {p_values[part]:.3g})"
+        for part in better
+    ]
+    losses = [
+        f"worse by {rows.mean():.2f} % on {len(rows)} {part} instances ({_harmless(rows, worst)})"
+        for part, rows in parts.items()
+        if round(rows.mean(), 2) > 0
+    ]
+    return Decision(True, (*gains, *losses), buckets, p_values)
+
+
+def _harmless(change: NDArray[np.float64], worst: float) -> str:
+    """Return why an increase of the cost does not rule out a promotion."""
+    if len(change) < LEAST_PAIRS:
+        return f"fewer than {LEAST_PAIRS}"
+    return f"tolerance: {worst:g} %" if change.mean() <= worst else "significant at no size"
 
 
 def _worse(part: str, sizes: str, rows: pd.DataFrame, alpha: float, worst: float) -> str:
