@@ -77,12 +77,7 @@ class Common:
     """Options of all commands."""
 
     preset: Annotated[
-        str | None,
-        opt(
-            "NAME|FILE.toml",
-            "preset (default: $MCVRP_PRESET, or laptop; nightly and solve: with the store's city and model)",
-            "MCVRP_PRESET",
-        ),
+        str | None, opt("NAME|FILE.toml", "preset (default: $MCVRP_PRESET, or laptop)", "MCVRP_PRESET")
     ] = None
     store: Annotated[str | None, opt("URI", "folder or s3://… (default: $MCVRP_STORE, or ./store)")] = None
     overrides: Annotated[

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import skewed_t_test
@@ -80,33 +79,25 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -
     against += [reason for group in groups if (reason := _worse(*group, alpha, worst))]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
-        tests = {part: f"p = {p:.3f}" for part, p in p_values.items()}
-        shown = [
-            f"{part}: {rows.mean():+.2f} %, {tests.get(part, f'{len(rows)} pairs')}"
-            for part, rows in parts.items()
-        ]
-        rule = f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"
-        remedy = "" if DRAWN in p_values else more
-        against.append(f"no significant improvement ({'; '.join(filter(None, (*shown, rule, remedy)))})")
+        pairs_or_p = {part: f"{len(rows)} pairs" for part, rows in parts.items()}
+        pairs_or_p |= {part: f"p = {p:.3f}" for part, p in p_values.items()}
+        shown = [f"{part}: {parts[part].mean():+.2f} %, {text}" for part, text in pairs_or_p.items()]
+        rules = [f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"]
+        rules += [more] if more and DRAWN not in p_values else []
+        against.append(f"no significant improvement ({'; '.join(shown + rules)})")
     if against:
         return Decision(False, tuple(against), buckets, p_values)
     gains = [
         f"better by {-parts[part].mean():.2f} % on {part} instances (p = {p_values[part]:.3g})"
         for part in better
     ]
+    tolerated = f"tolerated: fewer than {LEAST_PAIRS}, up to {worst:g} %, or not significant at any size"
     losses = [
-        f"worse by {rows.mean():.2f} % on {len(rows)} {part} instances ({_harmless(rows, worst)})"
+        f"worse by {rows.mean():.2f} % on {len(rows)} {part} instances ({tolerated})"
         for part, rows in parts.items()
         if round(rows.mean(), 2) > 0
     ]
     return Decision(True, (*gains, *losses), buckets, p_values)
-
-
-def _harmless(change: NDArray[np.float64], worst: float) -> str:
-    """Return why an increase of the cost does not rule out a promotion."""
-    if len(change) < LEAST_PAIRS:
-        return f"fewer than {LEAST_PAIRS}"
-    return f"tolerance: {worst:g} %" if change.mean() <= worst else "significant at no size"
 
 
 def _worse(part: str, sizes: str, rows: pd.DataFrame, alpha: float, worst: float) -> str:
