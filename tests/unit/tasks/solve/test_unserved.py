@@ -55,7 +55,7 @@ def within(rest: Rest, served: Served) -> None:
 
 
 def fewest(rest: Rest) -> tuple[int, float]:
-    """Return the smallest number of customers without whom there are routes, and their cost, by trying all."""
+    """Return the smallest number of customers to leave out, and the cost of the others, by trying all."""
     nodes = rest.instance.ids.tolist()
     for count in range(len(nodes)):
         without = (set(nodes) - set(out) for out in itertools.combinations(nodes, count))
@@ -72,7 +72,7 @@ def fewest(rest: Rest) -> tuple[int, float]:
 @pytest.mark.parametrize("city", [CITY, one_way_city()], ids=["both ways", "one way"])
 @pytest.mark.parametrize("seed", range(24))
 def test_no_fewer_can_be_left_out(city: City, seed: int) -> None:
-    """The smallest set of six customers, the cheapest of these; the bound that proves it is never above it."""
+    """The smallest set of six customers, the cheapest of these; the bound that proves it is never above."""
     rest = random_rest(seed, 6, city)
     served = most_served(rest)
     within(rest, served)
@@ -154,7 +154,9 @@ def test_a_day_leaves_out_the_lowest_priority(store: Store, tmp_path: Path) -> N
     write_day(place, result)
     lines = (tmp_path / "out" / "unserved.csv").read_text().splitlines()[1:]
     reason = "no room in the 2 vehicles on hand"
-    assert lines == [f"5,6,1,{reason}", f"4,6,0,{reason}"]
+    assert lines == [f"5,6,{reason},1", f"4,6,{reason},0"]
+    routes = pd.read_csv(tmp_path / "out" / "routes.csv").dropna().set_index("customer")
+    assert routes["priority"].astype(str).to_dict() == {1: "1; 7", 2: "2", 3: "3", 6: "2", 7: "3"}
     assert (
         "| left out | 2 of these customers, total demand 12 |" in (tmp_path / "out" / "README.md").read_text()
     )
