@@ -110,10 +110,11 @@ def read_kept(
         for row in stops.index[stops["number"] < 1]:
             where = f"the stop at {shown(stops['customer'][row])}"
             faults.at(row, f"{where} is number {stops['number'][row]:g}, not 1 or more")
-        for row, node in stops["node"].items():
-            if (cell := demands[row]) and node in demand and whole(cell) != demand[node]:
+        for row in stops.index[stops["node"].isin(list(demand))]:
+            ordered = demand[stops["node"][row]]
+            if (cell := demands[row]) and whole(cell) != ordered:
                 stop = f"the demand of {shown(stops['customer'][row])} is {shown(cell)}"
-                faults.at(row, f"{stop}, and {demand[node]:,} in the orders: correct one of them")
+                faults.at(row, f"{stop}, and {ordered:,} in the orders: correct one of them")
         for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
             stop = f"the kept stop at {shown(stops['customer'][row])} has no order"
             faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add the order")
