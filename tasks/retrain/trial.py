@@ -73,7 +73,7 @@ class TrialContext:
     @cached_property
     def old_labels(self) -> Parent:
         """The old dataset with its fingerprint, as the parent of an artifact."""
-        return Parent(layout.label_dir(self.old), Dataset.open(self.store, self.old).fingerprint())
+        return Parent(layout.label_dir(self.old), Dataset.listed(self.store, self.old).fingerprint())
 
     @property
     def _trials_of_old(self) -> list[TrialRecord]:
@@ -116,7 +116,7 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
 def check_trial(store: Store, city: StoredCity, spec: TrialSpec) -> None:
     """Raise McvrpError without a champion of this city, or old labels, or with sizes that exceed the city."""
     _champion(store, city, spec.model)
-    if spec.old and not Dataset.open(store, spec.old).sizes():
+    if spec.old and not Dataset.listed(store, spec.old).sizes():
         others = alternatives(spec.old, store.folders("labels"))
         raise McvrpError(f"{spec.stage}.old: no dataset {spec.old!r} in {store.url()}{others}")
     if spec.sizes and spec.sizes[-1] > city.city.customers:
