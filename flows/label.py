@@ -20,7 +20,7 @@ from mcvrp.tasks.support.ray_session import ray_session
 
 
 # A hyphen: the font of the timeline in Prefect's UI has no dash.
-@task("solve", "solve {spec.dataset} n={spec.smallest}-{spec.largest}", resumes=False)
+@task("solve", "solve {spec.dataset} n={spec.smallest}-{spec.largest}")
 def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Create the missing labels of the dataset; Ray spreads the work over cores, not Prefect."""
     with showing_progress(f"label {spec.dataset}"):

@@ -58,7 +58,6 @@ def stored(folder: Path) -> list[Path]:
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
         ("label --store {file}", ["file is not a folder: name one"]),
-        ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("inspect nothing", ["nothing at"]),
         (
             "plan --set benchmark.sizes=20",
