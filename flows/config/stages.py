@@ -117,8 +117,7 @@ _TABLE = (
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
         lambda preset: {"city": preset.city.name, "model": preset.train.model, **preset.solve.groups},
-        figures="solve_figures", lacks="solve_lacks",
-        place=lambda made, asked: layout.solution_dir(_load("tasks.solve.outputs:day_name")(made.planned)),
+        lacks="solve_lacks",
     ),
 )  # fmt: skip
 STAGES = {stage.name: stage for stage in _TABLE}
