@@ -167,14 +167,6 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
     return "\n\n".join(pictures)
 
 
-def card_markdown(store: Store, dataset: str) -> str:
-    """Return the README of ``dataset`` without its title; "" if it has none."""
-    if (card := store.find(layout.card(dataset))) is None:
-        return ""
-    _, _, text = card.decode(errors="replace").partition("\n")
-    return text.strip()
-
-
 def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:
     """Return a picture of the losses of ``phases`` of ``run`` as Markdown, "" if none has begun."""
     begun = begun_phases(store, run, phases)
