@@ -94,14 +94,12 @@ class _Bar:
 def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     """Show the progress that is reported in this context as bars in Prefect, one per label of a report.
 
-    Ctrl-C and Cancel are logged with whether the next run ``resumes``, and so do the bars end.
+    Ctrl-C and Cancel are logged, with whether the next run ``resumes``.
     """
     bars: dict[str, _Bar] = {}
-    reports: dict[str, ProgressReport] = {}
 
     def listener(report: ProgressReport) -> None:
         bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
-        reports[report.label] = report
         if report.share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
             bar.show(report.share, str(report))
 
@@ -111,11 +109,7 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     except Exception:
         raise
     except BaseException:
-        sentence = INTERRUPTED if resumes else "Interrupted, nothing is kept, start again"
-        logger.warning(sentence)
-        for label, report in reports.items():
-            if report.share < 1:
-                bars[label].show(report.share, f"{report.label}: {sentence}")
+        logger.warning(INTERRUPTED if resumes else "Interrupted, nothing is kept, start again")
         raise
 
 

@@ -101,8 +101,8 @@ def configured_server() -> str:
 
 
 @contextmanager
-def own_server(port: int, log: IO[str], *options: str, password: str = "") -> Iterator[subprocess.Popen[str]]:
-    """Run `prefect server start` with ``options`` on ``port`` of this machine, its output in ``log``.
+def own_server(port: int, log: IO[str], *, password: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run `prefect server start` on ``port`` of this machine, its output in ``log``.
 
     Prefect's clients in this context use it, with ``password`` ("user:password"; default: that of Prefect's
     settings, otherwise a random one). NoServer if it ends, or does not answer within `ANSWER_SECONDS`.
@@ -126,7 +126,7 @@ def own_server(port: int, log: IO[str], *options: str, password: str = "") -> It
     }
     environment.pop("PREFECT_API_URL", None)
     # umask: its database contains parameters and logs of all runs
-    process = start_group([*command, *options], env=environment, stdout=log, stderr=log, umask=0o077)
+    process = start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
     try:
         _wait_for(url, process, log)
         with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: password}):

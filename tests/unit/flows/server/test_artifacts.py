@@ -64,35 +64,19 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, partial(TerminationSignal, 15)])
-def test_an_interrupted_run_says_what_is_kept(
-    made: dict[str, list[tuple[float, str]]],
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_log_of_an_interrupted_run_says_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    resumes: bool,
     error: Callable[[], BaseException],
 ) -> None:
-    """In the log and in the bars that are not full."""
     monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
-
-    def work() -> None:
-        with (
-            artifacts.showing_progress("label d"),
-            Progress("labels d", 12_000, "labels") as progress,
-        ):
-            progress.update(10_400)
-            raise error()
-
-    with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)):
-        work()
-    sentence = "Interrupted, what is finished is kept, start again to resume"
-    assert [text for text in caplog.messages if "kept" in text] == [sentence]
-    assert made["label-d-labels-progress"][-1] == (100 * 10_400 / 12_000, f"labels d: {sentence}")
-
-
-def test_a_run_that_keeps_nothing_promises_nothing(made: dict[str, list[tuple[float, str]]]) -> None:
-    showing = artifacts.showing_progress("solve c", resumes=False)
-    with pytest.raises(SystemExit), showing, Progress("solve day", 10, "s"):
-        raise SystemExit
-    assert made["solve-c-day-progress"][-1][1] == "solve day: Interrupted, nothing is kept, start again"
+    showing = artifacts.showing_progress("label d", resumes=resumes)
+    with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)), showing:
+        raise error()
+    kept = "what is finished is kept, start again to resume" if resumes else "nothing is kept, start again"
+    assert caplog.messages == [f"Interrupted, {kept}"]
 
 
 def test_without_a_record_nothing_is_sent(
