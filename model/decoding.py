@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp
@@ -76,6 +77,7 @@ class Decoded:
         return self.solution(int(np.argmin(self.costs)))
 
 
+@typed
 def decode(
     model: FmMcvrp,
     city: City,

@@ -7,16 +7,18 @@ infinity masks a node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from mcvrp.model.arguments import require_types
 from mcvrp.model.errors import McvrpError
 
 Extension = tuple[Tensor | None, Tensor, Tensor]  # parents, nodes and totals of the extended paths
 
 
+@runtime_checkable
 class Strategy(Protocol):
     """Choice of the next nodes: all paths of a group are extended together, one node per step.
 
@@ -108,6 +110,7 @@ class Sampling(Independent):
     kind: ClassVar[str] = "NS"
 
     def __post_init__(self) -> None:
+        require_types(type(self), vars(self))
         if not 0 < self.p <= 1:
             raise McvrpError(f"the share p of nucleus sampling must be in (0, 1], not {self.p}")
         if self.k is not None and self.k < 1:
@@ -155,6 +158,7 @@ class Beam:
     kind: ClassVar[str] = "BS"
 
     def __post_init__(self) -> None:
+        require_types(Beam, vars(self))
         if self.width < 1:
             raise McvrpError(f"a beam needs a width of at least 1, not {self.width}")
 

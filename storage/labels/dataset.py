@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from mcvrp.model.arguments import typed
 from mcvrp.model.errors import McvrpError, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
@@ -70,6 +71,7 @@ class Dataset:
     files: Mapping[int, Sequence[RowFile]]
 
     @classmethod
+    @typed
     def open(cls, store: Store, name: str) -> Dataset:
         """Return the dataset, empty if it does not exist; McvrpError as in `list_files`."""
         files = list_files(store, name)
@@ -140,11 +142,13 @@ class Dataset:
                 "run mcvrp label with its preset"
             )
 
+    @typed
     def labels(self, n: int, limit: int | None = None) -> LabelArrays:
         """Return the labels of size ``n``, the first ``limit`` or all; McvrpError as in `read_rows`."""
         return LabelArrays.of(pa.concat_tables(list(self.read_rows(n, limit))), n)
 
 
+@typed
 def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) -> LabelArrays:
     """Return the labels of size ``n`` in ``dataset``, the first ``limit`` or all.
 

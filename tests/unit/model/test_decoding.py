@@ -263,6 +263,12 @@ def test_what_a_strategy_cannot_answer_is_refused(
     assert run([], strategy) == []
 
 
+@pytest.mark.parametrize("strategy", ["greedy", Greedy, None])
+def test_what_is_no_strategy_is_refused(strategy: Any) -> None:
+    with pytest.raises(McvrpError, match="strategy of decode should be of type Strategy"):
+        run(MIXED, strategy)
+
+
 def test_another_city_is_refused_by_name() -> None:
     elsewhere = City.uniform(40, seed=4)
     with pytest.raises(McvrpError, match=elsewhere.city_id):
