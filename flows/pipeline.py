@@ -7,7 +7,7 @@ from typing import Annotated
 from mcvrp.flows.attention import attention
 from mcvrp.flows.benchmark import benchmark
 from mcvrp.flows.city import city
-from mcvrp.flows.config.inputs import open_store
+from mcvrp.flows.config.inputs import checked_before, is_checked, open_store
 from mcvrp.flows.config.preflight import check_pipeline
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.validation import StoreUri, shown
@@ -27,14 +27,16 @@ def pipeline(
 ) -> PipelineSummary:
     """Run all stages. What an earlier run has finished is found in the store and not repeated."""
     opened = open_store(store)
-    check_pipeline(opened, spec)
-    made = city(spec.city, store)
-    labelled = label(made.name, spec.label, store)
-    trained = train(made.name, spec.train, store)
-    models = attention(made.name, spec.attention_models, store) if spec.compares_attention else None
-    version = spec.benchmark.version or trained.model.version
-    comparison = spec.comparison.model_copy(update={"version": version})
-    compared = benchmark(made.name, comparison, spec.train.model, store)
+    if not is_checked():
+        check_pipeline(opened, spec)
+    with checked_before():
+        made = city(spec.city, store)
+        labelled = label(made.name, spec.label, store)
+        trained = train(made.name, spec.train, store)
+        models = attention(made.name, spec.attention_models, store) if spec.compares_attention else None
+        version = spec.benchmark.version or trained.model.version
+        comparison = spec.comparison.model_copy(update={"version": version})
+        compared = benchmark(made.name, comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
     body = pipeline_tables(summary), *_pictures_and_links(opened, summary)
     show_figures(f"pipeline {made.name}", f"Pipeline {made.name}", pipeline_figures(summary), *body)

@@ -6,6 +6,7 @@ import logging
 
 from mcvrp.flows.cli.app import Common, Outcome
 from mcvrp.flows.cli.output import aligned, markdown_text, plain, writing
+from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.stages import Stage
@@ -47,7 +48,7 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool) -> Outcome:
     logger.info("preset %s, store %s", named, store.url())
     from mcvrp.flows.server.server import prefect_server
 
-    with prefect_server(wanted=recorded):
+    with prefect_server(wanted=recorded), checked_before():
         result = stage.load_flow()(**parameters, store=store.uri)
     figures = stage.figures_in(store, result, parameters)
     parts = markdown_text(stage.summary("tables", result)), aligned(figures)

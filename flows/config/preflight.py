@@ -1,6 +1,7 @@
 """Preflight: every error of input and installation that can be found before a stage starts.
 
-The command runs it before a server is started, a flow when it begins (`config.inputs`).
+The command runs it before a server is started. Flows of deployments, and those called in Python, run it
+themselves (`config.inputs`).
 """
 
 from __future__ import annotations
