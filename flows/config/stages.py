@@ -117,7 +117,8 @@ _TABLE = (
     Stage(
         "solve", "", "",  # `mcvrp solve` needs no server: it has no flow, the form has
         lambda preset: {"city": preset.city.name, "model": preset.train.model, **preset.solve.groups},
-        lacks="solve_lacks",
+        figures="solve_figures", lacks="solve_lacks",
+        place=lambda made, asked: layout.solution_dir(_load("tasks.solve.outputs:day_name")(made.planned)),
     ),
 )  # fmt: skip
 STAGES = {stage.name: stage for stage in _TABLE}

@@ -93,7 +93,9 @@ def stage(
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
                 values = parsed(model, of_form(given) if _deployed() else given)
                 result = cast(Callable[..., R], body)(**values)
-                lacks = STAGES[name].summary("lacks", result) if name in STAGES else ""
+                lacks = (
+                    str(STAGES[name].summary("lacks", result)) if name in STAGES else ""
+                )  # of a test: none
                 return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
             except Exception as error:  # returned instead of raised: Prefect would log a traceback
                 mute(error)
