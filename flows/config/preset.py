@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +79,25 @@ class Preset:
         def where(field: str) -> str:
             if any(f"{key}.".startswith(f"{field}.") or f"{field}.".startswith(f"{key}.") for key in changed):
                 return "--set "
-            return f"{self.name}: "
+            return f"{self.name}{self._line(field)}: "
 
         return checked(PipelineSpec, self.document(overrides), where)
+
+    def _line(self, field: str) -> str:
+        """Return the line of ``field``, "train.phases.0.lr", as text: ", line 12", or "" if it has none."""
+        section, _, key = field.rpartition(".")
+        table, arrays = "", Counter[str]()
+        for number, line in enumerate(self.toml.splitlines(), start=1):
+            if header := re.match(r"\s*(\[\[?)\s*([\w.-]+)", line):
+                arrays[header[2]] += header[1] == "[["
+                table = ""
+                for part in header[2].split("."):
+                    table = f"{table}.{part}".removeprefix(".")
+                    if count := arrays[re.sub(r"\.\d+", "", table)]:
+                        table += f".{count - 1}"
+            elif table == section and re.match(rf"\s*{re.escape(key)}\s*=", line):
+                return f", line {number}"
+        return ""
 
 
 def preset_names() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,7 +33,9 @@ def contradictions(name: str, *overrides: str) -> str:
 def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text((FOLDER / "smoke.toml").read_text().replace("count = 40", "count = 0"))
-    said = error(str(own), "city.seed=-1", "trian.lr=1", "benchmark.methods=['hgz']")
+    said = re.sub(
+        r", line \d+", "", error(str(own), "city.seed=-1", "trian.lr=1", "benchmark.methods=['hgz']")
+    )
     assert [line.split(": ")[:-1] for line in sorted(said.splitlines())] == [
         ["--set benchmark.methods.0"],
         ["--set city.seed"],
@@ -49,6 +52,25 @@ def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> Non
     assert "own.toml: lable: there is no such field (did you mean label?)" in error(str(own)).splitlines()[0]
     own.write_text("".join(f"field{k} = 1\n" for k in range(200)))
     assert error(str(own)).endswith("\nand 104 more: correct these first")
+
+
+def test_an_error_names_the_line_of_its_field(tmp_path: Path) -> None:
+    """Also in tables of an array; not for what is overridden or missing."""
+    text = (
+        (FOLDER / "laptop.toml")
+        .read_text()
+        .replace("lr = 0.0003", "lr = -1")
+        .replace("\ncount =", "\ncounts =")
+    )
+    (tmp_path / "own.toml").write_text(text)
+    line = text.splitlines().index("lr = -1") + 1
+    said = error(str(tmp_path / "own.toml"), "train.batch=-3").splitlines()
+    for start in (
+        f"own.toml, line {line}: train.phases.4.lr: ",
+        "--set train.batch: ",
+        "own.toml: label.count: ",
+    ):
+        assert any(each.startswith(start) for each in said), said
 
 
 @pytest.mark.parametrize("solver", ["mine", "'mine'", "pyvrp", "lkh3"])
