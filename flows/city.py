@@ -9,7 +9,7 @@ from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.validation import StoreUri, shown
 from mcvrp.flows.figures import CitySummary, city_figures
-from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
+from mcvrp.flows.server.artifacts import album, links, show_figures
 from mcvrp.flows.server.stage import HOUR, stage, task
 from mcvrp.storage import layout
 from mcvrp.storage.store.store import Store
@@ -20,9 +20,7 @@ from mcvrp.tasks.city.make import CitySpec, make_city
 def make(store: Store, spec: CitySpec) -> CitySummary:
     """Create the city of ``spec``, or check that the stored one is the same."""
     began = time.monotonic()
-    with showing_steps(f"city {spec.name}", 1) as begin:
-        begin("addresses, costs, card")
-        made = make_city(store, spec, settings.cache_dir())
+    made = make_city(store, spec, settings.cache_dir())
     summary = CitySummary.of(spec.name, made, time.monotonic() - began)
     paths = {"the city": layout.city_dir(spec.name), "its card": layout.city_readme(spec.name)}
     body = album(store, {"Map of the addresses": layout.city_map(spec.name)}), links(store, paths)

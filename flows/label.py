@@ -10,7 +10,7 @@ from mcvrp.flows.config.inputs import inputs
 from mcvrp.flows.config.preflight import check_labels
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
 from mcvrp.flows.figures import label_figures
-from mcvrp.flows.server.artifacts import card_markdown, links, show_figures, showing_progress
+from mcvrp.flows.server.artifacts import links, show_figures, showing_progress
 from mcvrp.flows.server.stage import DAY, stage, task
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -20,15 +20,14 @@ from mcvrp.tasks.support.ray_session import ray_session
 
 
 # A hyphen: the font of the timeline in Prefect's UI has no dash.
-@task("solve", "solve {spec.dataset} n={spec.smallest}-{spec.largest}", resumes=False)
+@task("solve", "solve {spec.dataset} n={spec.smallest}-{spec.largest}")
 def solve(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
     """Create the missing labels of the dataset; Ray spreads the work over cores, not Prefect."""
     with showing_progress(f"label {spec.dataset}"):
         summary = label_missing(store, city, spec)
     title = f"Labels {spec.dataset}, n = {spec.smallest} to {spec.largest}"
     paths = {"the dataset": layout.label_dir(spec.dataset), "its card": layout.card(spec.dataset)}
-    body = card_markdown(store, spec.dataset), links(store, paths)
-    show_figures(f"label {spec.dataset}", title, label_figures(summary), *body)
+    show_figures(f"label {spec.dataset}", title, label_figures(summary), links(store, paths))
     return summary
 
 

@@ -13,7 +13,7 @@ from mcvrp.flows.config.spec import PipelineSpec
 from mcvrp.flows.config.validation import StoreUri, shown
 from mcvrp.flows.figures import PipelineSummary, pipeline_figures, pipeline_tables
 from mcvrp.flows.label import label
-from mcvrp.flows.server.artifacts import album, links, show_figures, showing_steps
+from mcvrp.flows.server.artifacts import album, links, show_figures
 from mcvrp.flows.server.stage import DAY, stage
 from mcvrp.flows.train import train
 from mcvrp.storage import layout
@@ -29,25 +29,17 @@ def pipeline(
     opened = open_store(store)
     if not is_checked():
         check_pipeline(opened, spec)
-    subject = f"pipeline {spec.city.name}"
-    with checked_before(), showing_steps(subject, 4 + spec.compares_attention) as begin:
-        begin("city")
+    with checked_before():
         made = city(spec.city, store)
-        begin("labels")
         labelled = label(made.name, spec.label, store)
-        begin("training")
         trained = train(made.name, spec.train, store)
-        models = None
-        if spec.compares_attention:
-            begin("attention models")
-            models = attention(made.name, spec.attention_models, store)
-        begin("benchmark")
+        models = attention(made.name, spec.attention_models, store) if spec.compares_attention else None
         version = spec.benchmark.version or trained.model.version
         comparison = spec.comparison.model_copy(update={"version": version})
         compared = benchmark(made.name, comparison, spec.train.model, store)
     summary = PipelineSummary(made, labelled, trained, compared, models)
     body = pipeline_tables(summary), *_pictures_and_links(opened, summary)
-    show_figures(subject, f"Pipeline {made.name}", pipeline_figures(summary), *body)
+    show_figures(f"pipeline {made.name}", f"Pipeline {made.name}", pipeline_figures(summary), *body)
     return summary
 
 

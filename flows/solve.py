@@ -12,14 +12,7 @@ from pydantic import Field
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.inputs import open_store
 from mcvrp.flows.config.validation import CityName, StoreUri, shown
-from mcvrp.flows.server.artifacts import (
-    album,
-    links,
-    show_figures,
-    show_table,
-    showing_progress,
-    showing_steps,
-)
+from mcvrp.flows.server.artifacts import album, links, show_figures, show_table, showing_progress
 from mcvrp.flows.server.stage import DAY, HOUR, stage, task
 from mcvrp.model.errors import brief
 from mcvrp.storage import layout
@@ -42,14 +35,14 @@ from mcvrp.tasks.solve.streets import on_streets
 from mcvrp.tasks.support.registry import InStore
 
 
-@task("route", "route {planned.day.instance.n} customers", resumes=False)
+@task("route", "route {planned.day.instance.n} customers")
 def route(store: Store, planned: Planned, began: float) -> Solved:
     """Route the orders: the model and searches beside each other; the cheapest routes are kept."""
     with showing_progress(f"solve {planned.city_name}", resumes=False):
         return on_streets(solve_day(store, planned, began), settings.cache_dir())
 
 
-@task("write routes", "write {place.folder}", resumes=False)
+@task("write routes", "write {place.folder}")
 def write(place: Place, solved: Solved) -> None:
     """Write the files to the store; show figures, map and route table."""
     write_day(place, solved)
@@ -138,17 +131,13 @@ def solve(
     or in the store (store:PATH). In a deployed run, relative paths are in the store.
     """
     began, opened = time.monotonic(), open_store(store)
-    with showing_steps(f"solve {_place(city, orders)}", 3) as begin:
-        begin("orders")
-        request = Request(orders, city, model, capacity, start, keep, date, unrounded)
-        spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
-        planned = plan_day(opened, request, SolveSpec(**spec))
-        if isinstance(orders, str) and is_pasted(orders):
-            planned = replace(planned, day=replace(planned.day, source="pasted orders"))
-        place = Place(opened, layout.solution_dir(day_name(planned)))
-        require_free(place, planned, overwrite=False)
-        begin("routes")
-        solved = route(opened, planned, began)
-        begin("files")
-        write(place, solved)
+    request = Request(orders, city, model, capacity, start, keep, date, unrounded)
+    spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
+    planned = plan_day(opened, request, SolveSpec(**spec))
+    if isinstance(orders, str) and is_pasted(orders):
+        planned = replace(planned, day=replace(planned.day, source="pasted orders"))
+    place = Place(opened, layout.solution_dir(day_name(planned)))
+    require_free(place, planned, overwrite=False)
+    solved = route(opened, planned, began)
+    write(place, solved)
     return solved

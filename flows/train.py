@@ -17,8 +17,6 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.phases import PhaseSummary, TrainSummary, publish, train_phase
 from mcvrp.tasks.train.spec import TrainSpec
 
-Training = Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")]
-
 
 @task("train phase", "train {phase}")
 def train_one(store: Store, city: City, spec: TrainSpec, phase: str) -> PhaseSummary:
@@ -36,7 +34,11 @@ publish_model = task("publish model", "publish model {spec.model}")(publish)
 
 
 @stage("train", "train {train.run} on labels {train.dataset}", timeout=60 * DAY)
-def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSummary:
+def train(
+    city: CityName,
+    train: Annotated[TrainSpec, shown("Training", "Dataset, network, phases, batches, ranks")],
+    store: StoreUri = None,
+) -> TrainSummary:
     """Train all phases, resuming from the last checkpoint, and publish the model."""
     opened, read = inputs(check_training, store, city, train)
     phases = tuple(train_one(opened, read.city, train, phase.name) for phase in train.phases)
@@ -50,10 +52,3 @@ def train(city: CityName, train: Training, store: StoreUri = None) -> TrainSumma
     body = phase_table(phases), curve, links(opened, paths)
     show_figures(f"train {train.run}", f"Training run {train.run}", train_figures(summary), *body)
     return summary
-
-
-@stage("train-phase", "train {train.run}, phase {phase}", timeout=60 * DAY)
-def train_phase_alone(city: CityName, train: Training, phase: str, store: StoreUri = None) -> PhaseSummary:
-    """Train a single phase; the flow `train` publishes the model."""
-    opened, read = inputs(check_training, store, city, train, phase)
-    return train_one(opened, read.city, train, phase)

@@ -28,35 +28,16 @@ from mcvrp.flows.config.stages import STAGES
 _NoPrefect = Annotated[bool, flag("--no-prefect", "run without a Prefect server, which records the run")]
 
 
-def _stage(name: str, common: Common, no_prefect: bool, **options: str | None) -> Outcome:
-    from mcvrp.flows.cli.stage import run_stage
-
-    return run_stage(STAGES[name], common, recorded=not no_prefect, **options)
-
-
 def _stage_command(name: str) -> None:
     @command(app, STAGES[name].text, STAGES[name].command, pipeline=True)
     def run(common: Common, no_prefect: _NoPrefect = False) -> Outcome:
-        return _stage(name, common, no_prefect)
+        from mcvrp.flows.cli.stage import run_stage
+
+        return run_stage(STAGES[name], common, recorded=not no_prefect)
 
 
-_stage_command("pipeline")
-_stage_command("label")
-
-
-@command(app, STAGES["train"].text, pipeline=True)
-def train(
-    common: Common,
-    phase: Annotated[Text, opt(None, "train only this phase, such as II-A")] = None,
-    no_prefect: _NoPrefect = False,
-) -> Outcome:
-    return _stage("train", common, no_prefect, phase=phase)
-
-
-_stage_command("attention")
-_stage_command("benchmark")
-_stage_command("nightly")
-_stage_command("improve")
+for _name in ("pipeline", "label", "train", "attention", "benchmark", "nightly", "improve"):
+    _stage_command(_name)
 
 
 @command(app, "estimate the cost of a run")

@@ -48,17 +48,7 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     try:
         call: app.Call | int = app.app(args=list(arguments), prog_name="mcvrp", standalone_mode=False)
     except typer.TyperException as error:
-        if isinstance(error, typer.BadParameter) and error.__cause__:
-            from pydantic import ValidationError
-
-            from mcvrp.flows.config.validation import sentence
-
-            if isinstance(error.__cause__, ValidationError):
-                error.message = sentence(error.__cause__.errors())
-        text = " ".join(error.format_message().split())
-        if "requires 2 arguments" in text or getattr(getattr(error, "param", None), "nargs", 1) == 2:
-            text = f"{text.rstrip('.')}: give two numbers, such as 40 60 or 80 80"
-        raise McvrpError(brief(text)) from None
+        raise McvrpError(brief(" ".join(error.format_message().split()))) from None
     return call
 
 

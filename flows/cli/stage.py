@@ -9,7 +9,7 @@ from mcvrp.flows.cli.output import aligned, markdown_text, plain, writing
 from mcvrp.flows.config.inputs import checked_before
 from mcvrp.flows.config.preset import DEFAULT, Preset
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.config.stages import STAGES, Stage
+from mcvrp.flows.config.stages import Stage
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.cities import city_names, load_city, stored_city
 from mcvrp.tasks.solve.plan import model_of
@@ -28,11 +28,8 @@ def spec_of(common: Common) -> PipelineSpec:
     return preset_of(common).spec(common.overrides)
 
 
-def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None = None) -> Outcome:
-    """Check the parameters of ``stage``, run its flow, with a Prefect server if ``recorded``.
-
-    ``phase`` is of the stage train.
-    """
+def run_stage(stage: Stage, common: Common, *, recorded: bool) -> Outcome:
+    """Check the parameters of ``stage``, run its flow, with a Prefect server if ``recorded``."""
     store, preset = writing(common), preset_of(common)
     spec, named = preset.spec(common.overrides), preset.name
     if stage.name == "nightly" and not common.preset and (cities := city_names(store)):
@@ -43,9 +40,6 @@ def run_stage(stage: Stage, common: Common, *, recorded: bool, phase: str | None
         spec = preset.spec([f'city.name="{city}"', f'train.model="{model or city}"', *common.overrides])
         named += f" with city {spec.city.name} and model {spec.night.model}"
     parameters = stage.asks(spec)
-    if phase is not None:
-        spec.train.phase(phase)  # the preset alone shows whether the phase exists
-        stage, parameters = STAGES["train-phase"], {**parameters, "phase": phase}
     if stage.name == "pipeline":  # its city may not exist yet
         stage.load_check()(store, *parameters.values())
     elif stage.check:

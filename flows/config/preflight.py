@@ -45,12 +45,10 @@ def check_labels(store: Store, city: AnyCity, label: LabelSpec) -> None:
         require_answer(address)
 
 
-def check_training(store: Store, city: AnyCity, train: TrainSpec, phase: str | None = None) -> None:
-    """Raise McvrpError if training contradicts the results of earlier runs, or has no ``phase``."""
+def check_training(store: Store, city: AnyCity, train: TrainSpec) -> None:
+    """Raise McvrpError if training contradicts the results of earlier runs."""
     from mcvrp.tasks.train.resume import check_training as check
 
-    if phase is not None:
-        train.phase(phase)
     if train.launcher == "ray":
         _require_cores("train.ranks", train.ranks)
     check(store, city.city, train)

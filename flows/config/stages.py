@@ -30,13 +30,12 @@ class Stage:
     figures: str = ""  # functions of `flows.figures` with the flow's result
     tables: str = ""
     lacks: str = ""
-    entrypoint: str = ""  # module and function of the flow, if they differ from its name
     # Path in the store of what was made, by the flow's result and parameters.
     place: Callable[[Any, dict[str, Any]], str] | None = None
 
     def load_flow(self) -> Callable[..., Any]:
         """Import the flow, with gigabytes of libraries."""
-        return _load(f"flows.{self.entrypoint or f'{self.name}:{self.name}'}")
+        return _load(f"flows.{self.name}:{self.name}")
 
     def load_check(self) -> Callable[..., None]:
         return _load(self.check if ":" in self.check else f"flows.config.preflight:{self.check}")
@@ -86,12 +85,6 @@ _TABLE = (
         lambda preset: {"city": preset.city.name, "train": preset.train},
         "check_training", "train_figures",
         place=lambda made, asked: made.model.folder,
-    ),
-    Stage(
-        "train-phase", "", "",  # `mcvrp train --phase`
-        lambda preset: {"city": preset.city.name, "train": preset.train},
-        "check_training", "phase_figures", entrypoint="train:train_phase_alone",
-        place=lambda made, asked: layout.phase_dir(asked["train"].run, made.phase),
     ),
     Stage(
         "attention", "am", "train the attention models of the benchmark",

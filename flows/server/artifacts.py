@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import itertools
 import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from uuid import UUID
@@ -26,7 +25,6 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.context import FlowRunContext
-from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
@@ -96,14 +94,12 @@ class _Bar:
 def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     """Show the progress that is reported in this context as bars in Prefect, one per label of a report.
 
-    Ctrl-C and Cancel are logged with whether the next run ``resumes``, and so do the bars end.
+    Ctrl-C and Cancel are logged, with whether the next run ``resumes``.
     """
     bars: dict[str, _Bar] = {}
-    reports: dict[str, ProgressReport] = {}
 
     def listener(report: ProgressReport) -> None:
         bar = bars.setdefault(report.label, _Bar(progress_key(subject, report.label)))
-        reports[report.label] = report
         if report.share >= 1 or time.monotonic() - bar.updated >= FLUSH_SECONDS:
             bar.show(report.share, str(report))
 
@@ -113,33 +109,8 @@ def showing_progress(subject: str, *, resumes: bool = True) -> Iterator[None]:
     except Exception:
         raise
     except BaseException:
-        sentence = INTERRUPTED if resumes else "Interrupted, nothing is kept, start again"
-        logger.warning(sentence)
-        for label, report in reports.items():
-            if report.share < 1:
-                bars[label].show(report.share, f"{report.label}: {sentence}")
+        logger.warning(INTERRUPTED if resumes else "Interrupted, nothing is kept, start again")
         raise
-
-
-@contextmanager
-def showing_steps(subject: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar of ``total`` steps; call the function that is yielded with the name of each as it begins.
-
-    The log of the run, not the terminal, has a line of each, and of the end of the last.
-    """
-    bar, numbers = _Bar(progress_key(subject)), itertools.count()
-
-    def show(share: float, text: str) -> None:
-        bar.show(share, f"{subject}: {text}")
-        if FlowRunContext.get():
-            get_run_logger().info("%s: %s", subject, text)
-
-    def begin(step: str) -> None:
-        done = next(numbers)
-        show(done / total, f"{step} ({done + 1} of {total})")
-
-    yield begin
-    show(1.0, "done")  # not in a finally block: the bar of a failed step stays where it is
 
 
 def artifact_key(text: str) -> str:
@@ -147,7 +118,7 @@ def artifact_key(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def progress_key(subject: str, label: str = "") -> str:
+def progress_key(subject: str, label: str) -> str:
     """Return the key of a bar: that of ``subject``, followed by the words of ``label`` that are not in it."""
     key = artifact_key(subject)
     words = [word for word in artifact_key(label).split("-") if word and word not in key.split("-")]
@@ -188,14 +159,6 @@ def album(store: Store, paths: Mapping[str, str]) -> str:
             left -= len(png)
             pictures.append(picture(name, png))
     return "\n\n".join(pictures)
-
-
-def card_markdown(store: Store, dataset: str) -> str:
-    """Return the README of ``dataset`` without its title; "" if it has none."""
-    if (card := store.find(layout.card(dataset))) is None:
-        return ""
-    _, _, text = card.decode(errors="replace").partition("\n")
-    return text.strip()
 
 
 def training_curve(store: Store, run: str, phases: Sequence[str]) -> str:

@@ -25,7 +25,6 @@ from importlib.metadata import version as version_of
 from typing import IO
 
 import httpx
-from packaging.version import Version
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import TERMINAL_STATES
@@ -64,7 +63,7 @@ def prefect_server(*, wanted: bool = True) -> Iterator[None]:
     """Have a Prefect server record the flows that are called in this context.
 
     If none answers within `ANSWER_SECONDS`, or none is ``wanted``, the flows run unrecorded, which is logged.
-    McvrpError if the server of PREFECT_API_URL refuses the password, or is older than this Prefect.
+    McvrpError if the server of PREFECT_API_URL refuses the password.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -85,7 +84,7 @@ def prefect_server(*, wanted: bool = True) -> Iterator[None]:
 def configured_server() -> str:
     """Return the address of the server at PREFECT_API_URL; NoServer if it does not answer.
 
-    McvrpError if it refuses the password, or is older than this Prefect.
+    McvrpError if it refuses the password.
     """
     url = str(PREFECT_API_URL.value()).rstrip("/")
     until = time.monotonic() + ANSWER_SECONDS
@@ -95,21 +94,15 @@ def configured_server() -> str:
         time.sleep(_LOOK_SECONDS)
     try:
         with get_client(sync_client=True) as client:
-            version = client.api_version()
+            client.api_version()
     except httpx.HTTPError as error:
         raise refusal_of(error) or error from None
-    server, here = Version(version), Version(version_of("prefect"))
-    if server.major != here.major or server.release[:2] < here.release[:2]:
-        raise McvrpError(
-            f"the Prefect server at {url} is version {server}, and Prefect here is {here}: use a server "
-            "of this version, or unset PREFECT_API_URL"
-        )
     return url
 
 
 @contextmanager
-def own_server(port: int, log: IO[str], *options: str, password: str = "") -> Iterator[subprocess.Popen[str]]:
-    """Run `prefect server start` with ``options`` on ``port`` of this machine, its output in ``log``.
+def own_server(port: int, log: IO[str], *, password: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run `prefect server start` on ``port`` of this machine, its output in ``log``.
 
     Prefect's clients in this context use it, with ``password`` ("user:password"; default: that of Prefect's
     settings, otherwise a random one). NoServer if it ends, or does not answer within `ANSWER_SECONDS`.
@@ -133,7 +126,7 @@ def own_server(port: int, log: IO[str], *options: str, password: str = "") -> It
     }
     environment.pop("PREFECT_API_URL", None)
     # umask: its database contains parameters and logs of all runs
-    process = start_group([*command, *options], env=environment, stdout=log, stderr=log, umask=0o077)
+    process = start_group(command, env=environment, stdout=log, stderr=log, umask=0o077)
     try:
         _wait_for(url, process, log)
         with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: password}):

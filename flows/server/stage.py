@@ -1,4 +1,4 @@
-"""Declaration of flows and tasks: checked parameters, errors of one sentence, retries.
+"""Declaration of flows and tasks: checked parameters, errors of one sentence.
 
 Without a Prefect server, a flow and its tasks are the functions that they are made of.
 """
@@ -24,12 +24,9 @@ from mcvrp.flows.config.logs import lines, log_to_prefect, mute, one_line, redac
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.flows.config.validation import of_form, parameters_of, parsed
 from mcvrp.flows.server.server import refusal_of
-from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.errors import StoreUnavailable
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 
-RETRIES = 1
-RETRY_SECONDS = 2.0
 HOUR = 3600.0
 DAY = 24 * HOUR
 _LONGEST_MESSAGE = 300  # characters of an unexpected error in the state of a run
@@ -120,47 +117,22 @@ def stage(
     return declare
 
 
-def task(name: str, run_name: str, *, resumes: bool = True) -> Callable[[Callable[P, R]], StageTask[P, R]]:
-    """Declare a task; one that ``resumes`` from its own output is retried once if it was cut off."""
-    retried: dict[str, Any] = {
-        "retries": RETRIES,
-        "retry_delay_seconds": RETRY_SECONDS,
-        "retry_condition_fn": was_cut_off,
-    }
-
-    def declare(body: Callable[P, R]) -> StageTask[P, R]:
-        # done means that the output is in the store: Prefect's cache would not know that it was removed
-        options = {"cache_policy": NO_CACHE, **(retried if resumes else {})}
-        return StageTask(body, name=name, task_run_name=run_name, **options)
-
-    return declare
-
-
-def was_cut_off(task: Any, run: Any, state: Any) -> bool:
-    """Return whether a task failed through no fault of its input: a lost worker, a failed network."""
-    try:
-        state.result()
-    except Exception as error:
-        # after StoreUnavailable, minutes of retries are over already
-        return isinstance(error, IncompleteError | OSError) and not isinstance(error, StoreUnavailable)
-    return False
+def task(name: str, run_name: str) -> Callable[[Callable[P, R]], StageTask[P, R]]:
+    """Declare a task, which Prefect neither caches nor retries: what is finished is in the store."""
+    return lambda body: StageTask(body, name=name, task_run_name=run_name, cache_policy=NO_CACHE)
 
 
 def _log_result(name: str, result: object, parameters: dict[str, Any]) -> str:
-    """Log the figures of ``result``, where it is, and as a warning what it lacks, with the run alone.
-
-    Returns what it lacks. The command prints the same on its terminal.
-    """
+    """Log the figures of ``result`` and where it is with the run; return what it lacks."""
     if (stage := STAGES.get(name)) is None:  # of a test
         return ""
-    store, lacks = Store.at(settings.store_uri(parameters.get("store"))), str(stage.summary("lacks", result))
+    figures = stage.figures_in(Store.at(settings.store_uri(parameters.get("store"))), result, parameters)
     with contextlib.suppress(MissingContextError):  # a test calls the bare function
-        log = get_run_logger()
-        if figures := stage.figures_in(store, result, parameters):
-            log.info("\n".join(["result:", *(f"{title}: {value}" for title, value in figures.items())]))
-        if lacks:
-            log.warning(lacks)
-    return lacks
+        if figures:
+            get_run_logger().info(
+                "\n".join(["result:", *(f"{title}: {value}" for title, value in figures.items())])
+            )
+    return str(stage.summary("lacks", result))
 
 
 def _unexpected(error: Exception) -> str:

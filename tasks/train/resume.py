@@ -102,7 +102,7 @@ def finished(store: Store, spec: TrainSpec, name: str, needed_by: str) -> Checkp
         progress = f"is at step {state.step:,} of {state.steps:,}" if state else "has not started"
         raise McvrpError(
             f"{needed_by} needs the finished phase {name!r} of run {spec.run!r}, which {progress}: "
-            f"run mcvrp train --phase {name} with the same preset"
+            "run mcvrp train with the same preset"
         )
     return state
 

@@ -58,7 +58,6 @@ def stored(folder: Path) -> list[Path]:
         ("run --store /proc/mcvrp", ["cannot write", "/proc/mcvrp"]),
         ("label", ["no city 'laptop'", "mcvrp city create"]),
         ("label --store {file}", ["file is not a folder: name one"]),
-        ("train --phase IX", ["no phase 'IX'", "II-A"]),
         ("inspect nothing", ["nothing at"]),
         (
             "plan --set benchmark.sizes=20",
@@ -89,11 +88,9 @@ def stored(folder: Path) -> list[Path]:
         ("city import {file} --columns code=id", ["addresses.columns", "code"]),
         ("city import {file} --columns id=a --columns customer=b", ["--columns 'customer=b'"]),
         ("city import {file} --name a/b", ["name: ", "letters, digits, '.', '_' and '-'", "not 'a/b'"]),
-        ("city import {file} --capacity 1 4x", ["'--capacity': Input should be a whole number, not '4x'"]),
-        *(
-            (f"city set lyon --capacity 80{more}", ["'--capacity'", "two numbers, such as 40 60 or 80 80"])
-            for more in ("", " --demand 1 9")
-        ),
+        ("city import {file} --capacity 1 4x", ["'--capacity': Input should be a valid integer"]),
+        ("city set lyon --capacity 80", ["'--capacity'", "2 arguments"]),
+        ("city set lyon --capacity 80 --demand 1 9", ["'--capacity': Input should be a valid integer"]),
         ("city import {file} --unit a&b", ["unit: ", "not 'a&b'"]),
         ("city extend a/b {file} --name c", ["'a/b' is not a valid name for a city"]),
         ("city extend lyon {file} --name c", ["no city 'lyon'", "mcvrp city import"]),
@@ -108,7 +105,7 @@ def stored(folder: Path) -> list[Path]:
         ("solve day.csv --version champoin", ["--version: ", "champion", "champoin"]),
         ("solve day.csv --time-limit nan", ["--time-limit: ", "nan"]),
         ("solve day.csv --longest-route 24kg", ["--longest-route: ", "a unit such as 45km", "not '24kg'"]),
-        ("solve day.csv --fleet zwei", ["'--fleet': Input should be a whole number, not 'zwei'"]),
+        ("solve day.csv --fleet zwei", ["'--fleet': Input should be a valid integer"]),
         ("solve day.csv --start-time 24:00", ["--start-time: '24:00' is not a time of day such as 08:00"]),
         ("solve day.csv --seed 99999999999999999999999", ["--seed: 99999999999999999999999 is above", "15"]),
         ("solve day.csv --by hgs --set solve.temperature=2", ["solve.temperature", "without a model"]),

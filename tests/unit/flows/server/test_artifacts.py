@@ -6,7 +6,6 @@ import base64
 import logging
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -30,7 +29,6 @@ _PREFECT_TAKES = re.compile(r"[a-z0-9-]+")
 @pytest.fixture
 def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FlowRunContext, "get", lambda: object())
-    monkeypatch.setattr(artifacts, "get_run_logger", lambda: logging.getLogger("mcvrp.run"))
 
 
 @pytest.fixture
@@ -66,54 +64,19 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, partial(TerminationSignal, 15)])
-def test_an_interrupted_run_says_what_is_kept(
-    made: dict[str, list[tuple[float, str]]],
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_log_of_an_interrupted_run_says_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    resumes: bool,
     error: Callable[[], BaseException],
 ) -> None:
-    """In the log and in the bars that are not full."""
     monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
-
-    def work() -> None:
-        with (
-            artifacts.showing_progress("label d"),
-            Progress("labels d", 12_000, "labels") as progress,
-        ):
-            progress.update(10_400)
-            raise error()
-
-    with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)):
-        work()
-    sentence = "Interrupted, what is finished is kept, start again to resume"
-    assert [text for text in caplog.messages if "kept" in text] == [sentence]
-    assert made["label-d-labels-progress"][-1] == (100 * 10_400 / 12_000, f"labels d: {sentence}")
-
-
-def test_a_run_that_keeps_nothing_promises_nothing(made: dict[str, list[tuple[float, str]]]) -> None:
-    showing = artifacts.showing_progress("solve c", resumes=False)
-    with pytest.raises(SystemExit), showing, Progress("solve day", 10, "s"):
-        raise SystemExit
-    assert made["solve-c-day-progress"][-1][1] == "solve day: Interrupted, nothing is kept, start again"
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_steps_advance_one_bar(
-    made: dict[str, list[tuple[float, str]]], caplog: pytest.LogCaptureFixture, fails: bool
-) -> None:
-    """Each is shown and logged as it begins; the bar is full at the end, if no step has failed."""
-    caplog.set_level(logging.INFO, "mcvrp.run")
-    with (
-        pytest.raises(ValueError, match="no") if fails else nullcontext(),
-        artifacts.showing_steps("city c", 2) as begin,
-    ):
-        begin("addresses")
-        if fails:
-            raise ValueError("no")
-        begin("card")
-    done = [] if fails else [(50.0, "city c: card (2 of 2)"), (100.0, "city c: done")]
-    assert made == {"city-c-progress": [(0.0, "city c: addresses (1 of 2)"), *done]}
-    assert caplog.messages == [text for _, text in made["city-c-progress"]]
+    showing = artifacts.showing_progress("label d", resumes=resumes)
+    with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)), showing:
+        raise error()
+    kept = "what is finished is kept, start again to resume" if resumes else "nothing is kept, start again"
+    assert caplog.messages == [f"Interrupted, {kept}"]
 
 
 def test_without_a_record_nothing_is_sent(
@@ -122,8 +85,8 @@ def test_without_a_record_nothing_is_sent(
     """Prefect would start a server for it."""
     monkeypatch.setattr(FlowRunContext, "get", lambda: None)
     monkeypatch.setattr(artifacts, "create_markdown_artifact", pytest.fail)
-    with artifacts.showing_steps("city c", 1) as begin:
-        begin("addresses")
+    with artifacts.showing_progress("city c"), Progress("roads", 1, "rows"):
+        pass
     artifacts.show_figures("city c", "City", {"customers": 3})
     assert made == {}
 
@@ -138,11 +101,11 @@ def test_a_server_that_is_away_delays_and_stops_no_work(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(artifacts, "create_progress_artifact", away)
     monkeypatch.setattr(artifacts, "create_markdown_artifact", away)
-    with artifacts.showing_steps("city c", 1) as begin, artifacts.showing_progress("city c"):
-        begin("addresses")
+    with artifacts.showing_progress("city c"), Progress("roads", 1, "rows") as progress:
+        progress.advance()
     for dataset in ("laptop", "laptop-held-out", "Lyon_2.b"):
         artifacts.show_figures(f"label {dataset}", "Labels", {"labels": 3})
-    keys = ["city-c-progress"] * 2 + ["label-laptop", "label-laptop-held-out", "label-lyon-2-b"]
+    keys = ["city-c-roads-progress"] * 2 + ["label-laptop", "label-laptop-held-out", "label-lyon-2-b"]
     assert attempts == [(key, 0) for key in keys]
 
 

@@ -6,14 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from prefect.states import Failed
 
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.validation import of_form, parameters_of, parsed
 from mcvrp.flows.label import label
-from mcvrp.flows.server.stage import was_cut_off
-from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.storage.store.errors import StoreUnavailable
+from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.label.spec import LabelSpec
 
 PARAMETERS = parameters_of(label.fn)
@@ -65,13 +62,3 @@ def test_relative_paths_of_a_form_are_files_in_the_store() -> None:
     assert (taken["orders"], taken["times"], taken["store"]) == ("store:monday.csv", 2, "s3://ours")
     assert (taken["start"], taken["keep"]) == (files["start"], files["keep"])
     assert of_form({"start": None, "orders": [{"demand": 1}]}) == {"start": None, "orders": [{"demand": 1}]}
-
-
-def test_a_task_that_has_waited_in_vain_is_not_retried() -> None:
-    """The client's minutes of retries are enough; the same command resumes when the store answers."""
-
-    for error, retried in (
-        (IncompleteError("a rank was lost"), True),
-        (StoreUnavailable("for minutes"), False),
-    ):
-        assert was_cut_off(None, None, Failed(data=error)) == retried
