@@ -138,7 +138,6 @@ class Trainer:
                 self.phase.rotation,
                 shuffled=self.phase.shuffled,
                 ranks=job.ranks,
-                micro_batch=spec.micro_batch,
                 micro_tokens=spec.micro_tokens,
             ).steps(first, self.steps, self.rank, ahead=self.device.type == "cuda")
         for step, (batch, labels) in enumerate(batches, first):
