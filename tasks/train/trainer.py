@@ -173,10 +173,10 @@ class Trainer:
 
     def _save(self) -> None:
         """Save metrics and a checkpoint; every rank has to call this, rank 0 writes."""
-        moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
-        if self.rank == 0:
-            self._write(moments)
-        self.log.saved()
+        with self.log.clock_stopped():
+            moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
+            if self.rank == 0:
+                self._write(moments)
 
     def _write(self, moments: Moments) -> None:
         job, row = self.job, self.log.rows[-1]
