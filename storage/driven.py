@@ -143,14 +143,14 @@ def driven_readme(city: str, days: Sequence[StoredDay]) -> str:
         [day.date.isoformat(), f"{day.customers:,}", f"{len(day.label.solution.routes):,}"]
         for day in days[-_SHOWN:]
     ]
-    more = f"Latest {_SHOWN} of {len(days):,}." if len(days) > _SHOWN else ""
+    more = f"The last {_SHOWN} of {len(days):,}." if len(days) > _SHOWN else ""
     return card(
         f"Driven routes of city `{city}`",
         {
             "days": f"{len(days):,}{span}",
             "customers, of all days together": f"{sum(day.customers for day in days):,}",
         },
-        section("Days", table(["Day", "Customers", "Routes"], rows, right=True), more),
+        section("Days", more, table(["Day", "Customers", "Routes"], rows, right=True)),
         lead="Read from files of routes. Each day is a label for fine-tuning (`mcvrp nightly`).",
         files={"days/DATE.parquet": "orders and routes of a day, as one label"},
     )

@@ -99,11 +99,18 @@ Body = TypeVar("Body", bound=Callable[..., Outcome])
 
 
 def command(
-    parent: typer.Typer, text: str, name: str = "", *, pipeline: bool = False, preset: bool = True
+    parent: typer.Typer,
+    text: str,
+    name: str = "",
+    *,
+    pipeline: bool = False,
+    preset: bool = True,
+    instead: str | None = None,
 ) -> Callable[[Body], Body]:
     """Declare a function as a command of ``parent``, with ``pipeline`` as one that needs this extra.
 
-    Without ``preset`` it uses none: --preset and --set are refused, $MCVRP_PRESET is of other commands.
+    Without ``preset``, or if the argument ``instead`` is given, it uses none: --preset and --set are refused,
+    $MCVRP_PRESET is of other commands.
 
     A parameter whose type is a dataclass, such as `Common`, stands for an option per field. Typer gets a
     function that returns a `Call`: commands run outside of it, where interrupts and errors are ours.
@@ -125,8 +132,10 @@ def command(
 
                 require_pipeline(ctx.command_path)
             source = ctx.get_parameter_source("preset")  # or $MCVRP_PRESET
-            if not preset and ((source and source.name == "COMMANDLINE") or values["overrides"]):
-                raise McvrpError(f"{ctx.command_path} uses no preset: omit --preset and --set")
+            unused = not preset or (instead and values[instead])
+            if unused and ((source and source.name == "COMMANDLINE") or values["overrides"]):
+                subject = f"{ctx.command_path} {values[instead]}" if instead else ctx.command_path
+                raise McvrpError(f"{subject} uses no preset: omit --preset and --set")
             parts = {
                 key: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
                 for key, kind in grouped.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,6 +18,7 @@ from mcvrp.storage.labels.label_files import read_table
 from mcvrp.storage.models.models import model_card
 from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.storage.store.store import Store
+from mcvrp.storage.trials import TrialRecord, trial_records
 from mcvrp.tasks.support.text import counted
 
 _LISTED, _DOCUMENTS, _CARDS = 200, 3, 10  # files, JSON documents and cards of a folder that are shown
@@ -32,6 +34,8 @@ def inspect(store: Store, path: str) -> Outcome:
         path = model_card(store, layout.checked_name("model", name), version).folder
     elif kind == "models" and (described := model_versions(store, name)):
         return described
+    elif kind == "nights" and (nights := trial_records(store, name, layout.NIGHT)):
+        return _nights(store, name, nights)
     if path and store.stat(path):
         return _file(store, path)
     files = {file.path: file.size for file in store.files(path)}
@@ -46,6 +50,15 @@ def _in_store(store: Store, path: str) -> str:
     """Return ``path``, with or without the address of ``store``, as one of the store."""
     path = path.rstrip("/")
     return path.removeprefix(store.uri).strip("/") if f"{path}/".startswith(f"{store.uri}/") else path
+
+
+def _nights(store: Store, model: str, nights: Sequence[TrialRecord]) -> Outcome:
+    """Describe the ``nights`` of a model: costs before and after on the trial instances, and decisions."""
+    from mcvrp.tasks.retrain.card import read_metrics, round_table
+
+    tables = round_table([(night, read_metrics(store, model, night.name)) for night in nights], "Night")
+    reasons = [f"{layout.trial_dir(model, night.name)}: {'; '.join(night.reasons)}" for night in nights]
+    return Outcome({"nights": plain(nights)}, "\n".join([markdown_text(tables), "", *reasons]))
 
 
 def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:

@@ -69,7 +69,7 @@ def promote_version(store: Store, name: str, wanted: str, why: str | None) -> Ou
     return _moved(name, champion.version, version)
 
 
-@command(app, "restore the previous champion")
+@command(app, "restore the previous champion", instead="model")
 def rollback(
     common: Common,
     model: Annotated[Text, arg("[MODEL]", "name (default: the preset's)")] = None,

@@ -63,7 +63,8 @@ def make_plan(spec: PipelineSpec, city: City | None = None) -> list[Cost]:
     network = NetworkConfig(classes=classes, **spec.train.network.model_dump())
     labels = [(part, n) for part in spec.label.datasets for n in part.sizes]
     hours = sum(part.count * seconds_per_instance(part, n) for part, n in labels) / 3600
-    stored = sum(part.count * row_bytes(customers, n) for part, n in labels)
+    files = ((n, -(-part.count // part.file_rows), part.count) for part, n in labels)
+    stored = sum(count * file_bytes(customers, n, rows // count) for n, count, rows in files)
     costs = [Cost("labels", sum(part.count for part, _ in labels), hours, bytes=stored)]
     kept = (spec.train.keep + (spec.train.held_out is not None)) * BYTES_PER_PARAMETER * network.parameters()
     costs += [_training(spec, network, phase.name, kept) for phase in spec.train.phases]
@@ -83,9 +84,9 @@ def wall_seconds(costs: Sequence[Cost], cores: int) -> float:
     return STARTUP * (1 + len(costs)) + 3600 * sum(cost.core_hours for cost in costs) / cores
 
 
-def row_bytes(customers: int, n: int) -> float:
-    """Return the approximate bytes per label of size ``n`` in a large file, a fit to measured ones."""
-    return 25.0 + n * (0.41 * log2(customers + 1) - 0.2)
+def file_bytes(customers: int, n: int, rows: int) -> float:
+    """Return the approximate bytes of a file of ``rows`` labels of size ``n``, a fit to measured ones."""
+    return 4800.0 + rows * (25.0 + n * (0.41 * log2(customers + 1) - 0.2))
 
 
 def _computed(part: str, count: int, flops: float, size: float = 0.0) -> Cost:

@@ -109,7 +109,8 @@ _TABLE = (
     ),
     Stage(
         "nightly", "nightly",
-        "ingest driven routes, fine-tune the champion, compare, promote or report why not",
+        "ingest driven routes, fine-tune the champion, compare, promote or report why not (without a "
+        "preset: laptop's settings, the store's city and model)",
         lambda preset: {"city": preset.city.name, "nightly": preset.night},
         "tasks.retrain.trial:check_trial", "night_figures", "night_tables", "night_lacks",
         place=lambda made, asked: _trial_folder(asked["nightly"].model, made.record),

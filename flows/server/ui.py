@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -48,6 +48,7 @@ from mcvrp.tasks.support.registry import offering
 
 logger = logging.getLogger(__name__)
 
+_CANCEL_SECONDS = 10.0  # runs end in less
 _POLL_SECONDS = 2.0  # Prefect's 10 would be noticed by a person who has pressed a button
 # Runs at once; others wait. Days to route are independent of each other, and users wait for them.
 _LIMITS = {"solve": 4}
@@ -65,6 +66,18 @@ class _Runner(Runner):
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
         signal.raise_signal(signal.SIGINT)  # Prefect's own would warn that its `astop` was never awaited
+
+
+async def until_cancelled(service: Coroutine[Any, Any, None], again: float = _CANCEL_SECONDS) -> None:
+    """Run ``service``, and cancel it each ``again`` seconds once this is cancelled: Prefect may lose one."""
+    task = asyncio.create_task(service)
+    try:
+        await asyncio.wait([task])
+        await task
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=again)
 
 
 def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, port: int) -> None:
@@ -86,7 +99,7 @@ def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, por
             runner = _Runner(pause_on_shutdown=False, query_seconds=_POLL_SECONDS)
             for each in served:
                 runner.add_deployment(each)
-            asyncio.run(runner.start())
+            asyncio.run(until_cancelled(runner.start()))
         except Exception as error:
             raise refusal_of(error) or error from None
 

@@ -43,7 +43,7 @@ def cached_labels(
             tables = _mapped(cache, counts)
             if len(tables) < len(counts):
                 tables = _completed(cache, store, dataset, counts)
-                if Dataset.open(store, dataset).fingerprint() != fingerprint:
+                if Dataset.listed(store, dataset).fingerprint() != fingerprint:
                     shutil.rmtree(cache)
                     raise McvrpError(
                         f"the labels of dataset {dataset!r} in {store.url()} changed while they were read: "
@@ -71,7 +71,7 @@ def _locked(cache: Path) -> Iterator[None]:
 
 def _completed(cache: Path, store: Store, name: str, counts: Mapping[int, int]) -> dict[int, MappedLabels]:
     """Return all sizes of ``counts`` after writing those that are missing."""
-    labels, tables = Dataset.open(store, name), _mapped(cache, counts)
+    labels, tables = Dataset.listed(store, name), _mapped(cache, counts)
     for n in [n for n in counts if n not in tables]:
         write_mapped(_path(cache, n), _read(labels, n, counts[n]))
         tables |= _mapped(cache, {n: counts[n]})

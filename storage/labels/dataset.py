@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mcvrp.model.arguments import typed
-from mcvrp.model.errors import McvrpError, enumerated
+from mcvrp.model.errors import McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
@@ -73,7 +73,16 @@ class Dataset:
     @classmethod
     @typed
     def open(cls, store: Store, name: str) -> Dataset:
-        """Return the dataset, empty if it does not exist; McvrpError as in `list_files`."""
+        """Return the dataset; McvrpError if it has no labels, and as in `list_files`."""
+        dataset = cls.listed(store, name)
+        if not dataset.files:
+            others = alternatives(name, store.folders("labels"))
+            raise McvrpError(f"there are no labels of dataset {name!r} in {store.url('labels')}{others}")
+        return dataset
+
+    @classmethod
+    def listed(cls, store: Store, name: str) -> Dataset:
+        """Return the dataset, empty if it has no labels yet; McvrpError as in `list_files`."""
         files = list_files(store, name)
         return cls(store, name, {n: without_merged(files[n]) for n in files})
 
@@ -156,4 +165,4 @@ def load_labels(store: Store, dataset: str, n: int, limit: int | None = None) ->
     """
     if limit is not None and limit < 1:
         raise McvrpError(f"limit is {limit}: give 1 or more")
-    return Dataset.open(store, dataset).labels(n, limit)
+    return Dataset.listed(store, dataset).labels(n, limit)

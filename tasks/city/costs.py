@@ -12,6 +12,7 @@ from mcvrp.model.city import MOST_COST, is_cost
 from mcvrp.model.errors import McvrpError, reason, shown
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
+from mcvrp.tasks.support.text import listed
 
 _NUMPY = b"\x93NUMPY"
 
@@ -32,6 +33,8 @@ def read_costs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64
         cost = f"{costs[a, b]:g}, {expected[bool(a == b)]}"
         faults.add(f"the cost from {shown(ids[a])} to {shown(ids[b])} is {cost}")
     faults.check()
+    if len(ids) > 1 and not costs.any():
+        raise McvrpError(f"{name} has costs of 0 only: give those of the ways between the addresses")
     return costs
 
 
@@ -57,7 +60,9 @@ def _pairs(name: str, data: bytes, ids: Sequence[str]) -> NDArray[np.float64]:
     table = read_tabular(name, data)
     absent = [column for column in ("from", "to", "cost") if column not in table.frame]
     if absent:
-        raise McvrpError(f"{name} has no column {absent[0]}: name its columns from, to and cost")
+        columns = listed(table.titles.values(), most=8)
+        expected = "name its columns from, to and cost"
+        raise McvrpError(f"{name} has no column {absent[0]} (columns: {columns}): {expected}")
     faults = Faults(name)
     index = {name: k for k, name in enumerate(ids)}
     ends = []

@@ -40,6 +40,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FRACTION = r"\A[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\Z"
 _DECIMALS = r"[0-9]+[.,][0-9]{1,2}"
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}"  # the sign may separate thousands
+_COMMA = r"[0-9]+,0{1,2}"  # whole, if the comma is a decimal sign
 _BATCH = 256  # rows
 _REASON = 120  # characters of another library's message
 _NAMELESS = re.compile(r"__index_level_\d+__")  # unnamed index in a Parquet file of pandas
@@ -150,13 +151,16 @@ class Tabular:
         decimals are one fault of the column.
         """
         numbers, title, decimals = np.full(len(self), low), self.titles[name], list[int]()
-        may_group = _DECLARED.get(self.dialect.separator) != "."
+        declared = _DECLARED.get(self.dialect.separator)
+        may_group = declared != "."
         for k, cell in enumerate(self.text(name)):
-            number = whole(cell)
+            number = whole(cell.replace(",", ".") if declared == "," else cell)
             if may_group and number is not None and re.fullmatch(_GROUPED, cell):
                 faults.at(self.rows[k], f"{title} is {_unclear(cell)}")
             if number is not None and low <= number <= high:
                 numbers[k] = number
+            elif re.fullmatch(_COMMA, cell):
+                faults.at(self.rows[k], f"{title} is {_unclear(cell, 'decimal comma')}")
             elif number is None and re.fullmatch(_DECIMALS, cell):
                 decimals.append(k)
             else:
@@ -169,8 +173,8 @@ class Tabular:
         return numbers
 
 
-def _unclear(cell: str) -> str:
-    return f"{shown(cell)}, which may have a separator of thousands: write it without"
+def _unclear(cell: str, sign: str = "separator of thousands") -> str:
+    return f"{shown(cell)}, which may have a {sign}: write it without"
 
 
 def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:

@@ -148,7 +148,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
                 todo = list(merges(list_files(store, spec.dataset), spec))
             if todo:
                 run.merge(todo)
-        labels = Dataset.open(store, spec.dataset)
+        labels = Dataset.listed(store, spec.dataset)
         manifest = rebuild_manifest(labels)
         write_card(store, city, spec.dataset, manifest, labels.label_files)
     absent, lacks = _completeness(run, labels.label_files)
@@ -173,7 +173,7 @@ def _own_document(store: Store, source: Source) -> SpecDocument:
     document.require_same(store, source)
     if not document.fields:  # removed, perhaps: the files know what they were made of
         ours = source.city.city_id, source.recipe.spec_hash
-        for file in Dataset.open(store, name).label_files:
+        for file in Dataset.listed(store, name).label_files:
             if (file.footer.city_id, file.footer.spec_hash) != ours:
                 raise McvrpError(
                     f"{store.url(file.path)} belongs to another dataset (city {file.footer.city_id}, spec "

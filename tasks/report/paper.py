@@ -14,11 +14,12 @@ import pandas as pd
 
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.report.metrics import TIMED, Blocks, MethodRun, blocks_of, paired, run_name
-from mcvrp.tasks.report.tables import WINS, Table, cells_of, conditions, data_notes, numbers_of
+from mcvrp.tasks.report.tables import WINS, Table, cells_of, data_notes, numbers_of
 from mcvrp.tasks.support.t_test import paired_t_test
 
 PAPER_METHODS = tuple(all_methods()[name].label for name in ("hgs", "lkh3", "am", "fm-gs", "fm-ns"))
 HGS, LKH3, AM, GREEDY, SAMPLED = PAPER_METHODS
+BEAM = all_methods()["fm-bs"].label
 PAPER_TRAINED_UP_TO = 400  # customers (Sec. 5.1)
 PAPER_SIZE = 400  # customers in the paper's tests (Appendix "Test Statistics")
 SIGNIFICANCE = "significance"  # name of the table of tests
@@ -104,14 +105,12 @@ def _table(results: pd.DataFrame, blocks: Blocks, comparison: Comparison, limit:
     ]
     numbers = numbers_of(blocks, lines)
     cells = cells_of(numbers)
-    rows = results[results["n"].isin(sizes) & results["method"].isin([*comparison.methods, *others])]
     return Table(
         comparison.name,
         comparison.caption,
         numbers,
         cells if comparison.has_wins else cells.drop(columns=WINS),
         list(_notes(comparison, numbers, others, unit)),
-        list(conditions(rows)),
     )
 
 

@@ -37,7 +37,7 @@ class Table:
     numbers: pd.DataFrame
     cells: pd.DataFrame
     notes: Sequence[str]
-    conditions: Sequence[str] = ()  # how each method ran
+    conditions: Sequence[str] = ()  # how each method ran, with the table of all methods only
 
 
 def benchmark_table(results: pd.DataFrame, unit: str = "unit") -> Table:
@@ -108,11 +108,13 @@ def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
     yield (
         f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; gap: mean of the instances' "
         "gaps to the baseline, ± its standard error over instances; wins: share of instances with a strictly "
-        "lower cost than the baseline; s: number of samples or runs, of which the best counts."
+        "lower cost than the baseline; s: number of samples or runs, of which the best counts, or width of "
+        "the beam."
     )
     yield (
-        "Time: that of one core, or of the GPU, per instance, on the hardware named below. Instances decoded "
-        "together share the time of all cores evenly; for s runs of a heuristic it is the time after s runs."
+        "Time: that of one core, or of the GPU, per instance, on the hardware named with the table of all "
+        "methods. Instances decoded together share the time of all cores evenly; for s runs of a heuristic "
+        "it is the time after s runs."
     )
     for line in numbers.to_dict("records"):
         if 0 < line["failed"] < line["instances"]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, StrMethodFormatter, SymmetricalLogLocator
 
 from mcvrp.model.problem import gap
-from mcvrp.tasks.report.metrics import TIMED, MethodRun, baseline_of, in_training, mean_and_error, paired
+from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, mean_and_error, paired
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, style
 from mcvrp.tasks.support.text import format_seconds, listed
 
@@ -26,11 +26,13 @@ _DECODING = {
 }
 CODES = (
     "GS: greedy decoding; NS: nucleus sampling; BS: beam search; VS: sampling without a nucleus; "
-    "s: answers, of which the best counts"
+    "s: answers, of which the best counts, or width of the beam"
 )
 PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
+_LIMIT = re.compile(r", ([\d.e-]+) s, ")  # time limit of a search in its configuration
 _BUSY = 1.5  # times of a time limit, from which on other processes had the cores
+_LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
 _ERRORS = 2  # standard errors, below which a difference is none
 
 
@@ -174,13 +176,15 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
         yield f"Fewer than {_FEW} instances carry a figure ({sizes}): small differences are chance."
     if len(counts) == 1:
         yield f"All instances have {counts.index[0]} customers: other sizes may differ."
-    took = results.groupby("method")["seconds"].mean()
-    limits = {str(method): float(match[1]) for method in took.index if (match := TIMED.search(str(method)))}
-    longest = max(limits, key=limits.__getitem__, default="")
-    if longest and took[longest] > _BUSY * limits[longest]:
+    took = results[results["samples"] == 1].groupby("configuration")["seconds"].mean().dropna()
+    limits = {float(match[1]): text for text in took.index if (match := _LIMIT.search(str(text)))}
+    longest = max(limits, default=0.0)
+    if not limits:
+        yield "No time limit (hgs-equal) tells whether the machine was busy: times may be too long."
+    elif took[limits[longest]] > _BUSY * longest:
         yield (
-            f"The machine was busy: runs limited to {format_seconds(limits[longest])} of a core took "
-            f"{format_seconds(float(took[longest]))}. Times are too long."
+            f"The machine was busy: runs limited to {format_seconds(longest)} of a core took "
+            f"{format_seconds(float(took[limits[longest]]))}. Times are too long."
         )
 
 
@@ -193,6 +197,8 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
     figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(every), 7)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
+    axis.set_xscale("log")
+    axis.set_yscale("symlog", linthresh=_LINEAR)  # before the points, so that the limits suit them
     axis.axhline(0, color=GREY, linewidth=1)
     marks = "osD^vP*X<>p"
     for k, score in enumerate(every):
@@ -207,10 +213,11 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
             markersize=9,
             label=readable_name(score.method),
         )
-    axis.set_xscale("log")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_xlabel("Time of one core or GPU per instance (s)")
-    axis.set_ylabel(f"Gap to {readable_name(base)} (%)")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 2)
+    axis.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=_LINEAR, subs=(1, 3)))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g} %"))
+    axis.set_ylabel(f"Gap to {readable_name(base)}, linear within {_LINEAR:g} %")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=FONT - 1)
     return figure

@@ -24,7 +24,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import FORMATS, Page, render_page, to_narrow_markdown
 from mcvrp.tasks.report.history import labelled_by
 from mcvrp.tasks.report.metrics import baseline_of, in_training, mean_gap
-from mcvrp.tasks.report.paper import GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper_tables
+from mcvrp.tasks.report.paper import BEAM, GREEDY, PAPER_TRAINED_UP_TO, SAMPLED, paper_tables
 from mcvrp.tasks.report.pictures import pictures
 from mcvrp.tasks.report.tables import OVERVIEW, Table, benchmark_table
 from mcvrp.tasks.report.verdict import verdict, warnings
@@ -36,7 +36,7 @@ _FILES = {  # of the card
     "tables/": "the paper's tables and tests of significance that have figures, in the same formats",
     "figures/": "the figures above",
     "summary.json": "key figures in machine-readable form",
-    "configuration.json": "settings of labels, training and benchmark",
+    "configuration.json": "model, settings of labels, training and benchmark",
     "results.parquet": "one row per instance, method and number of samples: cost, time, routes, conditions",
     "parts/": "stored answers, in parts named by a hash of their settings",
 }
@@ -87,9 +87,9 @@ def _provenance(store: Store, city: City, results: BenchmarkResults) -> Provenan
 
 
 def _configuration(store: Store, card: ModelCard | None, spec: BenchmarkSpec) -> str:
-    """Return the specs of labels, training and benchmark as JSON; those that are missing are left out."""
+    """Return the model and the specs of labels, training and benchmark as JSON, as far as there are any."""
     paths = {"label": layout.label_spec(card.dataset), "train": layout.run_spec(card.run)} if card else {}
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"model": {"name": card.name, "version": card.version}} if card else {}
     for name, path in paths.items():
         with contextlib.suppress(ValueError):  # damaged, which a report can do without
             if data := store.find(path):
@@ -133,8 +133,8 @@ class BenchmarkSummary:
     """Key figures of a benchmark; None if not measured.
 
     Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
-    their standard errors, in percent: of greedy decoding, and of the best of ``ns_samples`` samples with
-    nucleus ``p``.
+    their standard errors, in percent: of greedy decoding, of the best of ``ns_samples`` samples with nucleus
+    ``p``, and of the widest beam.
     """
 
     run: str
@@ -147,6 +147,8 @@ class BenchmarkSummary:
     ns_gap: tuple[float, float] | None
     ns_samples: int
     p: float
+    bs_gap: tuple[float, float] | None
+    beam_width: int
     failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
     hardware: str
     markdown: str  # table of all methods, as two narrow ones
@@ -163,7 +165,8 @@ class BenchmarkSummary:
             figures["model"] = f"{self.model}, version {self.model_version}"
         best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
         limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
-        for how, gap in {"greedy": self.gs_gap, best: self.ns_gap}.items():
+        beam = f"beam of {self.beam_width:,}"
+        for how, gap in {"greedy": self.gs_gap, best: self.ns_gap, beam: self.bs_gap}.items():
             if gap is not None:
                 figures[f"mean gap to {self.baseline}, {how}"] = f"{gap[0]:.2f} ± {gap[1]:.2f} %{limit}"
         for method, (count, reason) in self.failures.items():
@@ -174,7 +177,7 @@ class BenchmarkSummary:
 def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to: int) -> BenchmarkSummary:
     """Return the key figures of ``results``; ``table`` is the one of all methods (`benchmark_table`)."""
     spec, card, frame = results.spec, results.card, results.frame
-    numbers, samples = table.numbers, spec.samples[-1]
+    numbers, samples, width = table.numbers, spec.samples[-1], spec.decoding.beam_width
     sizes: list[int] = numbers["n"].unique().tolist()
     known = in_training(frame, trained_up_to)
     return BenchmarkSummary(
@@ -188,6 +191,8 @@ def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to
         ns_gap=mean_gap(known, (SAMPLED, samples)),
         ns_samples=samples,
         p=spec.p,
+        bs_gap=mean_gap(known, (BEAM, width)),
+        beam_width=width,
         failures=_failures(frame),
         hardware="; ".join(sorted({machine for machine in frame["machine"] if machine})),
         markdown=to_narrow_markdown(table),

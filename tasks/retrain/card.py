@@ -157,11 +157,11 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n
     return section(title, table(header, rows, right=True), note) if rows else ""
 
 
-def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]]) -> str:
-    """Return the tables of a loop: improvement of the labels and of the model in each round."""
+def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]], kind: str = "Round") -> str:
+    """Return the tables of a loop, or of nights: improvement of the labels and of the model in each."""
     improved = [[str(record.number), *_gains(metrics.gains)] for record, metrics in rounds if metrics.gains]
-    labels = [table(["Round", *_GAINS], improved, right=True)] if improved else []
-    header = ["Round", "Champion", "Challenger", "Change (%)", "p", "Promoted", "Last attempt"]
+    labels = [table([kind, *_GAINS], improved, right=True)] if improved else []
+    header = [kind, "Champion", "Challenger", "Change (%)", "p", "Promoted", "Last attempt"]
     models = table(header, [_model_row(record, metrics) for record, metrics in rounds], right=True)
     return "\n\n".join([*labels, models])
 

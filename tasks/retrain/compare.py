@@ -74,7 +74,7 @@ def first_instance(trial: str) -> int:
 
 def _sizes(store: Store, dataset: str, stage: str) -> list[int]:
     """Return the smallest, the median and the largest size of the old labels."""
-    sizes = Dataset.open(store, dataset).sizes()
+    sizes = Dataset.listed(store, dataset).sizes()
     if not sizes:
         raise McvrpError(
             f"dataset {dataset!r} has no labels in this store, whose sizes the trial instances would have: "

@@ -52,18 +52,20 @@ class Decision:
     p_values: dict[str, float]
 
 
-def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
+def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -> Decision:
     """Return the decision that follows from ``pairs``, one row per instance with `COLUMNS`.
 
     The challenger is promoted if it is better on the trial instances or on the fresh days (at the joint
     level ``alpha``), solves every instance that the champion solves, and is worse on no size: there, the mean
     cost would be more than ``worst`` percent higher, on at least `LEAST_PAIRS` instances and significantly
-    (at the level ``alpha``). The fresh days count as one size, too, as few of them share a range.
+    (at the level ``alpha``). The fresh days count as one size, too, as few of them share a range. ``more`` is
+    the remedy for too few trial instances.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
     groups = [
-        (str(part), str(sizes), rows) for (part, sizes), rows in both.groupby(["part", "sizes"], sort=False)
+        (str(part), "–".join(map(str, sorted({rows["n"].min(), rows["n"].max()}))), rows)
+        for (part, _), rows in both.groupby(["part", "sizes"], sort=False)
     ]
     buckets = tuple(Bucket.of(*group) for group in groups)
     parts = {str(part): rows["change"].to_numpy() for part, rows in both.groupby("part", sort=False)}
@@ -77,17 +79,25 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float) -> Decision:
     against += [reason for group in groups if (reason := _worse(*group, alpha, worst))]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
-        shown = [f"{part}: p = {p:.3f}" for part, p in p_values.items()]
-        few = [f"{part}: {len(rows)} pairs" for part, rows in parts.items() if part not in p_values]
-        rule = f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"
-        against.append(f"no significant improvement ({', '.join(shown + few)}; {rule})")
+        pairs_or_p = {part: f"{len(rows)} pairs" for part, rows in parts.items()}
+        pairs_or_p |= {part: f"p = {p:.3f}" for part, p in p_values.items()}
+        shown = [f"{part}: {parts[part].mean():+.2f} %, {text}" for part, text in pairs_or_p.items()]
+        rules = [f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"]
+        rules += [more] if more and DRAWN not in p_values else []
+        against.append(f"no significant improvement ({'; '.join(shown + rules)})")
     if against:
         return Decision(False, tuple(against), buckets, p_values)
-    gain = {part: -float(both.loc[both["part"] == part, "change"].mean()) for part in better}
-    gains = tuple(
-        f"better by {gain[part]:.2f} % on {part} instances (p = {p_values[part]:.3g})" for part in better
-    )
-    return Decision(True, gains, buckets, p_values)
+    gains = [
+        f"better by {-parts[part].mean():.2f} % on {part} instances (p = {p_values[part]:.3g})"
+        for part in better
+    ]
+    tolerated = f"tolerated: fewer than {LEAST_PAIRS}, up to {worst:g} %, or not significant at any size"
+    losses = [
+        f"worse by {rows.mean():.2f} % on {len(rows)} {part} instances ({tolerated})"
+        for part, rows in parts.items()
+        if round(rows.mean(), 2) > 0
+    ]
+    return Decision(True, (*gains, *losses), buckets, p_values)
 
 
 def _worse(part: str, sizes: str, rows: pd.DataFrame, alpha: float, worst: float) -> str:

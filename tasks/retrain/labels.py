@@ -66,7 +66,7 @@ def write_mix(
         if not store.exists(path):  # otherwise an earlier attempt has written the same bytes
             write_labels(store, path, city, _SPEC, numbered(labels))
     if not store.exists(layout.manifest(dataset)):
-        rebuild_manifest(Dataset.open(store, dataset), provenance=made(parents))
+        rebuild_manifest(Dataset.listed(store, dataset), provenance=made(parents))
     rows = {n: len(labels) for n, labels in sorted(by_size.items())}
     return Mix(dataset, rows, times * len(days), times)
 
@@ -83,7 +83,7 @@ def drawn(
     Equal names of the random ``stream`` give equal labels. ``improved`` labels of some instances replace
     those of the dataset. Raises McvrpError if a file is corrupt.
     """
-    old, spec = Dataset.open(store, dataset), layout.label_spec(dataset)
+    old, spec = Dataset.listed(store, dataset), layout.label_spec(dataset)
     # Blocks of rows, of which few are read: the same ones after files were merged.
     block = SpecDocument.read(store, dataset).fields["shard_rows"] if store.exists(spec) else MOST_ROWS
     sizes = old.sizes()

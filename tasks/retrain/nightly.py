@@ -75,7 +75,7 @@ def _unserved(context: TrialContext, spec: NightlySpec, night: str, count: int) 
     """Return ``count`` instances like those of the old labels, each customer on a route of its own."""
     store, city = context.store, context.city
     stream = InstanceStream(city, spec.seed, "train", rules_of(store, city, context.old))
-    sizes, first = Dataset.open(store, context.old).sizes(), first_instance(night)
+    sizes, first = Dataset.listed(store, context.old).sizes(), first_instance(night)
     if not sizes:
         return []
     instances = (stream(sizes[k % len(sizes)], first + k // len(sizes)) for k in range(count))

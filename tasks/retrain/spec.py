@@ -129,7 +129,8 @@ class NightlySpec(TrialSpec):
         0.3,
         gt=0,
         lt=1,
-        description="Fraction of fresh days in the training mix; they are repeated to reach it",
+        description="Fraction of fresh days in the training mix, above 0: each is used at least once, and "
+        "repeated to reach it",
     )
     most_repeats: int = Field(20, ge=1, description="Maximum number of repetitions of a fresh day")
     beam: int = Field(

@@ -73,7 +73,7 @@ class TrialContext:
     @cached_property
     def old_labels(self) -> Parent:
         """The old dataset with its fingerprint, as the parent of an artifact."""
-        return Parent(layout.label_dir(self.old), Dataset.open(self.store, self.old).fingerprint())
+        return Parent(layout.label_dir(self.old), Dataset.listed(self.store, self.old).fingerprint())
 
     @property
     def _trials_of_old(self) -> list[TrialRecord]:
@@ -116,7 +116,7 @@ def trial_context(store: Store, city: StoredCity, spec: TrialSpec) -> Iterator[T
 def check_trial(store: Store, city: StoredCity, spec: TrialSpec) -> None:
     """Raise McvrpError without a champion of this city, or old labels, or with sizes that exceed the city."""
     _champion(store, city, spec.model)
-    if spec.old and not Dataset.open(store, spec.old).sizes():
+    if spec.old and not Dataset.listed(store, spec.old).sizes():
         others = alternatives(spec.old, store.folders("labels"))
         raise McvrpError(f"{spec.stage}.old: no dataset {spec.old!r} in {store.url()}{others}")
     if spec.sizes and spec.sizes[-1] > city.city.customers:
@@ -152,7 +152,7 @@ def run_trial(
     if pairs is None:
         pairs = compared(store, city, spec, instances, (champion, challenger))
         write_pairs(store, spec.model, trial.name, pairs)
-    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst)
+    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst, more=f"raise {spec.stage}.instances")
     seconds = time.monotonic() - context.began
     metrics = TrialMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
     store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))

@@ -17,6 +17,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution, cost
 from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
 from mcvrp.tasks.solve.orders import MOST, rows_of
@@ -87,12 +88,14 @@ def read_kept(
     ``carried`` are columns of the orders.
 
     Raises McvrpError if columns are missing or ``kept`` is misspelt, nothing is kept, or rows have faults,
-    which are all listed: unmarked stops of a marked route, too.
+    which are all listed: unmarked stops of a marked route and other demands than those ordered, too.
     """
     table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date, addresses.dates)
     faults = Faults(table.name)
     routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
+    column = table.column("demand")
+    demands = pd.Series(table.text(column) if column else "", table.rows)
     kept, others, most = dict[str, Route](), list[Route](), min(instance.capacity, MOST)
     for stops in routes:
         nodes, marked = tuple(stops["node"].tolist()), marks[stops.index]
@@ -107,6 +110,11 @@ def read_kept(
         for row in stops.index[stops["number"] < 1]:
             where = f"the stop at {shown(stops['customer'][row])}"
             faults.at(row, f"{where} is number {stops['number'][row]:g}, not 1 or more")
+        for row in stops.index[stops["node"].isin(list(demand))]:
+            ordered = demand[stops["node"][row]]
+            if (cell := demands[row]) and whole(cell) != ordered:
+                stop = f"the demand of {shown(stops['customer'][row])} is {shown(cell)}"
+                faults.at(row, f"{stop}, and {ordered:,} in the orders: correct one of them")
         for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
             stop = f"the kept stop at {shown(stops['customer'][row])} has no order"
             faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add the order")
@@ -218,6 +226,8 @@ def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults)
     names = table.ids(customer)
     content = {"route": table.ids(route), "number": table.numbers(stop, faults), "customer": names}
     stops = pd.DataFrame(content | {"node": addresses.nodes(names.tolist())}, index=table.rows)
+    for row in stops.index[stops["number"].mod(1) > 0]:
+        faults.at(row, f"{table.titles[stop]} is {stops['number'][row]:g}, not a whole number")
     for row in stops.index[stops["route"] == ""]:
         faults.at(row, "route is missing")
     stops = stops[stops["node"] != DEPOT]

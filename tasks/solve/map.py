@@ -15,6 +15,7 @@ from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
 from mcvrp.tasks.city.addresses import to_metres
 from mcvrp.tasks.city.card import coordinate_unit
+from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import (
     Stop,
@@ -246,7 +247,7 @@ def map_page(solved: Solved) -> str:
     points = _to_page(city.xy, frame)
     factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))
     rest, left_out = _without_stop(solved)
-    further = printed_columns(solved)
+    further, dialect = printed_columns(solved), planned.day.dialect
     return markdown.render(
         "mcvrp.tasks.solve",
         "map.html.j2",
@@ -256,14 +257,15 @@ def map_page(solved: Solved) -> str:
         counts=f"{counted(instance.n, 'customer')}, {counted(len(lines), 'route')}",
         measure=measure(city),
         timed=in_seconds(city),
-        cost=length_text(solved.cost, city.unit),
+        cost=dialect.local(length_text(solved.cost, city.unit)),
+        language="en" if dialect.decimal == "." else "fr",  # of numbers
         capacity=instance.capacity,
         on_streets=bool(solved.ways),
         depot={"at": _dot(points[DEPOT]), "name": planned.addresses.ids[DEPOT]},
         rest="".join(map(_dot, points[rest])),
         left_out=list(zip(points[left_out].tolist(), solved.unserved, strict=True)),
         routes=[
-            _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further)
+            _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further, dialect)
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,
@@ -279,6 +281,7 @@ def _drawn(
     unit: str,
     capacity: int,
     further: Mapping[str, Mapping[int, str]],
+    dialect: Dialect,
 ) -> dict[str, object]:
     middle, (east, south) = _arrow(line, points[stops[1].node]) or (None, (0.0, 0.0))
     return {
@@ -294,7 +297,7 @@ def _drawn(
         "count": counted(len(stops) - 2, "stop"),
         "load": stops[-1].load_after,
         "share": round(100 * stops[-1].load_after / capacity),
-        "cost": length_text(stops[-1].cumulative_cost, unit),
+        "cost": dialect.local(length_text(stops[-1].cumulative_cost, unit)),
         "back": stops[-1].arrival,
         "stops": [
             {
@@ -302,7 +305,7 @@ def _drawn(
                 "customer": stop.customer,
                 "demand": stop.demand,
                 "stop": stop.stop,
-                "when": f"at {stop.arrival}" if stop.arrival else f"after {_after(stop, unit)}",
+                "when": _when(stop, unit, dialect),
                 "further": {name: shortened(text, _TEXT) for name, text in at_stop(further, stop).items()},
             }
             for stop in stops[1:-1]
@@ -310,11 +313,13 @@ def _drawn(
     }
 
 
-def _after(stop: Stop, unit: str) -> str:
-    """Return the time since the depot, or the length without one."""
+def _when(stop: Stop, unit: str, dialect: Dialect) -> str:
+    """Return the time of arrival, or the time or else the length since the depot."""
+    if stop.arrival:
+        return f"at {stop.arrival}"
     if stop.arrival_minutes is not None:
-        return time_text(60 * stop.arrival_minutes)
-    return length_text(stop.cumulative_cost, unit)
+        return f"after {time_text(60 * stop.arrival_minutes)}"
+    return dialect.local(f"after {length_text(stop.cumulative_cost, unit)}")
 
 
 def _to_page(xy: NDArray[np.float64], frame: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
 import numpy as np
@@ -38,7 +38,6 @@ from mcvrp.tasks.solve.stops import (
     shift_texts,
     stops_of,
 )
-from mcvrp.tasks.solve.unserved import Unserved
 from mcvrp.tasks.support.progress import duration
 from mcvrp.tasks.support.text import counted, length_text, unit_text
 
@@ -168,10 +167,7 @@ def stop_table(solved: Solved) -> pd.DataFrame:
 def _unserved_table(solved: Solved) -> pd.DataFrame:
     """Return the table of unserved.csv, the highest priority first, with what is known of whom to call."""
     rows = sorted(solved.unserved, key=lambda each: -(each.priority or 0.0))
-    table = pd.DataFrame(map(asdict, rows), columns=[each.name for each in fields(Unserved)])
-    decimal = solved.planned.day.dialect.decimal
-    table["priority"] = table["priority"].map("{:.15g}".format, na_action="ignore")
-    table["priority"] = table["priority"].str.replace(".", decimal, regex=False)
+    table = pd.DataFrame(rows, columns=["customer", "demand", "reason"])
     further = _texts(solved, solved.planned.addresses.nodes(each.customer for each in rows).tolist())
     taken = {name: f"further_{name}" for name in further if str(name).casefold() in table}
     return pd.concat([table, further.rename(columns=taken)], axis=1)

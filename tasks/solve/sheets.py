@@ -43,7 +43,7 @@ class _Sheet:
     """Table of a vehicle with one row per stop, or of the day with one row per vehicle."""
 
     title: str
-    facts: str
+    facts: str  # with the decimal sign of the orders
     header: list[str]
     rows: list[list[Cell]]
     numbers: int = 0  # of the last columns, which a page shows beside the address
@@ -65,7 +65,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     numbers += ["Done"]
     of_addresses = planned.addresses.further
     large = sum(name in of_addresses or name.startswith("address_") for name in list(further)[:_LARGE])
-    day = day_text(planned.date)
+    day, local = day_text(planned.date), planned.day.dialect.local
     header = ["Stop", "Customer", *further, *numbers]
     title = f"{planned.day.source}, city {planned.city_name}"
     sheets, totals = list[_Sheet](), list[list[Cell]]()
@@ -89,10 +89,9 @@ def _sheets(solved: Solved) -> list[_Sheet]:
             ]
             for stop in stops
         ]
-        facts = f"{title}: {facts}, {what} {length_text(price, unit)}"
-        facts += time and f", {time} with its stops"
-        sheets.append(_Sheet(number, facts, header, rows, len(numbers), large, day))
-    facts = f"{title}: {counted(len(routes), 'route')}, {what} {length_text(solved.cost, unit)}"
+        facts += f", {what} {length_text(price, unit)}" + (time and f", {time} with its stops")
+        sheets.append(_Sheet(number, f"{title}: {local(facts)}", header, rows, len(numbers), large, day))
+    facts = f"{title}: {counted(len(routes), 'route')}, {what} {local(length_text(solved.cost, unit))}"
     columns = ["Route", "Stops", "Load", "Capacity", "Utilization (%)", f"{what.capitalize()}{in_unit(name)}"]
     columns += ["Back at"] if clock else []
     return [_Sheet(OVERVIEW, facts, columns, totals, day=day), *sheets]
@@ -109,8 +108,9 @@ def _since_depot(stop: Stop, factor: float) -> list[Cell]:
 def pages(solved: Solved) -> str:
     """Return the HTML document in which each vehicle starts on a new page."""
     sheets, title = _sheets(solved)[1:], solved.planned.day.source
-    colours = [colour(k) for k in range(len(sheets))]
-    return markdown.render("mcvrp.tasks.solve", "routes.html.j2", title=title, sheets=sheets, colours=colours)
+    colours, local = [colour(k) for k in range(len(sheets))], solved.planned.day.dialect.local
+    values: dict[str, Any] = {"title": title, "sheets": sheets, "colours": colours, "local": local}
+    return markdown.render("mcvrp.tasks.solve", "routes.html.j2", **values)
 
 
 def workbook(solved: Solved) -> bytes:

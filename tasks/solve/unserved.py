@@ -69,10 +69,10 @@ def most_served(
     bound = fewest_unserved(rest)
     if len(classes) > 1 and bound < instance.n:
         solution = _filled(rest, NO_ROUTES, list(classes.values()), (now + until) / 2, seed)
+        if sum(map(len, solution.routes)) < instance.n - bound:
+            solution = _filled(rest, solution, [set(near).difference(solution.path.tolist())], until, seed)
     else:
-        solution = _packed(rest, near, bound - len(reasons))
-    if sum(map(len, solution.routes)) < instance.n - bound:
-        solution = _filled(rest, solution, [near], until, seed)
+        solution = _filled(rest, _packed(rest, near, bound - len(reasons)), [near], until, seed)
     served = {node for route in solution.routes for node in route}
     reasons |= {node: f"no room in {limits}" for node in near if node not in served}
     return Served(solution, {node: reasons[node] for node in sorted(reasons)})
@@ -119,18 +119,25 @@ def _filled(
     """Return ``solution`` with as many customers as possible of each of ``classes``, the most urgent first.
 
     Classes are tried together, and halved if not all of their customers fit. A single one gets all of the
-    time until ``until``.
+    time until ``until``, and has the cheapest of its customers served.
     """
     served = {node for route in solution.routes for node in route}
-    wanted = {node for members in classes for node in members} - served
+    wanted = {node for members in classes for node in members}
     together = only(rest.instance, served | wanted)
-    if not wanted or not together:
+    if wanted <= served or not together:
         return solution
-    least, single = fewest_left_out(rest.limits, rest.city, together, served), len(classes) == 1
+    least, single = fewest_left_out(rest.limits, rest.city, together, served - wanted), len(classes) == 1
     if not least or single:
         seconds = max(until - time.perf_counter(), 0.0) / (1 if single else 4)
         found = serve_most(
-            rest.city, together, rest.limits, solution, seconds=seconds, seed=seed, least=least
+            rest.city,
+            together,
+            rest.limits,
+            solution,
+            seconds=seconds,
+            seed=seed,
+            least=least,
+            exchanged=wanted,
         )
         if single or sum(map(len, found.routes)) == together.n:
             return found

@@ -24,7 +24,7 @@ class Wishes:
 
     service: Mapping[int, float] = field(default_factory=dict)  # seconds of all of a customer's orders
     priority: Mapping[int, float] | None = None  # the highest of a customer's orders; None without a column
-    columns: tuple[str, ...] = ()  # that were read
+    columns: tuple[str, ...] = ()  # that are not carried into the routes as they are
     service_text: str = field(default="", compare=False)  # service times of the orders in words, if any
 
 
@@ -34,7 +34,8 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
     ``nodes`` are the customers of the rows. Wrong cells are added to ``faults``. Raises McvrpError if several
     columns are of service times.
     """
-    service, priority, columns, title, text = dict[int, float](), None, list[str](), "service", ""
+    service, columns, title, text = dict[int, float](), list[str](), "service", ""
+    priority: dict[int, float] | None = None
     if spec.timed:
         if column := _service_column(table):
             columns, title = [column], table.titles[column]
@@ -48,7 +49,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
         if column:
             text += f"; numbers in the column {title} are {column_unit(column)[2]}"
     if spec.drop and (column := table.column(_PRIORITY)):
-        columns, priority = [*columns, column], dict[int, float]()
+        priority = {}
         for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
             priority[node] = max(priority.get(node, number), number)
     return Wishes(service, priority, tuple(columns), text)
@@ -85,6 +86,8 @@ def notes_on(
     table: Tabular, further: Mapping[str, Sequence[str]], wishes: Wishes, spec: SolveSpec
 ) -> Iterator[str]:
     """Yield what the ``further`` columns do not mean for the routes, even if they look like limits."""
+    used = {table.titles[column] for column in [table.column(_PRIORITY)] if column and spec.drop}
+    further = {title: texts for title, texts in further.items() if title not in used}
     if not further:
         return
     options = {title: _option(column_key(title)) for title in further}

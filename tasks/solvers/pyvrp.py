@@ -24,6 +24,7 @@ from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 
 NO_ROUTES = Solution(())
 _PARTS = round(1 / COST_TOLERANCE)  # units of the longest route in which durations are counted
+_PATIENCE = 2000  # iterations without improvement, after which whom to leave out is settled
 _FARTHEST = 10_000  # with prizes, distances are at most this, so that prizes and penalties fit into 64 bits
 
 
@@ -118,17 +119,26 @@ def solution_of(instance: Instance, solution: pyvrp.Solution) -> Solution:
 
 
 def serve_most(
-    city: City, instance: Instance, limits: Limits, start: Solution, *, seconds: float, seed: int, least: int
+    city: City,
+    instance: Instance,
+    limits: Limits,
+    start: Solution,
+    *,
+    seconds: float,
+    seed: int,
+    least: int,
+    exchanged: Collection[int] = (),
 ) -> Solution:
     """Return routes within ``limits`` of those whom ``start`` serves and as many others as were found.
 
-    ``start`` is within the limits and leaves out customers of ``instance``, perhaps all. The search ends when
-    only ``least`` are left out, or after ``seconds`` of wall-clock time.
+    ``start`` is within the limits and leaves out customers of ``instance``, perhaps all. Those who may be
+    ``exchanged`` for others are left out if that is cheaper. The search ends when only ``least`` are left out
+    and it has not improved for long, or after ``seconds`` of wall-clock time.
     """
     until = time.perf_counter() + seconds
     data = problem_data(city, instance, limits)
     prize = 2 * _FARTHEST * (instance.n + 1)  # more than any routes cost
-    required = {node for route in start.routes for node in route}
+    required = {node for route in start.routes for node in route} - set(exchanged)
     clients = [
         pyvrp.Client(
             client.location,
@@ -148,13 +158,13 @@ def serve_most(
     )
     # the excess of one unit costs as much as a customer is worth
     params = pyvrp.SolveParams(penalty=pyvrp.PenaltyParams(max_penalty=2.0 * prize))
-    result = _searched(
-        data,
-        lambda cost: cost < prize * (least + 1) or time.perf_counter() > until,
-        seed,
-        params,
-        visits(data, instance, start) if required else None,
-    )
+    settled = NoImprovement(_PATIENCE if least else 1)
+
+    def stop(cost: int) -> bool:
+        return (cost < prize * (least + 1) and settled(cost)) or time.perf_counter() > until
+
+    first = visits(data, instance, start) if start.routes else None
+    result = _searched(data, stop, seed, params, first)
     solution = solution_of(instance, result.best)
     served = only(instance, {node for route in solution.routes for node in route})
     wrong = served is None or not result.is_feasible() or infeasibility(served, solution)

@@ -106,7 +106,7 @@ def require_labels(store: Store, city: City, file: LabelFile) -> None:
 
 
 def _opened(store: Store, city: City, dataset: str) -> Dataset:
-    labels = Dataset.open(store, dataset)
+    labels = Dataset.listed(store, dataset)
     for file in labels.label_files:
         require_labels(store, city, file)
     return labels

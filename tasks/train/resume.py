@@ -48,7 +48,7 @@ def phase_start(store: Store, city: City, spec: TrainSpec, name: str) -> PhaseSt
     """
     _require_sizes(city, spec)
     _require_rules(store, city, spec)
-    labels = Dataset.open(store, spec.dataset) if spec.needs_labels(name) else None
+    labels = Dataset.listed(store, spec.dataset) if spec.needs_labels(name) else None
     counts = _label_counts(labels, city, spec, name) if labels else ()
     index = spec.phases.index(spec.phase(name))
     previous = finished(store, spec, spec.phases[index - 1].name, f"phase {name!r}") if index else None

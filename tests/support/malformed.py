@@ -139,7 +139,8 @@ MATRICES = (  # for TRIANGLE
     case(
         "a strange pair", parquet(PAIRS.replace("b", "z")), "to 'z' is not an address", "from 'z' is not an"
     ),
-    case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost"),
+    case("no costs", parquet(PAIRS.drop(columns="cost")), "no column cost (columns: from and to)"),
+    case("costs of 0", npy(0 * COSTS), "costs of 0 only"),
     case("a cost missing", b"from,to,cost\na,d,\n", "row 2: cost is missing"),
 )
 
@@ -159,6 +160,9 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
         "customer;demand\nC1;52,5\nC2;3,5\nC3;1,5\n",
         "row 2: demand is '52,5', not a whole number, like 2 other rows: give tenths or",
     ),
+    case(
+        "a decimal comma", 'customer,demand\nC1,"2,0"\n', "row 2: demand is '2,0', which may have", "decimal"
+    ),
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
@@ -176,6 +180,12 @@ COLUMNS = (  # of the same customers, on a day with a shift and customers to lea
 KEPT = (  # of eleven orders of 3 and two vehicles of 20
     case("no stops", "route,customer\n1,C1\n", "keep.csv has no column stop"),
     case("a stop in words", "route,stop,customer\na,first,C1\n", "row 2: stop is 'first', not a number"),
+    case("a stop between", "route,stop,customer\na,1,C1\na,1.5,C2\n", "row 3: stop is 1.5, not a whole"),
+    case(
+        "another demand",
+        "route,stop,customer,demand\na,0,Depot,0\na,1,C1,3\na,2,C2,4\n",
+        "row 4: the demand of 'C2' is '4', and 3 in the orders",
+    ),
     case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
     case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes, x or 1"),

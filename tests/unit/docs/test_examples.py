@@ -108,10 +108,14 @@ def test_the_example_of_the_store_has_the_names_of_the_demo(
 def test_two_benchmarks_are_compared(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An instance that costs a tenth more, and one that costs as much."""
+    """An instance that costs a tenth more, and one that costs as much; settings that differ are a table."""
     for run, costs in (("before", (10.0, 20.0)), ("after", (11.0, 20.0))):
         rows = [replace(ROW, index=k, samples=(1,), seconds=(1.0,), costs=(costs[k],)) for k in range(2)]
-        write_results(Store.open(folder / "store"), run, rows)
+        write_results(store := Store.open(folder / "store"), run, rows)
+        settings = {"train": {"batch": len(run), "trunc": None}, "benchmark": {"run": run, "samples": [1]}}
+        store.put_json(f"{layout.benchmark_dir(run)}/configuration.json", settings)
     monkeypatch.chdir(folder)
     exec(examples(DOCS / "benchmark.md", "python")[0], {})
-    assert capsys.readouterr().out.split()[-3:] == ["5.0", "5.0", "2"]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:3] == [["benchmark.run", "before", "after"], ["train.batch", "6", "5"]]
+    assert lines[-1][-3:] == ["5.0", "5.0", "2"]

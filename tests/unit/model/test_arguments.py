@@ -73,4 +73,5 @@ def test_what_is_like_the_right_type_is_accepted(tmp_path: Path) -> None:
     assert API.Instance.of(city, {"a": 1}, capacity=np.uint32(8)).capacity == 8
     assert API.Beam(np.int64(3)).answers == 3
     assert API.Sampling(p=1, k=np.int64(2)).k == 2
-    assert API.Dataset.open(store=API.Store.open(tmp_path), name="x").sizes() == []
+    with pytest.raises(API.McvrpError, match="no labels of dataset 'x'"):
+        API.Dataset.open(store=API.Store.open(tmp_path), name="x")

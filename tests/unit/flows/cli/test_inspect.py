@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,9 @@ from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.label.verify import FileFault, VerificationReport, verify_dataset
-from mcvrp.tasks.retrain.labels import write_mix
+from mcvrp.tasks.retrain.card import TrialMetrics
+from mcvrp.tasks.retrain.decide import DRAWN, Bucket
+from mcvrp.tasks.retrain.labels import Mix, write_mix
 from tests.support.datasets import (
     CITY,
     everything,
@@ -100,7 +102,12 @@ def full(tmp_path: Path) -> Store:
         "training/laptop/README.md", b"# Run\n\n![Losses](losses.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
     )
     for number in (2, 1):
-        record = TrialRecord(f"night-{number}", number, number, number + 1, "d", number == 1, ("slower",))
+        promoted, name = number == 1, f"night-{number}"
+        why = "faster" if promoted else "slower"
+        record = TrialRecord(name, number, number, number + 1, "d", promoted, (why,), applied=promoted)
+        buckets = (Bucket(DRAWN, "20", 30, 4.0, 3.0 + number, -25.0),)
+        metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {DRAWN: 0.01}, 1.0)
+        store.put_json(layout.trial_metrics("fm", name), asdict(metrics))
         write_record(store, "fm", record)
     store.put("driven/paris/README.md", "# Driven routes\n\nZoë\n".encode())
     store.put("attention/old/n=020/training.safetensors", b"unfinished")
@@ -126,6 +133,17 @@ def test_an_artifact_of_any_kind_is_described(full: Store, path: str, part: str)
     outcome = inspect(full, path)
     assert part in outcome.text or part in json.dumps(outcome.document, indent=2)
     assert inspect(full, full.url(path)) == outcome
+
+
+def test_nights_are_a_table(full: Store) -> None:
+    """Cost before and after, decision and reason of each, by number."""
+    outcome = inspect(full, "nights/fm")
+    assert [night["number"] for night in outcome.document["nights"]] == [1, 2]
+    header, _, first, second, _, *reasons = outcome.text.splitlines()
+    assert header.split()[:3] == ["Night", "Champion", "Challenger"]
+    assert first.split()[:7] == ["1", "4.0000", "4.0000", "-25.000", "0.01", "version", "2"]
+    assert second.split()[:6] == ["2", "4.0000", "5.0000", "-25.000", "0.01", "no"]
+    assert reasons == ["nights/fm/night-1: faster", "nights/fm/night-2: slower"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcvrp.flows.cli.plan import Cost, make_plan, row_bytes, wall_seconds
+from mcvrp.flows.cli.plan import Cost, file_bytes, make_plan, wall_seconds
 from mcvrp.flows.config.preset import load_preset
 
 
@@ -22,10 +22,17 @@ def test_the_paper_preset_has_the_figures_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("customers", "n", "measured"), [(10_000, 20, 128), (10_000, 100, 554), (10_000, 400, 2099)]
+    ("customers", "n", "rows", "measured"),
+    [
+        *((10_000, 20, 25_000, 128), (10_000, 100, 25_000, 554), (10_000, 400, 25_000, 2099)),
+        *((40, 20, 125, 106), (40, 30, 20, 343)),
+    ],
 )
-def test_the_size_of_a_row_is_near_the_measured_one(customers: int, n: int, measured: float) -> None:
-    assert row_bytes(customers, n) == pytest.approx(measured, rel=0.15)
+def test_the_size_of_a_row_is_near_the_measured_one(
+    customers: int, n: int, rows: int, measured: float
+) -> None:
+    """In large files, and in small ones, of which most is schema and footer."""
+    assert file_bytes(customers, n, rows) / rows == pytest.approx(measured, rel=0.15)
 
 
 def test_a_phase_by_policy_costs_its_draws() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,10 @@ from mcvrp.flows.solve import (
     _place,  # type: ignore[attr-defined]
     solve,
 )
+from mcvrp.model.errors import McvrpError
+from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.spec import SolveSpec
+from tests.support.solving import put_day
 
 Schema = Mapping[str, Any]
 DEPLOYED = deployed()
@@ -117,6 +121,16 @@ def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:
     assert len(_place(None, "customer,demand\n" * 1000)) <= 100
     assert _place(None, "orders/monday.csv") == "orders/monday.csv"
     assert _place("lyon", "orders/monday.csv") == "lyon"
+
+
+def test_pasted_orders_are_called_so(tmp_path: Path) -> None:
+    """And a model of the form that is not trained yet can be left out."""
+    put_day(store := Store.open(tmp_path))
+    search = {"by": "pyvrp", "time_limit": 0.2}
+    day: dict[str, Any] = {"city": "small", "capacity": 9, "search": search, "store": store.uri}
+    assert solve("customer,demand\n1,2\n2,3\n", **day).planned.day.source == "pasted orders"
+    with pytest.raises(McvrpError, match=r"no model 'laptop' .*None for Model"):
+        solve("customer,demand\n1,2\n2,3\n", **day | {"model": "laptop", "search": {}})
 
 
 @pytest.mark.parametrize("name", DEPLOYED)

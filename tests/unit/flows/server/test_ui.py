@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import nullcontext
 from pathlib import Path
@@ -98,3 +99,24 @@ def test_a_port_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pytest.raises(McvrpError, match=r"in use: .*give --port"),
     ):
         ui.serve_stages(None, [], Store.open(tmp_path / "store"), other.getsockname()[1])
+
+
+def test_a_lost_cancellation_is_repeated() -> None:
+    lost = []
+
+    async def service() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            lost.append(True)
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        task = asyncio.create_task(ui.until_cancelled(service(), again=0.01))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert lost

@@ -82,6 +82,13 @@ def test_a_sign_that_may_separate_thousands_is_refused(rows: str) -> None:
     small.check()
 
 
+def test_a_declared_comma_is_decimal_in_whole_numbers_too() -> None:
+    """As the separator declares it: in other files it is refused."""
+    faults = Faults("t.csv")
+    assert _costs("D;A;2,0\nA;D;3").whole_numbers("cost", 1, 9, faults).tolist() == [2, 3]
+    faults.check()
+
+
 def test_cells_are_what_the_file_has() -> None:
     """Nothing is taken for a missing value, rounded, renamed, or dropped, and rows keep their numbers."""
     text = '\n\nid,note\n007,NA\n\n1e3,"ring, then\nwait"\n=1,12" pipe\n2026-1-2,"a ""b"""\nx\n'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import mcvrp.tasks.report.pictures as report_pictures
@@ -19,7 +21,7 @@ from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.results import read_results, routed_rows
 
 CITY = City.uniform(40, seed=1)
-SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs"))
+SPEC = BenchmarkSpec(run="b", sizes=(20,), instances=3, methods=("hgs", "fm-gs", "fm-bs"), beam_width=(2, 4))
 CARD = ModelCard("m", 1, CITY.city_id, {"classes": 41}, "r", "d", "f", True, {}, 1, "abc", 20, 20)
 
 
@@ -30,8 +32,10 @@ def store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     store.put_json(layout.run_spec("r"), {"batch": 256})
     monkeypatch.setattr(report_pictures, "png", lambda figure: b"png")
     costs = {20: (5.0, 6.0, 7.0)}
-    rows = routed_rows(InstanceStream(CITY, 1, "test"), {"HGS": costs, "FM-MCVRP (GS)": costs})
-    write_results(store, "b", rows)
+    stream = InstanceStream(CITY, 1, "test")
+    rows = routed_rows(stream, {"HGS": costs, "FM-MCVRP (GS)": costs, "FM-MCVRP (BS)": costs})
+    beams = [replace(row, samples=(4,)) if row.method.endswith("(BS)") else row for row in rows]
+    write_results(store, "b", beams)
     return store
 
 
@@ -48,8 +52,12 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     readme = store.get(f"{folder}/README.md").decode()
     assert f"Model {CARD.name}, version {CARD.version}. All methods" in readme
     assert "| mean gap to HGS, greedy | 0.00 ± 0.00 % |" in readme
+    assert "| mean gap to HGS, beam of 4 | 0.00 ± 0.00 % |" in readme
     assert "![gap-time](figures/gap-time.png)\n\nMean gap against mean time" in readme
     assert "| 20 | HGS (s = 1) | baseline |" in readme
+    made = "2 in parallel, on a machine with"
+    assert made in store.get(f"{folder}/table.md").decode()
+    assert made not in store.get(f"{folder}/tables/training.md").decode()
 
     """As far as they are in the store; a damaged spec of the labels is as none."""
     path = layout.label_spec("d")
@@ -61,6 +69,7 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     assert settings["label"] == store.get_json(path)
     assert settings["train"] == {"batch": 256}
     assert settings["benchmark"]["run"] == "b"
+    assert settings["model"] == {"name": CARD.name, "version": CARD.version}
     store.put(path, b"{")
     assert "Its labels" not in report(store)
     assert "label" not in store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")

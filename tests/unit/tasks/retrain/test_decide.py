@@ -32,7 +32,7 @@ def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float =
     [
         ({(DRAWN, 20): 0.0, (FRESH, 35): 0.0}, "no significant improvement"),
         ({(DRAWN, 20): -2.0, (DRAWN, 50): 0.6}, "worse by 0.60 % on 40 drawn instances of 50 customers"),
-        ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on 40 fresh instances of 50–99 customers"),
+        ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on 40 fresh instances of 60 customers"),
         ({(DRAWN, 20): 0.0, (FRESH, 35): -1.0}, "better by 1.00 % on fresh instances"),
     ],
 )
@@ -41,9 +41,7 @@ def test_a_decision_has_its_reason(change: dict[tuple[str, int], float], reason:
     decision = decide(pairs(change), alpha=0.05, worst=0.5)
     assert decision.promote == reason.startswith("better")
     assert any(reason in each for each in decision.reasons)
-    assert {(each.part, each.sizes) for each in decision.buckets} == {
-        (part, size_range(n) if part == FRESH else str(n)) for part, n in change
-    }
+    assert {(each.part, each.sizes) for each in decision.buckets} == {(part, str(n)) for part, n in change}
 
 
 def test_an_answer_that_is_lost_forbids_it() -> None:
@@ -62,8 +60,24 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
 def test_a_few_days_show_nothing(days: int) -> None:
     decision = decide(pairs({(FRESH, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
     assert not decision.promote
-    assert f"(fresh: {days} pairs; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
+    assert f" %, {days} pairs; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
     assert decide(pairs({(FRESH, 30): -5.0}, count=30), alpha=0.05, worst=0.5).promote
+
+
+@pytest.mark.parametrize(("count", "named"), [(29, True), (30, False)])
+def test_too_few_trial_instances_have_a_remedy(count: int, named: bool) -> None:
+    decision = decide(pairs({(DRAWN, 20): 0.0}, count), alpha=0.05, worst=0.5, more="raise nightly.instances")
+    assert ("raise nightly.instances" in decision.reasons[0]) == named
+
+
+@pytest.mark.parametrize(("percent", "count", "spread"), [(2.0, 12, 0.2), (0.3, 40, 0.2), (2.0, 40, 20.0)])
+def test_a_promotion_names_the_part_that_became_worse(percent: float, count: int, spread: float) -> None:
+    """Few days, a tolerated increase, or one that is not significant do not rule it out."""
+    fresh = pairs({(FRESH, 35): percent}, count, spread)
+    decision = decide(pd.concat([pairs({(DRAWN, 20): -2.0}), fresh]), alpha=0.05, worst=0.5)
+    assert decision.promote
+    assert decision.reasons[0].startswith("better by 2.00 % on drawn instances")
+    assert f" % on {count} fresh instances (tolerated: " in decision.reasons[1]
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.2, 3.0])
@@ -111,6 +125,11 @@ def test_days_of_several_sizes_rule_out_a_promotion_together() -> None:
     few = pairs({(FRESH, 30): 1.0, (FRESH, 70): 1.0}, count=20)
     decision = decide(pd.concat([pairs({(DRAWN, 20): -2.0}), few]), alpha=0.05, worst=0.5)
     assert [reason.split(" (")[0] for reason in decision.reasons] == ["worse by 1.00 % on 40 fresh instances"]
+
+
+def test_the_days_of_a_range_have_their_own_sizes() -> None:
+    decision = decide(pairs({(FRESH, n): 0.0 for n in (8, 12, 60)}, count=5), alpha=0.05, worst=0.5)
+    assert [(each.sizes, each.instances) for each in decision.buckets] == [("8–12", 10), ("60", 5)]
 
 
 def test_days_that_cost_nothing_have_not_changed() -> None:

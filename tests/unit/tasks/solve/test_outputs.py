@@ -43,6 +43,7 @@ from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
+from mcvrp.tasks.support.text import length_text
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
 from tests.support.labels import driven_label
@@ -183,18 +184,24 @@ def test_the_readme_describes_the_folder(day: Solved, written: Place) -> None:
 def test_service_times_have_the_decimal_sign_of_their_file(
     store: Store, place: Place, tmp_path: Path
 ) -> None:
-    """In routes.csv, where its other numbers have it; GeoJSON has points."""
+    """In routes.csv, sheets and map, where other numbers have it; GeoJSON has points."""
     city = City(CITY.xy, matrix=CITY.costs(np.arange(41)), unit="s")
     save_city(store, "timed", city)
-    (tmp_path / "day.csv").write_text("customer;demand;service\n1;3;90,5\n2;4;60\n")
+    (tmp_path / "day.csv").write_text("customer;demand;service\n1;3;90,5\n2;4000;60\n")
     spec = SolveSpec(shift=28_800.0, time_limit=0.2, threads=1)
-    planned = plan_day(store, Request(str(tmp_path / "day.csv"), "timed", capacity=18), spec)
+    planned = plan_day(store, Request(str(tmp_path / "day.csv"), "timed", capacity=5000), spec)
     write_day(place, solve_day(store, planned, time.monotonic()))
     data = place.store.get(place.path("routes.csv"))
     table = read_tabular("routes.csv", data)
     served = table.frame[table.text("customer") == "1"]
     assert served["service"].tolist() == ["90,5"]
     assert b"90.5" not in data
+    for page in ("routes.html", "map.html"):
+        text = place.store.get(place.path(page)).decode().partition("<body>")[2].partition("<script>")[0]
+        assert "4\u202f000" in text or page == "map.html"
+        assert not re.search(r"\d\.\d+<", text)
+    lengths = solved_day(store, str(tmp_path / "day.csv"), 5000, time_limit=0.2, samples=0)
+    assert length_text(lengths.cost, "unit").replace(".", ",") in map_page(lengths)
     assert b'"service": "90.5"' in place.store.get(place.path("routes.geojson"))
 
 

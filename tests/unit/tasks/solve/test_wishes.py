@@ -57,8 +57,10 @@ def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
     table = read_orders(list(map(Order.model_validate, rows)), store)
     names = replace(NAMES, columns={"service": "Durée", "priority": "Prio"})
     spec = SolveSpec(shift=600, service=9, drop=True)
-    wishes = Wishes({1: 29.0, 2: 9.0}, {1: 3.0, 2: 0.0}, ("durée", "prio"))
-    assert checked_day(table, CITY, names, "town", 9, spec).wishes == wishes
+    wishes = Wishes({1: 29.0, 2: 9.0}, {1: 3.0, 2: 0.0}, ("durée",))
+    read = checked_day(table, CITY, names, "town", 9, spec)
+    assert read.wishes == wishes
+    assert read.further.keys() == {"Prio", "priority"}
     assert checked_day(table, CITY, names, "town", 9).further.keys() == {"Durée", "Prio", "priority"}
 
 
