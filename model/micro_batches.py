@@ -19,7 +19,6 @@ def micro_batches(
     *,
     ranks: int,
     order: Order,
-    samples: int | None = None,
     tokens: int | None = None,
 ) -> list[list[_Positions]]:
     """Return the micro-batches of each rank, as positions in the global batch.
@@ -34,15 +33,15 @@ def micro_batches(
     order
         "paper" keeps the order of the samples. "bucketed" sorts them, so that a micro-batch has
         samples of one size, which need no padding mask, and solutions of similar lengths.
-    samples, tokens
-        Maximum number of samples, and of problem and solution tokens with padding, of a
-        micro-batch. A larger sample is a micro-batch by itself.
+    tokens
+        Maximum number of problem and solution tokens, with padding, of a micro-batch. A larger
+        sample is a micro-batch by itself.
     """
     pieces: list[list[_Positions]] = []  # of each rank
     positions = np.arange(len(sizes)) if order == "paper" else np.lexsort((path_lengths, sizes))
     for share in positions.reshape(ranks, -1):
         runs = [share] if order == "paper" else np.split(share, np.flatnonzero(np.diff(sizes[share])) + 1)
-        splits = [_split(run, sizes[run], path_lengths[run], samples, tokens) for run in runs]
+        splits = [_split(run, sizes[run], path_lengths[run], tokens) for run in runs]
         pieces.append([piece for split in splits for piece in split])
     for own in pieces:
         while len(own) < max(map(len, pieces)):
@@ -56,15 +55,10 @@ def computed_tokens(sizes: NDArray[np.int64], path_lengths: NDArray[np.int64]) -
 
 
 def _split(
-    run: _Positions,
-    sizes: NDArray[np.int64],
-    path_lengths: NDArray[np.int64],
-    samples: int | None,
-    tokens: int | None,
+    run: _Positions, sizes: NDArray[np.int64], path_lengths: NDArray[np.int64], tokens: int | None
 ) -> list[_Positions]:
-    """Return ``run`` in as few equal pieces as the limits allow."""
-    by_tokens = tokens // int(sizes.max() + path_lengths.max()) if tokens else len(run)
-    limit = max(1, min(len(run), samples or len(run), by_tokens))
+    """Return ``run`` in as few equal pieces as the limit allows."""
+    limit = max(1, tokens // int(sizes.max() + path_lengths.max())) if tokens else len(run)
     return np.array_split(run, -(-len(run) // limit))
 
 

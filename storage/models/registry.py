@@ -103,7 +103,7 @@ def move_champion(
 ) -> None:
     """Make ``version`` the champion, if the champion is still as ``seen``; ``back``: as a rollback.
 
-    McvrpError if there is no such version, it is being removed, or another process has moved the champion.
+    McvrpError if there is no such version, or another process has moved the champion.
     """
     if not store.exists(layout.model_card(name, version)):
         raise McvrpError(
@@ -115,16 +115,6 @@ def move_champion(
         raise McvrpError(
             f"the champion of model {name!r} is {now} now, it was {before} when this command started: "
             "another process has changed it; compare again"
-        )
-    # `mcvrp gc` removes the card of a version and then reads the aliases, here the order is the opposite:
-    # at least one of the two sees the other.
-    if not store.exists(layout.model_card(name, version)):
-        champion = pointer(store, name, "champion")
-        if champion.version == version:
-            why = f"version {version} is being removed"
-            _move(store, name, seen.version, champion, why, back=True)
-        raise McvrpError(
-            f"version {version} of model {name!r} was removed by mcvrp gc in the meantime: choose another"
         )
 
 

@@ -129,7 +129,7 @@ def extend_city(
 def _planned(city: City, addresses: Addresses, notes: tuple[str, ...], roads: OnRoads | None) -> PlannedCity:
     if roads is None:
         return PlannedCity(city, addresses, notes=notes)
-    return PlannedCity(city, addresses, roads.facts, roads.rows, (*notes, *roads.notes))
+    return PlannedCity(city, addresses, roads.facts, (*notes, *roads.notes))
 
 
 def _read_extension(

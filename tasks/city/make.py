@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,8 +72,6 @@ def make_city(store: Store, spec: CitySpec, cache: Path | None = None) -> Planne
     # after the README: an interruption in between leaves no city, and the next call writes both
     if new:
         save_city(store, spec.name, planned.city, planned.addresses, provenance, planned.roads)
-    if planned.rows:
-        shutil.rmtree(planned.rows, ignore_errors=True)
     return planned
 
 

@@ -29,7 +29,6 @@ class OnRoads:
     read: AddressTable
     costs: NDArray[np.float64]
     facts: RoadFacts
-    rows: Path | None = None  # see `RoadCosts`
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -48,7 +47,7 @@ def on_roads(
     """Return the costs between ``read``, the depot first; with ``parent`` between its addresses and ``read``.
 
     Costs within ``parent`` are its own. If ``stored``, the city of this name, has the same addresses and
-    roads, its costs are returned. ``cache`` keeps what is made of extracts, and finished rows. McvrpError
+    roads, its costs are returned. ``cache`` keeps what is made of extracts. McvrpError
     naming all addresses that are too far from a road or cut off, unless they may be left out; the depot may
     not.
     """
@@ -67,28 +66,27 @@ def on_roads(
         raise McvrpError(f"{read.name} needs costs along roads: import it first (mcvrp city import)")
     try:
         with osrm(roads.source, roads.profile or facts.profile or "car", cache) as server:
-            found = road_costs(server, lonlat, facts.by, cache, known)
+            costs, off_road = road_costs(server, lonlat, facts.by, known)
     except OSError as error:
         raise McvrpError(
             f"the cache of roads in {cache} cannot be written ({reason(error)}): free space there, or set "
             "MCVRP_CACHE to another folder"
         ) from error
-    far = found.off_road > facts.snap
+    far = off_road > facts.snap
     far[:old] = False  # they are in the city
-    out = far | cut_off(found.costs, max(1, old), far)
+    out = far | cut_off(costs, max(1, old), far)
     faults = Faults(read.name)
     for k in np.flatnonzero(out[old:]):
         if roads.leave_out and (old or k != DEPOT):
             continue
         why = "has no road to or from the depot or other addresses"
         if far[old + k]:
-            why = f"is {found.off_road[old + k]:,.0f} m from the nearest road (limit: {facts.snap:g} m)"
+            why = f"is {off_road[old + k]:,.0f} m from the nearest road (limit: {facts.snap:g} m)"
         depot = "the depot " if not old and k == DEPOT else ""
         faults.at(read.rows[k], f"{depot}{shown(read.ids[k])} {why}")
     faults.check()
-    kept, costs = np.flatnonzero(~out), found.costs
-    if len(kept) < len(costs):
-        costs = _only(costs, kept)
+    kept = np.flatnonzero(~out)
+    costs = costs[np.ix_(kept, kept)] if out.any() else costs
     costs.setflags(write=False)
     facts = replace(
         facts,
@@ -96,7 +94,7 @@ def on_roads(
         version=server.version,
         date=datetime.date.today().isoformat(),
     )
-    return OnRoads(read.taking(kept[old:] - old), costs, facts, found.rows)
+    return OnRoads(read.taking(kept[old:] - old), costs, facts)
 
 
 def cut_off(costs: NDArray[np.float64], fixed: int, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -177,11 +175,3 @@ def _places(read: AddressTable, mask: NDArray[np.bool_]) -> dict[str, tuple[floa
     """Return longitude and latitude of the addresses of ``mask``, by id."""
     places = read.places.tolist()
     return {read.ids[k]: (places[k][0], places[k][1]) for k in np.flatnonzero(mask)}
-
-
-def _only(costs: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the rows and columns ``kept`` of ``costs``, in its memory: twice, it might not fit."""
-    flat, count = costs.reshape(-1), len(kept)
-    for k, row in enumerate(kept):
-        flat[k * count : (k + 1) * count] = costs[row, kept]
-    return flat[: count * count].reshape(count, count)

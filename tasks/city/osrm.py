@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.tasks.support.processes import die_with_parent
 
-MOST_COORDINATES = 2_000  # of a request to a server that is started here
+_MOST_COORDINATES = 2_000  # of a request to a server that is started here
 _ANSWER_SECONDS = 120.0
 _LARGEST_ANSWER = 200_000_000  # bytes: ten times that of the largest table
 _DIRECT = urllib.request.ProxyHandler({})  # loopback is behind no proxy
@@ -42,29 +42,20 @@ _WAITING = b"running and waiting for requests"
 _GRAPH = "graph.osrm"
 
 
-class TooManyPlaces(Exception):
-    """A request has more coordinates than the server takes."""
-
-
 @dataclass(frozen=True)
 class Osrm:
-    """A server; if it was started here, with its extract's SHA-256, its graph's name, and its version."""
+    """A server; if it was started here, with its extract's SHA-256 and its version."""
 
     url: str
     extract: str | None = None
-    graph: str | None = None
     version: str | None = None
+    most: int = 100  # coordinates of a request; OSRM's own default for tables
     patience: float | None = None  # seconds in which it has to answer
 
     def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
         """Return the document of ``service``, "table" or "route", for ``lonlat``, ``(N, 2)`` in degrees.
 
-        Raises
-        ------
-        TooManyPlaces
-            If the server takes fewer coordinates.
-        McvrpError
-            If it does not answer, or not as an OSRM server does.
+        It may be an error message. McvrpError if it does not answer, or not as an OSRM server does.
         """
         places = ";".join(f"{lon:.6f},{lat:.6f}" for lon, lat in lonlat)
         query = urllib.parse.urlencode(options, safe=";,")
@@ -75,8 +66,6 @@ class Osrm:
             with opener.open(address, timeout=self.patience or _ANSWER_SECONDS) as answer:
                 data = answer.read(_LARGEST_ANSWER)
         except urllib.error.HTTPError as error:
-            if error.code in (413, 414, 431):  # of a server in front of it
-                raise TooManyPlaces from None
             data = error.read(_LARGEST_ANSWER)
         except (OSError, ValueError, http.client.HTTPException) as error:
             cause = getattr(error, "reason", error)  # an error in another
@@ -84,12 +73,11 @@ class Osrm:
                 f"no OSRM server answers at {self.url} ({reason(cause)}): start it, or correct the address"
             ) from error
         try:
-            document = json.loads(data)
-            code = document["code"]
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise McvrpError(f"{self.url} is no OSRM server: correct the address") from error
-        if code == "TooBig":
-            raise TooManyPlaces
+            document: dict[str, Any] = json.loads(data)
+        except (ValueError, RecursionError):
+            document = {}
+        if not isinstance(document, dict) or "code" not in document:
+            raise McvrpError(f"{self.url} is no OSRM server: correct the address")
         return document
 
 
@@ -127,7 +115,7 @@ def _started(graph: Path, digest: str) -> Iterator[Osrm]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     routed = [_program("osrm-routed"), "-i", "127.0.0.1", "-p", str(port), "--mmap"]
-    limits = [f"--max-{kind}-size={MOST_COORDINATES}" for kind in ("table", "viaroute")]
+    limits = [f"--max-{kind}-size={_MOST_COORDINATES}" for kind in ("table", "viaroute")]
     with (
         tempfile.NamedTemporaryFile() as log,
         subprocess.Popen(
@@ -140,7 +128,8 @@ def _started(graph: Path, digest: str) -> Iterator[Osrm]:
                     raise McvrpError(f"osrm-routed failed ({_last_line(said)}): delete {graph.parent}")
                 time.sleep(0.02)
             version = re.search(rb"engines, (v[\w.]+)", said)
-            yield Osrm(f"http://127.0.0.1:{port}", digest, graph.parent.name, version and version[1].decode())
+            found = version and version[1].decode()
+            yield Osrm(f"http://127.0.0.1:{port}", digest, found, _MOST_COORDINATES)
         finally:
             process.kill()
 

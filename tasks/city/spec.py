@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -161,6 +161,5 @@ class PlannedCity:
     city: City
     addresses: Addresses | None  # of an imported city
     roads: RoadFacts | None = None  # that its costs are from
-    rows: Path | None = None  # folder of costs along roads, to be removed once the city is stored
     notes: tuple[str, ...] = ()
     exists: bool = False

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, shown
-from mcvrp.tasks.city.osrm import MOST_COORDINATES, Osrm, TooManyPlaces
+from mcvrp.tasks.city.osrm import Osrm
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,10 @@ class Way:
 def way(server: Osrm, lonlat: NDArray[np.float64]) -> Way:
     """Return the way by ``lonlat``, ``(K, 2)`` in degrees, in their order.
 
-    A server that takes fewer places is asked for parts. McvrpError if it does not answer, or knows no way.
+    One request has at most `Osrm.most` places. McvrpError if the server does not answer, or knows no way.
     """
-    most = MOST_COORDINATES
-    while True:
-        try:
-            parts = [_part(server, lonlat[k : k + most]) for k in range(0, len(lonlat) - 1, most - 1)]
-            break
-        except TooManyPlaces:
-            if most == 2:
-                raise McvrpError(f"{server.url} gives no way of two places: raise its limit") from None
-            most = max(2, most // 2)
+    most = server.most
+    parts = [_part(server, lonlat[k : k + most]) for k in range(0, len(lonlat) - 1, most - 1)]
     return Way(
         *(np.concatenate([vars(part)[name] for part in parts]) for name in ("line", "seconds", "metres"))
     )

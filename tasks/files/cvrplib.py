@@ -71,12 +71,13 @@ def is_vrp(place: object) -> TypeGuard[str]:
 def read_vrp(store: Store, place: str, *, unrounded: bool = False) -> VrpFile:
     """Return the instance at ``place``, with the .sol file of the same name if there is one.
 
-    EUC_2D costs are rounded to the nearest integer, as TSPLIB defines it, unless ``unrounded`` is set or the
-    cost in the .sol file is that without rounding. ``place`` is that of `file_bytes`. McvrpError if the
-    instance is invalid or has other constraints than capacity, or the solution is of another one.
+    EUC_2D costs are rounded to the nearest integer, as TSPLIB defines it, unless the cost in the .sol file is
+    that without rounding, or ``unrounded`` is set: that file is not read then. ``place`` is that of
+    `file_bytes`. McvrpError if the instance is invalid or has other constraints than capacity, or the
+    solution is of another one.
     """
     vrp, sol = parse_vrp(*file_bytes(store, place), unrounded=unrounded), place[: -len(INSTANCE)] + SOLUTION
-    return with_best(vrp, *file_bytes(store, sol), unrounded=unrounded) if file_exists(store, sol) else vrp
+    return vrp if unrounded or not file_exists(store, sol) else with_best(vrp, *file_bytes(store, sol))
 
 
 def parse_vrp(name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
@@ -121,22 +122,19 @@ def parse_sol(name: str, data: bytes, vrp: VrpFile) -> tuple[Solution, float | N
     return solution, next(iter(prices), None)
 
 
-def with_best(vrp: VrpFile, name: str, data: bytes, *, unrounded: bool = False) -> VrpFile:
+def with_best(vrp: VrpFile, name: str, data: bytes) -> VrpFile:
     """Return ``vrp`` with the solution in ``data`` of the file ``name``; errors as in `parse_sol`.
 
-    Its cost decides whether distances are rounded; with ``unrounded``, one with another cost is left out.
+    Its cost decides whether distances are rounded.
     """
     solution, published = parse_sol(name, data, vrp)
     cities = [(vrp.city, vrp.notes)]
-    if vrp.weights == "EUC_2D" and not unrounded:
+    if vrp.weights == "EUC_2D":
         cities.append((replace(vrp.city, matrix=None), (f"distances are not rounded, as in {name}",)))
     for city, notes in cities:
         price = cost(city, solution)
         if published is None or abs(published - price) <= _CENT:
             return replace(vrp, city=city, notes=notes, best=price)
-    if vrp.weights == "EUC_2D" and unrounded:
-        note = f"{name} was left out: Cost {published:,.10g} is not that of unrounded distances"
-        return replace(vrp, notes=(*vrp.notes, note))
     raise McvrpError(
         f"{name} has Cost {published:,.10g}, but its routes cost {cost(vrp.city, solution):,.10g} in "
         f"{vrp.name}: give the files of one instance"

@@ -58,8 +58,7 @@ class SampleStream:
     rotation: bool  # rotate each sample about the depot by a random angle
     shuffled: bool = False  # present the routes of each label in random order (last appendix of the paper)
     ranks: int = 1
-    micro_batch: int | None = None  # maximum samples of a micro-batch
-    micro_tokens: int | None = None
+    micro_tokens: int | None = None  # maximum tokens of a micro-batch, padding included
 
     def global_batch(self, step: int) -> GlobalBatch:
         """Return the samples of ``step`` in ``1..steps``, divided among the ranks."""
@@ -73,7 +72,6 @@ class SampleStream:
             path_lengths,
             ranks=self.ranks,
             order=self.curriculum.order,
-            samples=self.micro_batch,
             tokens=self.micro_tokens,
         )
         angles = self.curriculum.angles(step) if self.rotation else None

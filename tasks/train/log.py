@@ -33,13 +33,9 @@ class TrainLog:
         self._steps: list[tuple[int, GlobalBatch | None, Sums]] = []  # since the last row
         self._since = time.monotonic()
 
-    def saved(self) -> None:
-        """Exclude the time of a checkpoint from the rates."""
-        self._since = time.monotonic()
-
     @contextmanager
     def clock_stopped(self) -> Iterator[None]:
-        """Exclude the time of this context, such as decoding, from the rates."""
+        """Exclude the time of this context, decoding or a checkpoint, from the rates."""
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # steps that are still being computed do count
         began = time.monotonic()

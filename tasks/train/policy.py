@@ -51,18 +51,14 @@ class PolicyStream:
         return [Group(*each) for each in zip(instances, angles[share].tolist(), uniforms, strict=True)]
 
     def micro_batches(self, step: int, rank: int) -> list[Sequence[Group]]:
-        """Return the `groups` of ``step`` in micro-batches, limited in paths and tokens.
+        """Return the `groups` of ``step`` in micro-batches, limited in tokens.
 
         An instance is never divided. Sizes count as the largest of the phase, so that all ranks have
         equally many micro-batches.
         """
-        groups, spec, samples = self.groups(step, rank), self.job.spec, self.policy.samples
-        limits = [
-            (spec.micro_batch, samples),
-            # with paths of the maximum length
-            (spec.micro_tokens, self.phase.last + 1 + samples * 2 * self.phase.last),
-        ]
-        count = max(1, min([len(groups), *(limit // each for limit, each in limits if limit is not None)]))
+        groups, tokens = self.groups(step, rank), self.job.spec.micro_tokens
+        longest = self.phase.last + 1 + self.policy.samples * 2 * self.phase.last  # tokens of an instance
+        count = max(1, tokens // longest) if tokens else len(groups)
         return [groups[start : start + count] for start in range(0, len(groups), count)]
 
     def _labels(self, step: int, share: range) -> list[Instance]:

@@ -165,9 +165,6 @@ class TrainSpec(StrictSpec):
         "required on a cluster)",
     )
     launcher: Literal["local", "ray"] = Field("local", description="local: this machine; ray: the cluster")
-    micro_batch: Count | None = Field(
-        None, description="Micro-batch size per rank in samples (policy gradient: paths; default: its share)"
-    )
     micro_tokens: Count | None = Field(
         None,
         description="Micro-batch size per rank in tokens, padding included (default: its share of the batch)",

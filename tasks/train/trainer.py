@@ -138,7 +138,6 @@ class Trainer:
                 self.phase.rotation,
                 shuffled=self.phase.shuffled,
                 ranks=job.ranks,
-                micro_batch=spec.micro_batch,
                 micro_tokens=spec.micro_tokens,
             ).steps(first, self.steps, self.rank, ahead=self.device.type == "cuda")
         for step, (batch, labels) in enumerate(batches, first):
@@ -174,10 +173,10 @@ class Trainer:
 
     def _save(self) -> None:
         """Save metrics and a checkpoint; every rank has to call this, rank 0 writes."""
-        moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
-        if self.rank == 0:
-            self._write(moments)
-        self.log.saved()
+        with self.log.clock_stopped():
+            moments = self.engine.moments()  # a collective: with ZeRO every rank has a part of them
+            if self.rank == 0:
+                self._write(moments)
 
     def _write(self, moments: Moments) -> None:
         job, row = self.job, self.log.rows[-1]

@@ -26,7 +26,7 @@ _WEST, _SOUTH, _EAST, _NORTH = 24.9352, 60.1641, 24.9534, 60.1792  # of the extr
 _DRAWN = 1_200  # places, of which some are on courtyards or cut off
 
 
-def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
+def write_addresses(path: Path, server: Osrm) -> None:
     """Write a depot near the middle and `CUSTOMERS` places on named streets that reach each other.
 
     They are those nearest to uniform places, the same in each call.
@@ -39,7 +39,7 @@ def write_addresses(path: Path, server: Osrm, folder: Path) -> None:
             places.setdefault(tuple(nearest["location"]), nearest["name"])
     lonlat, streets = np.array(list(places)), list(places.values())
     middle = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
-    costs = road_costs(server, lonlat, "time", folder).costs
+    costs, _ = road_costs(server, lonlat, "time")
     connected = np.isfinite(costs[middle]) & np.isfinite(costs[:, middle])
     connected[middle] = False
     chosen = [middle, *np.flatnonzero(connected).tolist()][: CUSTOMERS + 1]
@@ -64,7 +64,7 @@ def main() -> None:
     os.environ["PATH"] = f"{folder / PROGRAMS}{os.pathsep}{os.environ['PATH']}"
     addresses, extract = folder / "addresses.csv", str(folder / EXTRACT)
     with osrm(extract, "car", folder) as server:
-        write_addresses(addresses, server, folder)
+        write_addresses(addresses, server)
     file = AddressFile(file=str(addresses), roads=RoadsSpec(source=extract))
     make_city(Store.open(given.store), CitySpec(name="helsinki", source="imported", addresses=file), folder)
 

@@ -98,7 +98,6 @@ def test_the_costs_of_a_city_are_those_of_its_roads(desk: Desk, by: str, unit: s
     assert np.array_equal(back.city.matrix, expected)
     assert back.roads is not None
     assert (back.roads.source, back.roads.by, back.roads.profile) == ("Helsinki.osm.pbf", by, "car")
-    assert not list((desk.cache / "roads").glob("table-*"))
     card = desk.store.get(city_readme("own")).decode()
     facts = (
         "`Helsinki.osm.pbf`",
@@ -112,11 +111,10 @@ def test_the_costs_of_a_city_are_those_of_its_roads(desk: Desk, by: str, unit: s
 
 
 def test_a_city_that_exists_is_not_asked_for_again(desk: Desk, asked: list[int]) -> None:
-    """Unless its roads are others; a plan's costs are not asked for again by the import."""
+    """Unless its roads are others."""
     file = desk.file("own.csv", np.vstack([desk.good[:9], desk.lost[:1]]))
-    plan_city(desk.store, spec := desk.spec(file, leave_out=True), desk.cache)
+    desk.make(spec := desk.spec(file, leave_out=True))
     count = len(asked)
-    desk.make(spec)
     before = everything(desk.store)
     assert desk.make(spec).exists
     assert plan_city(desk.store, spec).exists  # without a cache
@@ -214,70 +212,49 @@ def test_an_address_that_was_left_out_is_asked_for_once_it_has_moved(desk: Desk)
         desk.make(desk.spec(moved, leave_out=True))
 
 
-def test_an_import_whose_server_dies_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence, nothing is written; the next import asks for the rest."""
-    monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
-    spec = desk.spec(desk.file("own.csv", desk.good[:15]))
-    requests, ask, last = 0, Osrm.ask, 5
+def test_an_import_whose_server_dies_can_be_repeated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, nothing is written."""
+    spec, ask = desk.spec(desk.file("own.csv", desk.good[:15])), Osrm.ask
 
-    def counting(self: Osrm, service: str, lonlat: NDArray[np.float64], **options: str) -> Any:
-        nonlocal requests
-        requests += 1
-        if requests == last:
-            for process in psutil.Process().children():
-                if process.name() == "osrm-routed":
-                    process.kill()
-                    process.wait()
+    def dying(self: Osrm, service: str, lonlat: NDArray[np.float64], **options: str) -> Any:
+        for process in psutil.Process().children():
+            if process.name() == "osrm-routed":
+                process.kill()
+                process.wait()
         return ask(self, service, lonlat, **options)
 
-    monkeypatch.setattr(Osrm, "ask", counting)
-    with pytest.raises(McvrpError, match="no OSRM server answers at http"):
-        desk.make(spec)
+    with monkeypatch.context() as patched:
+        patched.setattr(Osrm, "ask", dying)
+        with pytest.raises(McvrpError, match="no OSRM server answers at http"):
+            desk.make(spec)
     assert everything(desk.store) == {}
-    requests, last = 0, -1
     city = desk.make(spec).city
-    assert requests == 6  # of nine: a row of three blocks was finished
     assert city.matrix is not None
     assert np.array_equal(city.matrix, server_costs(desk, desk.good[:15]))
 
 
-_SLOWLY = """
+_IMPORT = """
 import sys, time
 from pathlib import Path
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city import roads
 from mcvrp.tasks.city.make import CitySpec, make_city
 from mcvrp.tasks.city.osrm import Osrm
-roads.MOST_COORDINATES, ask = 10, Osrm.ask
-def slowly(*args, **options):
-    time.sleep(0.2)
-    return ask(*args, **options)
-Osrm.ask = slowly
+Osrm.ask = lambda *args, **options: time.sleep(600)
 store, cache, spec = sys.argv[1:]
 make_city(Store.open(store), CitySpec.model_validate_json(spec), Path(cache))
 """
 
 
-def test_an_import_that_is_killed_goes_on(
-    desk: Desk, asked: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its server ends with it, and finished rows are not asked for again."""
+def test_an_import_that_is_killed_leaves_nothing(desk: Desk) -> None:
+    """Its server ends with it, and the store is as before."""
     spec = desk.spec(desk.file("own.csv", desk.good[:15]))
     arguments = str(desk.folder / "store"), str(desk.cache), spec.model_dump_json()
-    tables = desk.cache / "roads"
-    with subprocess.Popen([sys.executable, "-c", _SLOWLY, *arguments]) as importing:
-        until("a finished row", 60, lambda: list(tables.glob("table-*/*.npz")), pause=0.02)
+    with subprocess.Popen([sys.executable, "-c", _IMPORT, *arguments]) as importing:
+        until("its server", 60, lambda: psutil.Process(importing.pid).children(), pause=0.02)
         (routed,) = psutil.Process(importing.pid).children()
         importing.kill()
     until("the server ends", 5, lambda: not is_alive(routed))
     assert everything(desk.store) == {}
-    done = len(list(tables.glob("table-*/*.npz")))
-    assert done < 3
-    monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
-    city = desk.make(spec).city
-    assert len(asked) == 9 - 3 * done
-    assert city.matrix is not None
-    assert np.array_equal(city.matrix, server_costs(desk, desk.good[:15]))
 
 
 def test_roads_that_do_not_fit_are_refused(desk: Desk, tmp_path: Path) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import http.server
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.city import roads
-from mcvrp.tasks.city.osrm import Osrm, TooManyPlaces, osrm
+from mcvrp.tasks.city.osrm import Osrm, osrm
 from mcvrp.tasks.city.roads import By, road_costs
 
 pytest_plugins = ["tests.support.osrm"]
@@ -36,135 +35,31 @@ def server(helsinki: Path, tmp_path: Path) -> Iterator[Osrm]:
 
 @pytest.mark.parametrize("by", ["time", "distance"])
 @pytest.mark.parametrize("most", [2, 7, 40, 2_000])
-def test_costs_are_those_of_the_server(
-    server: Osrm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: By, most: int
-) -> None:
+def test_costs_are_those_of_the_server(server: Osrm, by: By, most: int) -> None:
     """Whatever the size of blocks; pair by pair, and NaN where it knows no way."""
-    monkeypatch.setattr(roads, "MOST_COORDINATES", most)
     places = somewhere(17)
-    found = road_costs(server, places, by, tmp_path)
+    costs, off_road = road_costs(replace(server, most=most), places, by)
     kind = "duration" if by == "time" else "distance"
     for a, b in np.random.default_rng(2).integers(0, 17, (30, 2)):
         answer = server.ask("table", places[[a, b]], annotations=kind, sources="0", destinations="1")
         (expected,) = np.array(answer[f"{kind}s"], dtype=float).ravel()
-        assert found.costs[a, b] == expected or (np.isnan(expected) and np.isnan(found.costs[a, b]))
-    assert np.isnan(found.costs).any()
-    assert not np.diag(found.costs).any()
-    assert (found.off_road >= 0).all()
+        assert costs[a, b] == expected or (np.isnan(expected) and np.isnan(costs[a, b]))
+    assert np.isnan(costs).any()
+    assert not np.diag(costs).any()
+    assert (off_road >= 0).all()
 
 
 @pytest.mark.parametrize("by", ["time", "distance"])
-def test_no_cost_is_negative(server: Osrm, tmp_path: Path, by: By) -> None:
+def test_no_cost_is_negative(server: Osrm, by: By) -> None:
     """Those between places of one street are in OSRM's tables, at times; a route's are not."""
     places = np.array([[24.944029, 60.167177], [24.944021, 60.167223], [24.953324, 60.166356]])
     kind = "duration" if by == "time" else "distance"
     costs = np.array(server.ask("table", places, annotations=kind)[f"{kind}s"], dtype=float)
     assert costs.min() < 0
-    found = road_costs(server, places, by, tmp_path).costs
+    found, _ = road_costs(server, places, by)
     assert found.min() == 0
     assert np.array_equal(found[costs >= 0], costs[costs >= 0])
     assert np.abs(found - costs).max() < 1
-
-
-def test_the_limit_of_a_server_is_found_out(
-    helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places = somewhere(50)
-    with osrm(str(helsinki), "car", tmp_path) as server:
-        whole = road_costs(server, places, "time", tmp_path / "whole")
-    monkeypatch.setattr("mcvrp.tasks.city.osrm.MOST_COORDINATES", 20)
-    with osrm(str(helsinki), "car", tmp_path) as server:
-        with pytest.raises(TooManyPlaces):
-            server.ask("table", places[:21], annotations="duration")
-        found = road_costs(server, places, "time", tmp_path / "parts")
-    assert np.array_equal(found.costs, whole.costs, equal_nan=True)
-
-
-class _Counting(Osrm):
-    """A server that counts its tables, and is gone after ``most``."""
-
-    asked, most = 0, 10**9
-
-    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
-        type(self).asked += 1
-        if type(self).asked > type(self).most:
-            raise McvrpError("gone")
-        return super().ask(service, lonlat, **options)
-
-
-def test_an_import_that_was_killed_goes_on(
-    server: Osrm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Finished rows are not asked for again."""
-    monkeypatch.setattr(roads, "MOST_COORDINATES", 10)
-    places, kept = somewhere(23), tmp_path / "kept"
-    whole = road_costs(server, places, "time", tmp_path / "whole")
-    counting = _Counting(server.url, server.extract, server.graph)
-    _Counting.most = 13  # of 25 tables: two rows of five are whole
-    with pytest.raises(McvrpError, match="gone"):
-        road_costs(counting, places, "time", kept)
-    _Counting.asked, _Counting.most = 0, 10**9
-    again = road_costs(counting, places, "time", kept)
-    assert _Counting.asked == 15
-    assert np.array_equal(again.costs, whole.costs, equal_nan=True)
-    assert np.array_equal(again.off_road, whole.off_road)
-    _Counting.asked = 0
-    assert np.array_equal(road_costs(counting, places, "time", kept).costs, whole.costs, equal_nan=True)
-    assert _Counting.asked == 0
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda data: data[: len(data) // 2], lambda data: data[:264] + bytes(8) + data[272:]]
-)
-def test_finished_rows_that_are_damaged_are_asked_for_again(
-    server: Osrm, tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    whole = road_costs(server, somewhere(9), "time", tmp_path)
-    (file,) = whole.rows.iterdir()
-    file.write_bytes(damage(file.read_bytes()))
-    for _ in range(2):
-        again = road_costs(server, somewhere(9), "time", tmp_path)
-        assert np.array_equal(again.costs, whole.costs, equal_nan=True)
-        assert np.array_equal(again.off_road, whole.off_road)
-
-
-class _Relay(Osrm):
-    """An address at which ``to`` answers."""
-
-    to: Osrm
-
-    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
-        return type(self).to.ask(service, lonlat, **options)
-
-
-def test_finished_rows_of_other_roads_are_asked_for_again(helsinki: Path, tmp_path: Path) -> None:
-    """As of a server that was started again at its address, with another profile."""
-    places, relay, cache = somewhere(9), _Relay("http://127.0.0.1:1"), tmp_path / "cache"
-    with osrm(str(helsinki), "foot", cache) as walking, osrm(str(helsinki), "car", cache) as driving:
-        _Relay.to = walking
-        road_costs(relay, places, "time", tmp_path)
-        _Relay.to = driving
-        found = road_costs(relay, places, "time", tmp_path)
-        own = road_costs(driving, places, "time", tmp_path)
-    assert np.array_equal(found.costs, own.costs, equal_nan=True)
-
-
-class _Done(Osrm):
-    """A server that another import has asked the same, too; it is done, and its rows are removed."""
-
-    rows: Path
-
-    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
-        shutil.rmtree(type(self).rows, ignore_errors=True)
-        return super().ask(service, lonlat, **options)
-
-
-def test_two_imports_at_once_do_not_disturb_each_other(server: Osrm, tmp_path: Path) -> None:
-    whole = road_costs(server, somewhere(9), "time", tmp_path)
-    shutil.rmtree(whole.rows)
-    _Done.rows = whole.rows
-    found = road_costs(_Done(**vars(server)), somewhere(9), "time", tmp_path)
-    assert np.array_equal(found.costs, whole.costs, equal_nan=True)
 
 
 def test_a_graph_that_is_damaged_is_named(helsinki: Path, tmp_path: Path) -> None:
@@ -177,7 +72,7 @@ def test_a_graph_that_is_damaged_is_named(helsinki: Path, tmp_path: Path) -> Non
         pass
     shutil.rmtree(made)
     with osrm(str(helsinki), "car", tmp_path) as server:
-        assert road_costs(server, somewhere(5), "time", tmp_path).costs.shape == (5, 5)
+        assert road_costs(server, somewhere(5), "time")[0].shape == (5, 5)
 
 
 def test_a_graph_is_made_once(helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +87,8 @@ def test_a_graph_is_made_once(helsinki: Path, tmp_path: Path, monkeypatch: pytes
         assert times == {file: file.stat().st_mtime_ns for file in made.iterdir()}
     with osrm(str(copy), "bicycle", tmp_path) as cycling, osrm(str(copy), "car", tmp_path) as driving:
         places = somewhere(5)
-        slow, quick = (road_costs(each, places, "time", tmp_path) for each in (cycling, driving))
-        assert np.nansum(slow.costs) > np.nansum(quick.costs)
+        slow, quick = (road_costs(each, places, "time")[0] for each in (cycling, driving))
+        assert np.nansum(slow) > np.nansum(quick)
 
 
 def test_what_is_no_extract_is_refused(
@@ -245,8 +140,7 @@ def answering(status: int, body: bytes, seconds: float = 0.0) -> Iterator[str]:
         (200, b'{"code": "Ok"}', 0.0, "gives no table"),
         (400, b'{"code": "NotImplemented", "message": "no tables\\n"}', 0.0, "gives no table ('no tables"),
         (200, b'{"code": "Ok", "durations": [[0]], "sources": [{"distance": 0}]}', 0.0, "wrong shape"),
-        (400, b'{"code": "TooBig"}', 0.0, "gives no table of two places"),
-        (414, b"too long", 0.0, "gives no table of two places"),
+        (400, b'{"code": "TooBig"}', 0.0, "gives no table ('TooBig"),
         (200, b"", 30.0, "no OSRM server answers"),
     ],
 )
@@ -259,12 +153,12 @@ def test_a_server_that_does_not_do_is_one_sentence(
         osrm(f"{address}/", "car", tmp_path) as server,
         pytest.raises(McvrpError) as caught,
     ):
-        road_costs(server, somewhere(5), "time", tmp_path)
+        road_costs(server, somewhere(5), "time")
     assert part in str(caught.value)
     assert address in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_no_server_is_one_sentence(tmp_path: Path) -> None:
+def test_no_server_is_one_sentence() -> None:
     with pytest.raises(McvrpError, match=r"no OSRM server answers at http://127\.0\.0\.1:1 "):
-        road_costs(Osrm("http://127.0.0.1:1"), somewhere(5), "time", tmp_path)
+        road_costs(Osrm("http://127.0.0.1:1"), somewhere(5), "time")

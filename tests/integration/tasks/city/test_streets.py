@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +19,15 @@ pytest_plugins = ["tests.support.osrm"]
 
 
 @pytest.mark.parametrize("most", [2, 7, 2_000])
-def test_a_way_costs_what_the_tables_say(
-    helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_a_way_costs_what_the_tables_say(helsinki: Path, tmp_path: Path, most: int) -> None:
     """Leg by leg; its line is as long, and goes by all places. It may be asked for in parts."""
-    monkeypatch.setattr(streets, "MOST_COORDINATES", most)
     places = somewhere(60)
     with osrm(str(helsinki), "car", tmp_path) as server:
-        times, lengths = (road_costs(server, places, by, tmp_path).costs for by in ("time", "distance"))
+        times, lengths = (road_costs(server, places, by)[0] for by in ("time", "distance"))
         depot = int(np.isnan(times + times.T).sum(axis=0).argmin())
         others = np.flatnonzero(~np.isnan(times[depot] + times[:, depot]))
         route = [depot, *np.setdiff1d(others, depot), depot]
-        found = streets.way(server, places[route])
+        found = streets.way(replace(server, most=most), places[route])
     legs = route[:-1], route[1:]
     assert len(route) > 20
     assert np.array_equal(found.seconds, times[legs])
@@ -40,7 +38,7 @@ def test_a_way_costs_what_the_tables_say(
 def test_no_way_is_one_sentence(helsinki: Path, tmp_path: Path) -> None:
     places = somewhere(60)
     with osrm(str(helsinki), "car", tmp_path) as server:
-        times = road_costs(server, places, "time", tmp_path).costs
+        times = road_costs(server, places, "time")[0]
         a, b = np.argwhere(np.isnan(times))[0]
         with pytest.raises(McvrpError, match=r"gives no way \('Impossible route"):
             streets.way(server, places[[a, b]])

@@ -49,15 +49,15 @@ def put_town(
     """
     places = somewhere(60)
     with osrm(str(extract), profile[0], cache) as started:
-        roads = road_costs(started, places, by, cache)
-    missing = np.isnan(roads.costs) | np.isnan(roads.costs.T)
+        roads, _ = road_costs(started, places, by)
+    missing = np.isnan(roads) | np.isnan(roads.T)
     depot = int(missing.sum(axis=0).argmin())
     order = np.r_[depot, np.delete(np.arange(60), depot)]
-    cut = cut_off(roads.costs[np.ix_(order, order)], 1, np.zeros(60, dtype=bool))
+    cut = cut_off(roads[np.ix_(order, order)], 1, np.zeros(60, dtype=bool))
     nodes = order[~cut][:20].tolist()
     lonlat = places[nodes]
     projection = centred(lonlat)
-    costs = factor * roads.costs[np.ix_(nodes, nodes)]
+    costs = factor * roads[np.ix_(nodes, nodes)]
     city = City.framed(to_metres(projection, lonlat), costs, unit=UNITS[by])
     ids = tuple(f"K{k}" for k in range(len(nodes)))
     facts = RoadFacts(source=server or extract.name, by=by, snap=300.0, date="2026-11-28")

@@ -80,7 +80,7 @@ def test_other_ranks_and_micro_batches_take_the_same_steps(store: Store, tmp_pat
     train(store, spec_of("one", changes=calm), forked())
     expected = columns(store, "one", "sampled_cost", "best_cost", "spread", "solution_loss")
     weights = load_weights(store, state_of(store, "one"))
-    pieces = {"two": {"ranks": 2}, "pieces": {"micro_tokens": 200}, "paths": {"micro_batch": 3}}
+    pieces = {"two": {"ranks": 2}, "pieces": {"micro_tokens": 200}}
     for run, changes in pieces.items():
         train(store, spec_of(run, changes=calm | changes), forked())
         actual = columns(store, run, "sampled_cost", "best_cost", "spread", "solution_loss")

@@ -84,7 +84,7 @@ def test_neither_stops_nor_validation_change_training(store: Store, here: Here) 
 
 
 @pytest.mark.parametrize(
-    ("encoder", "zero", "micro"), [(True, 0, None), (False, 0, 3), (False, 1, 3), (False, 2, 5)]
+    ("encoder", "zero", "micro"), [(True, 0, None), (False, 0, 150), (False, 1, 150), (False, 2, 250)]
 )
 def test_a_phase_is_a_plain_loop_with_adamw(
     store: Store, here: Here, encoder: bool, zero: int, micro: int | None
@@ -92,7 +92,7 @@ def test_a_phase_is_a_plain_loop_with_adamw(
     """Losses, gradient norms and weights, with the learning rate, weight decay and clipping of the spec."""
     phase = small_spec().phases[0].model_copy(update={"trains": "encoder" if encoder else "both"})
     spec = small_spec(
-        network=NO_DROPOUT, phases=(phase,), weight_decay=0.1, clip=0.2, zero=zero, micro_batch=micro
+        network=NO_DROPOUT, phases=(phase,), weight_decay=0.1, clip=0.2, zero=zero, micro_tokens=micro
     )
     train_phase(store, spec, "I", here())
     final, stream, table = last(store, "small", "I"), stream_of(store, spec, "I"), CityTable.of(CITY)

@@ -243,23 +243,6 @@ def test_a_version_that_is_promoted_meanwhile(
     assert everything(crowded).items() >= kept.items()
 
 
-def test_a_promotion_that_checked_before_the_card_went_is_undone(
-    crowded: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It looks for the card once more after it has moved the alias."""
-    create = Store.put_new
-
-    def removing(self: Store, path: str, data: bytes) -> bool:
-        self.delete(layout.model_card("m", 1))
-        return create(self, path, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "put_new", removing)
-        with pytest.raises(McvrpError, match="version 1 of model 'm' was removed"):
-            move_champion(crowded, "m", 1, pointer(crowded, "m", "champion"))
-    assert pointer(crowded, "m", "champion").version == 4
-
-
 MOVES = st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=6)  # of the champion, or published
 
 

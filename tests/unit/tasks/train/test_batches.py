@@ -112,7 +112,7 @@ def test_shuffled_routes_are_the_label_in_another_order(cache: LabelCache) -> No
 @pytest.mark.parametrize("order", ["paper", "bucketed"])
 @pytest.mark.parametrize(
     "sharing",
-    [{}, {"ranks": 2, "micro_batch": 4, "shuffled": True}, {"ranks": 3, "micro_tokens": 100}],
+    [{}, {"ranks": 2, "micro_tokens": 200, "shuffled": True}, {"ranks": 3, "micro_tokens": 100}],
 )
 def test_micro_batches_of_all_ranks_are_the_global_batch(
     cache: LabelCache, order: str, sharing: dict[str, Any]
@@ -142,7 +142,7 @@ def test_micro_batches_of_all_ranks_are_the_global_batch(
 
 def test_prefetched_steps_are_the_same(cache: LabelCache) -> None:
     """An error in the prefetching thread is raised by the stream."""
-    stream = stream_of(cache, "II", ranks=2, micro_batch=3)
+    stream = stream_of(cache, "II", ranks=2, micro_tokens=150)
     plain, ahead = (list(stream.steps(2, 6, 1, ahead)) for ahead in (False, True))
     assert len(plain) == len(ahead) == 5
     for (batch, pieces), (again, copies) in zip(plain, ahead, strict=True):

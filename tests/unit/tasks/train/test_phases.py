@@ -203,7 +203,7 @@ def test_checkpoints_of_other_settings_are_refused(
 
 def test_settings_that_do_not_change_the_result_may_change(store: Store) -> None:
     train_phase(store, small_spec(), "I", pretend)
-    other = small_spec(ranks=2, micro_batch=3, zero=2, checkpoint_every=7, log_every=3, model="x")
+    other = small_spec(ranks=2, micro_tokens=300, zero=2, checkpoint_every=7, log_every=3, model="x")
     train_phase(store, other, "I", forbidden)
 
 
@@ -289,7 +289,7 @@ def test_a_batch_is_a_multiple_of_the_ranks(store: Store) -> None:
         train_phase(store, small_spec(ranks=5), "I", forbidden)
     with pytest.raises(McvrpError, match=r"policy.instances of phase tune = 4 cannot be divided among 3"):
         check_training(store, CITY, small_spec(ranks=3, phases=(*small_spec().phases, TUNE)))
-    train_phase(store, small_spec(ranks=2, micro_batch=4), "I", pretend)
+    train_phase(store, small_spec(ranks=2), "I", pretend)
 
 
 def test_more_ranks_than_cores_are_refused(store: Store) -> None:
