@@ -69,48 +69,15 @@ def test_no_cost_is_negative(server: Osrm, tmp_path: Path, by: By) -> None:
 def test_the_limit_of_a_server_is_found_out(
     helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = somewhere(50)
-    with osrm(str(helsinki), "car", tmp_path) as server:
+    places, cache = somewhere(50), tmp_path / "cache"
+    with osrm(str(helsinki), "car", cache) as server:
         whole = road_costs(server, places, "time", tmp_path / "whole")
     monkeypatch.setattr("mcvrp.tasks.city.osrm.MOST_COORDINATES", 20)
-    with osrm(str(helsinki), "car", tmp_path) as server:
+    with osrm(str(helsinki), "car", cache) as server:
         with pytest.raises(TooManyPlaces):
             server.ask("table", places[:21], annotations="duration")
         found = road_costs(server, places, "time", tmp_path / "parts")
     assert np.array_equal(found.costs, whole.costs, equal_nan=True)
-
-
-class _Counting(Osrm):
-    """A server that counts its tables, and is gone after ``most``."""
-
-    asked, most = 0, 10**9
-
-    def ask(self, service: str, lonlat: NDArray[np.float64], **options: str) -> dict[str, Any]:
-        type(self).asked += 1
-        if type(self).asked > type(self).most:
-            raise McvrpError("gone")
-        return super().ask(service, lonlat, **options)
-
-
-def test_an_import_that_was_killed_goes_on(
-    server: Osrm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Finished rows are not asked for again."""
-    monkeypatch.setattr(roads, "MOST_COORDINATES", 10)
-    places, kept = somewhere(23), tmp_path / "kept"
-    whole = road_costs(server, places, "time", tmp_path / "whole")
-    counting = _Counting(server.url, server.extract, server.graph)
-    _Counting.most = 13  # of 25 tables: two rows of five are whole
-    with pytest.raises(McvrpError, match="gone"):
-        road_costs(counting, places, "time", kept)
-    _Counting.asked, _Counting.most = 0, 10**9
-    again = road_costs(counting, places, "time", kept)
-    assert _Counting.asked == 15
-    assert np.array_equal(again.costs, whole.costs, equal_nan=True)
-    assert np.array_equal(again.off_road, whole.off_road)
-    _Counting.asked = 0
-    assert np.array_equal(road_costs(counting, places, "time", kept).costs, whole.costs, equal_nan=True)
-    assert _Counting.asked == 0
 
 
 @pytest.mark.parametrize(
@@ -167,33 +134,24 @@ def test_two_imports_at_once_do_not_disturb_each_other(server: Osrm, tmp_path: P
     assert np.array_equal(found.costs, whole.costs, equal_nan=True)
 
 
-def test_a_graph_that_is_damaged_is_named(helsinki: Path, tmp_path: Path) -> None:
-    """And made again once it is removed, as the sentence says."""
-    with osrm(str(helsinki), "car", tmp_path):
-        (made,) = (each for each in (tmp_path / "roads").iterdir() if each.is_dir())
+def test_a_graph_is_made_once(helsinki: Path, tmp_path: Path) -> None:
+    """By the content of the extract and of the profile; a damaged one is named, and made again."""
+    cache, places = tmp_path / "cache", somewhere(5)
+    (copy := tmp_path / "copy.osm.pbf").write_bytes(helsinki.read_bytes())
+    times = {file: file.stat().st_mtime_ns for file in cache.rglob("graph.*")}
+    with osrm(str(helsinki), "foot", cache) as walking, osrm(str(copy), "car", cache) as driving:
+        slow, quick = (road_costs(each, places, "time", tmp_path) for each in (walking, driving))
+    assert np.nansum(slow.costs) > np.nansum(quick.costs)
+    assert times == {file: file.stat().st_mtime_ns for file in cache.rglob("graph.*")}
+    made = cache / "roads" / (driving.graph or "")
     for file in made.glob("graph.osrm.*"):
         file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(McvrpError, match=f"delete {made}"), osrm(str(helsinki), "car", tmp_path):
+    with pytest.raises(McvrpError, match=f"delete {made}"), osrm(str(copy), "car", cache):
         pass
     shutil.rmtree(made)
-    with osrm(str(helsinki), "car", tmp_path) as server:
-        assert road_costs(server, somewhere(5), "time", tmp_path).costs.shape == (5, 5)
-
-
-def test_a_graph_is_made_once(helsinki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the content of the extract and of the profile; what was interrupted is made again."""
-    half = tmp_path / "roads" / "half"
-    half.mkdir(parents=True)
-    with osrm(str(helsinki), "car", tmp_path):
-        (made,) = [each for each in (tmp_path / "roads").iterdir() if each.is_dir() and each != half]
-    times = {file: file.stat().st_mtime_ns for file in made.iterdir()}
-    (copy := tmp_path / "copy.osm.pbf").write_bytes(helsinki.read_bytes())
-    with osrm(str(copy), "car", tmp_path):
-        assert times == {file: file.stat().st_mtime_ns for file in made.iterdir()}
-    with osrm(str(copy), "bicycle", tmp_path) as cycling, osrm(str(copy), "car", tmp_path) as driving:
-        places = somewhere(5)
-        slow, quick = (road_costs(each, places, "time", tmp_path) for each in (cycling, driving))
-        assert np.nansum(slow.costs) > np.nansum(quick.costs)
+    with osrm(str(copy), "car", cache) as server:
+        again = road_costs(server, places, "time", tmp_path / "again")
+    assert np.array_equal(again.costs, quick.costs, equal_nan=True)
 
 
 def test_what_is_no_extract_is_refused(
@@ -263,8 +221,3 @@ def test_a_server_that_does_not_do_is_one_sentence(
     assert part in str(caught.value)
     assert address in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_no_server_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(McvrpError, match=r"no OSRM server answers at http://127\.0\.0\.1:1 "):
-        road_costs(Osrm("http://127.0.0.1:1"), somewhere(5), "time", tmp_path)

@@ -118,14 +118,6 @@ def test_an_opened_store_exists_or_is_created_by_its_first_file(tmp_path: Path) 
     assert (tmp_path / "f").read_text() == "mine"
 
 
-def test_json_reads_back(store: Store) -> None:
-    store.put_json("x.json", {"b": [1, 2.5, None], "a": "é"})
-    assert store.get_json("x.json") == {"b": [1, 2.5, None], "a": "é"}
-    store.put("x.json", b"{")
-    with pytest.raises(McvrpError, match=r"x\.json is not JSON"):
-        store.get_json("x.json")
-
-
 @pytest.mark.parametrize(
     "address",
     [

@@ -26,7 +26,7 @@ from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.pool import Pool
 from tests.support.answers import require_answer
 from tests.support.attention import small_model
-from tests.support.networks import require_equal, small_network, small_solver
+from tests.support.networks import require_equal, small_network
 
 CITY = City.uniform(60, seed=1)
 STREAM = InstanceStream(CITY, 1, "test", Rules(capacity=(12, 25)))
@@ -98,22 +98,6 @@ def test_another_city_and_a_size_without_an_attention_model_are_refused() -> Non
     ):
         with pytest.raises(McvrpError, match=message):
             next(ATTENTION.solve(city, instances, samples=1, seed=1))
-
-
-def test_names_in_tables() -> None:
-    """Labels are those of the paper; configurations have the model and the settings of samples."""
-    solver = small_solver(CITY)
-    for named, label, words in (
-        (FmMcvrpSolver(solver.model, Greedy()), "FM-MCVRP (GS)", ()),
-        (FmMcvrpSolver(solver.model, Nucleus(0.8)), "FM-MCVRP (NS)", ("p = 0.8", "not rotated")),
-        (solver, "FM-MCVRP (NS)", ("model m 1", "3 rotations")),
-        (ATTENTION, "AM (VS)", ("models demo, one a size, sampled as it is",)),
-        (Polished(solver), "FM-MCVRP (NS) + local search", ("local search of pyvrp",)),
-    ):
-        assert named.label == label
-        assert all(word in named.configuration for word in words)
-    assert Polished(solver).version == "m 1"
-    assert "CPU core" in ATTENTION.device
 
 
 @pytest.mark.parametrize("rotations", [1, 3])
