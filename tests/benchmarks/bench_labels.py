@@ -24,7 +24,6 @@ from mcvrp.tasks.solvers.budgets import Budget, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.ray_session import ray_session
-from tests.benchmarks.common import arguments
 
 CITY = City.uniform(10_000, seed=1)
 INSTANCES = InstanceStream(CITY, 1, "train")
@@ -68,7 +67,6 @@ def optimal(store: Store, n: int) -> float:
 
 
 def main() -> None:
-    arguments(__doc__).parse_args()
     cores = local_cores()
     for n, fields, budget, count in CASES:
         with ProcessPoolExecutor(cores) as pool:
