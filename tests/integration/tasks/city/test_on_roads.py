@@ -214,33 +214,6 @@ def test_an_address_that_was_left_out_is_asked_for_once_it_has_moved(desk: Desk)
         desk.make(desk.spec(moved, leave_out=True))
 
 
-def test_an_import_whose_server_dies_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence, nothing is written; the next import asks for the rest."""
-    monkeypatch.setattr("mcvrp.tasks.city.roads.MOST_COORDINATES", 10)
-    spec = desk.spec(desk.file("own.csv", desk.good[:15]))
-    requests, ask, last = 0, Osrm.ask, 5
-
-    def counting(self: Osrm, service: str, lonlat: NDArray[np.float64], **options: str) -> Any:
-        nonlocal requests
-        requests += 1
-        if requests == last:
-            for process in psutil.Process().children():
-                if process.name() == "osrm-routed":
-                    process.kill()
-                    process.wait()
-        return ask(self, service, lonlat, **options)
-
-    monkeypatch.setattr(Osrm, "ask", counting)
-    with pytest.raises(McvrpError, match="no OSRM server answers at http"):
-        desk.make(spec)
-    assert everything(desk.store) == {}
-    requests, last = 0, -1
-    city = desk.make(spec).city
-    assert requests == 6  # of nine: a row of three blocks was finished
-    assert city.matrix is not None
-    assert np.array_equal(city.matrix, server_costs(desk, desk.good[:15]))
-
-
 _SLOWLY = """
 import sys, time
 from pathlib import Path

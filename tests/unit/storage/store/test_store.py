@@ -135,11 +135,6 @@ def test_an_address_is_not_read_as_another_one(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert {Store.open(each).uri for each in ("a b", "./a b/", "x/../a b")} == {str(tmp_path / "a b")}
-
-
 @pytest.mark.parametrize("name", [b"a\nb.csv", b"a\x1b.csv", b"\xe9.csv", b"\xe9/b.csv"])
 def test_a_name_that_obstore_does_not_know_is_refused(store: Store, name: bytes) -> None:
     """It comes from another program, such as a CSV file with an accent in Latin-1, and ends a listing."""
