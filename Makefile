@@ -85,14 +85,6 @@ bench-peers: $(STAMP) .venv-peers
 	$@/bin/python -m pip install --quiet --disable-pip-version-check -r $< || { rm -rf $@; exit 2; }
 	@touch $@
 
-# Models of imperfect routes, half an hour; --all --seeds 2 takes hours.
-bench-imperfect: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_imperfect imperfect
-
-# Uses the models of bench-imperfect: rounds on a model's own beams, nights of drivers.
-bench-nights: $(STAMP)
-	$(BIN)/python -m tests.benchmarks.bench_nights imperfect --rounds "savings, noise 0.3" --nights 10
-
 SIZE := about 2.8 GB$(if $(TORCH),, and where PyTorch comes with CUDA 3.5 GB more (CPU=1 leaves that out))
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \

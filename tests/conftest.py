@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -29,7 +30,7 @@ from tests.support.shared import shared_place
 
 __all__ = ["browser", "forked_members", "only_rank", "proxy", "s3", "s3_bucket", "s3_uri", "shared_place"]
 
-settings.register_profile("mcvrp", deadline=None)  # a busy machine is no failure
+settings.register_profile("mcvrp", deadline=None, max_examples=40)  # a busy machine is no failure
 settings.load_profile("mcvrp")
 
 # Whoever starts the tests in the background has Ctrl-C ignored, and so would all processes that they start.
@@ -46,7 +47,14 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path)
 
 
+def pytest_collection() -> None:
+    """Collect no garbage amid the imports, which leave none: the search takes a third of their time."""
+    gc.disable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that take longest begin first."""
     folders = ("e2e", "integration", "properties", "unit")
     items.sort(key=lambda item: (item.path.name not in _LONGEST, folders.index(item.nodeid.split("/")[1])))
+    gc.freeze()
+    gc.enable()

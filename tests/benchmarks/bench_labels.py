@@ -14,6 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 import hybgensea
 import numpy as np
 
+from mcvrp.model.instances import InstanceStream
+from mcvrp.model.problem import City
 from mcvrp.storage.labels.dataset import load_labels
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.solving import solver_seed
@@ -22,8 +24,9 @@ from mcvrp.tasks.solvers.budgets import Budget, budget_for
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.ray_session import ray_session
-from tests.benchmarks.common import PAPER_CITY as CITY, arguments, instances_of
 
+CITY = City.uniform(10_000, seed=1)
+INSTANCES = InstanceStream(CITY, 1, "train")
 CASES = (  # customers, budget as the spec names it, the same for the solver, labels
     (20, {"budget": "thrifty"}, budget_for("thrifty", 20), 60_000),
     (100, {"budget": "thrifty"}, budget_for("thrifty", 100), 2_000),
@@ -35,9 +38,8 @@ OPTIMA = 1_000  # instances for the share of optimal labels
 
 def bare(n: int, budget: Budget, rows: range) -> float:
     problems = []
-    for i, instance in zip(
-        rows, instances_of(CITY, n, len(rows), split="train", first=rows.start), strict=True
-    ):
+    for i in rows:
+        instance = INSTANCES(n, i)
         x, y = np.ascontiguousarray(1e4 * CITY.xy[instance.nodes].T)
         demands = np.concatenate([[0.0], instance.demands.astype(float)])
         problems.append(((x, y, demands, instance.capacity), solver_seed(1, n, i)))
@@ -59,13 +61,12 @@ def bare(n: int, budget: Budget, rows: range) -> float:
 def optimal(store: Store, n: int) -> float:
     """Return the share of the first labels that 1,000 iterations of HGS's own settings do not better."""
     costs = load_labels(store, "d", n, OPTIMA).costs
-    instances = instances_of(CITY, n, OPTIMA, split="train")
+    instances = [INSTANCES(n, i) for i in range(OPTIMA)]
     best = HGS(iterations=1000).solve(CITY, instances, samples=1, seed=1)
     return float(np.mean([c <= answer.costs[0] + 1e-9 for c, answer in zip(costs, best, strict=True)]))
 
 
 def main() -> None:
-    arguments(__doc__).parse_args()
     cores = local_cores()
     for n, fields, budget, count in CASES:
         with ProcessPoolExecutor(cores) as pool:

@@ -12,6 +12,7 @@ per core. Their limit is for the search alone, see peer.py. --load starts proces
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import subprocess
@@ -28,7 +29,6 @@ import numpy as np
 from mcvrp.model.problem import Solution, cost, infeasibility
 from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
 from mcvrp.tasks.support.machine import local_cores
-from tests.benchmarks.common import append_row, arguments, heading, read_rows, row
 from tests.benchmarks.set_x import write_instances
 
 SOLVE = "solve"
@@ -55,6 +55,32 @@ class Result(NamedTuple):
     search: float
     start_up: float | None
     program: str
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the measurements in ``path``; a line that a killed process left unfinished is removed."""
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    complete = data[: data.rfind(b"\n") + 1]
+    if len(complete) < len(data):
+        path.write_bytes(complete)
+    return [json.loads(line) for line in complete.splitlines()]
+
+
+def append_row(path: Path, row: dict[str, Any]) -> None:
+    with path.open("a") as stream:
+        stream.write(json.dumps(row) + "\n")
+
+
+def heading(*titles: str, texts: int = 0) -> None:
+    """Print the head of a Markdown table, of whose columns the first ``texts`` hold no numbers."""
+    rule = "---|" * texts + "--:|" * (len(titles) - texts)
+    print(f"| {' | '.join(titles)} |\n|{rule}", flush=True)
+
+
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 @contextlib.contextmanager
@@ -216,7 +242,9 @@ def _spread(values: Sequence[float]) -> str:
 
 def main() -> None:
     """Run what FILE.jsonl lacks and print the tables of all that it has."""
-    parser = arguments(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("file", type=Path)
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers"), help="environment of peers.txt")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 from pathlib import Path
@@ -17,7 +18,6 @@ from mcvrp.tasks.city.make import AddressFile, CitySpec, make_city
 from mcvrp.tasks.city.osrm import Osrm, osrm
 from mcvrp.tasks.city.roads import road_costs
 from mcvrp.tasks.city.spec import RoadsSpec
-from tests.benchmarks.common import arguments
 from tests.support.osrm import EXTRACT, PROGRAMS, unpack
 
 CUSTOMERS = 500
@@ -53,7 +53,9 @@ def write_addresses(path: Path, server: Osrm) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("store", help="store of the city")
     parser.add_argument("folder", type=Path, help="folder of addresses.csv, wheels and graph")
     given = parser.parse_args()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import math
 import os
 import re
 import sqlite3
@@ -19,18 +18,14 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.storage.cities import load_city
-from mcvrp.storage.labels.dataset import load_labels
-from mcvrp.storage.layout import run_losses
 from mcvrp.storage.models.models import load_model
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.provenance import installation
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.training.checkpoints import latest_checkpoint, load_weights
-from mcvrp.storage.training.metrics import read_metrics
 from mcvrp.tasks.benchmark.methods import all_methods
 from tests.support.command import Workplace
 from tests.support.origins import artifacts, made_from, recorded
-from tests.support.s3_server import S3Server
 from tests.support.store_page import unknown
 from tests.unit.docs.pages import DOCS, examples
 
@@ -87,17 +82,6 @@ def test_every_phase_has_a_finished_checkpoint_that_the_next_began_with(store: S
     assert (card.city_id, card.run, card.dataset) == (load_city(store, "smoke").city_id, "smoke", "smoke")
     assert pointer(store, "smoke", "champion").version == card.version
     assert not model.training
-
-
-def test_training_can_be_watched(store: Store) -> None:
-    for n in SPEC.label.sizes:
-        assert len(load_labels(store, "smoke-held-out", n)) == SPEC.label.held_out
-    for phase in SPEC.train.phases:
-        rows = read_metrics(store, "smoke", phase.name)
-        first = 0 if phase.trains == "policy" else 1  # what it begins with is measured, too
-        assert [row.step for row in rows] == list(range(first, steps_of(phase.name) + 1))
-        assert math.isnan(rows[-1].greedy_gap) == (phase.trains == "encoder")
-    assert store.exists(run_losses("smoke"))
 
 
 def test_table_and_report_are_there_and_on_the_console(place: Workplace) -> None:
@@ -193,41 +177,12 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
 EXAMPLE = examples(DOCS / "python.md", "python")[1].replace('"laptop"', '"smoke"')
 
 
-@pytest.fixture(scope="module")
-def printed(place: Workplace) -> str:
-    """Output of the example of docs/python.md, beside the store."""
+def test_the_example_of_docs_python_runs_beside_the_store(place: Workplace) -> None:
     done = place.python("-c", EXAMPLE)
     assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_example_of_docs_python_runs_beside_the_store(printed: str) -> None:
-    costs, routes = printed.splitlines()
+    costs, routes = done.stdout.splitlines()
     assert re.fullmatch(r"\d+\.\d{3} by the model, \d+\.\d{3} by HGS", costs)
     assert sorted(node for route in ast.literal_eval(routes) for node in route)
-
-
-def test_the_example_reads_a_copy_in_a_bucket(
-    place: Workplace, printed: str, s3: S3Server, s3_uri: str
-) -> None:
-    """The same cost and routes from the city, labels and model, whose files were copied there."""
-    s3.upload(place.store, s3_uri)
-    in_bucket = EXAMPLE.replace('Store.open("store")', f"Store.open({s3_uri!r}, writable=False)")
-    assert in_bucket != EXAMPLE
-    done = place.python("-c", in_bucket, **s3.environment())
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == printed
-
-
-def test_a_second_run_does_nothing_new(place: Workplace) -> None:
-    before = digests(place)
-    done = place.mcvrp(*RUN, "--no-prefect", "--json")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert summary["label"]["new"] == 0
-    assert all(phase["began_at"] == phase["steps"] for phase in summary["train"]["phases"])
-    assert "instances (100 %)" not in done.stderr  # no method solved anything again
-    assert digests(place) == before
 
 
 @pytest.fixture
@@ -237,10 +192,22 @@ def at_home(place: Workplace) -> Iterator[None]:
         yield
 
 
+def test_a_second_run_does_nothing_new(
+    place: Workplace, at_home: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = digests(place)
+    assert cli.run([*RUN, "--no-prefect", "--json"]) == 0
+    out, err = capsys.readouterr()
+    summary = json.loads(out)
+    assert summary["label"]["new"] == 0
+    assert all(phase["began_at"] == phase["steps"] for phase in summary["train"]["phases"])
+    assert "instances (100 %)" not in err  # no method solved anything again
+    assert digests(place) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "changes", "part"),
     [
-        ("train --set train.network.dim=16", {}, "dim"),
         ("label --set label.count=41", {"RAY_ADDRESS": "127.0.0.1:9"}, "RAY_ADDRESS=127.0.0.1:9"),
         # the whole pipeline looks at every stage first
         ("run --set train.network.dim=16", {}, "dim"),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.cities import StoredCity
@@ -63,7 +63,6 @@ def corrupt(data: bytes, cuts: list[Cut], end: float) -> bytes:
 
 @pytest.mark.filterwarnings("error", "ignore::ResourceWarning")  # of what other tests left open
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=60)
 @given(form=st.sampled_from(["csv", "parquet", "npy"]), cuts=CUTS, end=st.sampled_from([1.0, 1.0, 0.9, 0.4]))
 def test_a_corrupt_table_is_read_or_refused_in_a_sentence(
     tmp_path_factory: pytest.TempPathFactory, name: str, form: str, cuts: list[Cut], end: float

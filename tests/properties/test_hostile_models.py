@@ -101,7 +101,7 @@ def change_field(document: object, path: tuple[str, ...], value: object) -> None
             del document[path[-1]]
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_card_solves_or_is_a_sentence(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
     folder = shutil.copytree(whole, tmp_path / "store", dirs_exist_ok=True)

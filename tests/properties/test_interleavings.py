@@ -174,6 +174,6 @@ class Aliases(Machine):
         assert challenger is None or all(move.version != challenger for move in self.history())
 
 
-SETTINGS = settings(max_examples=50, stateful_step_count=20, deadline=None)
+SETTINGS = settings(max_examples=30, stateful_step_count=20, deadline=None)
 TestLeases, TestAliases = Leases.TestCase, Aliases.TestCase
 TestLeases.settings = TestAliases.settings = SETTINGS

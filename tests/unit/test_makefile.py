@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 UNINSTALL = "-m pip uninstall --quiet --yes torch"
@@ -55,24 +52,8 @@ def test_the_build_for_cpus_is_replaced_once_it_is_not_asked_for(tmp_path: Path)
     assert UNINSTALL not in installed(cpu=False)
 
 
-@pytest.mark.parametrize("pip", [True, False])
-def test_an_environment_without_pip_is_completed(tmp_path: Path, pip: bool) -> None:
-    """Debian without python3-venv leaves one, and so does an interruption."""
-    log = tmp_path / "log"
-    checkout(tmp_path)
-    program(tmp_path / ".venv/bin/python", f'[ "$*" != "-m pip --version" ] || exit {int(not pip)}')
-    program(tmp_path / "python", f'echo "$*" >> {log}')
-    make(tmp_path, ".venv/.installed-pipeline-dev-docs-lkh", "PYTHON=./python")
-    assert ("-m venv .venv" in log.read_text()) == (not pip)
-
-
 def test_the_folder_of_the_store_may_contain_a_space(tmp_path: Path) -> None:
     checkout(tmp_path)
     program(tmp_path / ".venv/bin/python")
     program(tmp_path / ".venv/bin/mcvrp", 'printf "<%s>" "$@"')
     assert "<run><--preset><laptop><--store><a b>" in make(tmp_path, "demo", "STORE=a b")
-
-
-def test_help_names_every_benchmark() -> None:
-    rules = re.findall(r"^bench-(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert f"make bench-...   {' '.join(rules)}: benchmarks" in make(ROOT, "help")

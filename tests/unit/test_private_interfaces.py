@@ -109,46 +109,24 @@ def test_every_reach_into_another_package_is_listed() -> None:
 
 
 def reaches(code: str) -> Iterator[str]:
+    """Yield the private names that ``code`` imports, or takes from what is not its own."""
     nodes = list(ast.walk(ast.parse(code)))
-    own, foreign = _names(nodes)
+    own = {
+        node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                own.add(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                own.add(name)
     for node in nodes:
         match node:
             case ast.ImportFrom(module=str(module), names=names) if _of_others(module):
                 private = any(map(_private, module.split(".")))
                 yield from (alias.name for alias in names if private or _private(alias.name))
-            case ast.Import(names=names):
-                for alias in names:
-                    yield from filter(_private, alias.name.split("."))
             case ast.Attribute(attr=name) if _private(name) and name not in own:
                 yield name
-            case ast.Attribute(value=ast.Name(id=of), attr=name) if of in foreign - {"sys"}:
-                dunder = name.startswith("__") and name.endswith("__") and name not in DOCUMENTED
-                if dunder or (not isinstance(node.ctx, ast.Load) and name not in DOCUMENTED):
-                    yield name
-            case ast.Call(
-                func=ast.Name(id=function), args=[ast.Name(id=of), ast.Constant(value=str(name)), *_]
-            ):
-                replaced = function in ("setattr", "delattr") and of in foreign
-                if replaced or (function in ("getattr", "hasattr", "setattr") and _private(name)):
-                    yield name
-
-
-def _names(nodes: list[ast.AST]) -> tuple[set[str], set[str]]:
-    own: set[str] = set()
-    foreign: set[str] = set()
-    for node in nodes:
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                own.add(name)
-            case ast.Name(id=name, ctx=ast.Store()):
-                own.add(name)
-            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
-                own.add(name)
-            case ast.ImportFrom(module=str(module), names=names) if _of_others(module):
-                foreign |= {alias.asname or alias.name for alias in names}
-            case ast.Import(names=names):
-                foreign |= {alias.asname or alias.name.split(".")[0] for alias in names}
-    return own, foreign
 
 
 def _of_others(module: str) -> bool:

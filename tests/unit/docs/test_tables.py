@@ -6,7 +6,6 @@ import inspect
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -22,17 +21,15 @@ from mcvrp.flows.cli.main import run
 from mcvrp.flows.config.fields import described
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.config.validation import spec_of
 from mcvrp.flows.server.ui import deployed
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
 from mcvrp.tasks.label.card import COLUMNS
-from mcvrp.tasks.report.paper import COMPARISONS, SIGNIFICANCE
 from mcvrp.tasks.solvers.registry import SOLVERS
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from tests.unit.docs import generated
-from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, examples, name, rows, section
+from tests.unit.docs.pages import DOCS, PAGES, ROOT, code, name, rows, section
 
 COMMAND = DOCS / "command.md"
 PAGES_OF = {"solve": "solve.md", "city import": "city.md", "ui": "ui.md"}
@@ -125,13 +122,6 @@ def _options(leaf: Any) -> set[str]:
     return {name for parameter in leaf.params for name in parameter.opts if name.startswith("--")}
 
 
-def test_the_commands_of_the_readme() -> None:
-    listed = section(ROOT / "README.md", "## Command line").split("\n\n")[0]
-    named = re.findall(r"mcvrp (\w+)", listed)
-    assert len(named) == 8
-    assert set(named) <= set(_commands())
-
-
 def test_the_options() -> None:
     """Each option is on the page of the command line, or on one of those of a single command."""
     common = _named(section(COMMAND, "## Options of all commands"))
@@ -170,16 +160,6 @@ def test_generated_pages_are_up_to_date(page: Path) -> None:
     assert page.read_text() == generated.pages()[page]
 
 
-def test_a_new_solver_has_rows_without_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = replace(SOLVERS["pyvrp"], label="Mine", text="my own", takes=("time_limit",), costs="straight")
-    monkeypatch.setitem(SOLVERS._entries, "mine", entry)
-    text = {page.name: new for page, new in generated.pages().items()}
-    assert "| `mine` | my own | `label.time_limit` | straight lines |" in text["labels.md"]
-    assert "| `mine` | Mine | my own |" in text["benchmark.md"]
-    assert "| `mine-equal` | Mine (equal time) | one run of Mine" in text["benchmark.md"]
-    assert sum("mine" in field.takes.split(", ") for field in described()) == 3  # of labels and days, methods
-
-
 def test_every_setting_that_is_named_exists() -> None:
     sections = "|".join(PipelineSpec.model_fields)
     field = re.compile(rf"(?:--set )?\"?((?:{sections})(?:\.[a-z_0-9]+)+)(?:=.*)?")
@@ -188,19 +168,3 @@ def test_every_setting_that_is_named_exists() -> None:
         for span in code(page.read_text()):
             if (match := field.fullmatch(span)) and not match[1].endswith(files):
                 assert described(match[1]), name(page)
-
-
-def test_the_preset_of_a_city_of_your_own() -> None:
-    (lines,) = examples(DOCS / "city.md", "toml")
-    city = tomllib.loads(lines.replace("# addresses", "addresses"))["city"]
-    spec = spec_of(PipelineSpec.model_fields["city"].annotation)
-    assert spec is not None
-    assert spec.model_validate(city).model_dump()["name"] == "lyon"
-
-
-def test_the_tables_of_the_paper() -> None:
-    text = (DOCS / "paper.md").read_text()
-    named = set(re.findall(r"`tables/([a-z0-9]+)`", text))
-    assert named == {*(comparison.name for comparison in COMPARISONS), SIGNIFICANCE}
-    for number in range(1, 9):
-        assert re.search(rf"Tables? (7 and )?{number}\b", text)

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcvrp.flows.cli.output import plain
-from mcvrp.flows.figures import label_figures, label_lacks, night_figures
-from mcvrp.tasks.driven.take import Taken
+from mcvrp.flows.figures import label_figures, label_lacks
 from mcvrp.tasks.label.stage import LabelSummary
-from mcvrp.tasks.retrain.nightly import NightSummary
 
 
 @dataclass(frozen=True)
@@ -28,11 +26,6 @@ def test_plain_is_json_whatever_is_inside() -> None:
     }
 
 
-def test_a_run_that_labelled_nothing_claims_no_speed() -> None:
-    assert "speed" not in label_figures(LabelSummary("d", 10, 0, 0.1, 0.0, 0))
-    assert "5.0 labels/s" in label_figures(LabelSummary("d", 10, 10, 2.0, 2.0, 2))["speed"]
-
-
 def test_missing_labels_are_listed_held_out_ones_too() -> None:
     whole = LabelSummary("d", 10, 10, 2.0, 2.0, 2)
     held_out = replace(whole, dataset="d-held-out", lacks="the second lacks one: why")
@@ -41,10 +34,3 @@ def test_missing_labels_are_listed_held_out_ones_too() -> None:
     assert label_lacks(replace(whole, held_out=held_out)) == "the second lacks one: why"
     both = replace(whole, lacks="the first lacks two: why", held_out=held_out)
     assert label_lacks(both) == "the first lacks two: why; the second lacks one: why"
-
-
-def test_a_night_without_files_names_its_folder() -> None:
-    figures = night_figures(NightSummary("lyon", Taken("/store/incoming"), 1))
-    assert figures["route files"] == "none in /store/incoming"
-    figures = night_figures(NightSummary("lyon", Taken("/store/incoming", known=3), 1))
-    assert figures["route files"] == "0 new, 3 known"

@@ -17,7 +17,7 @@ SPEC = AttentionSpec(
     model="small",
     sizes=(20,),
     network=AttentionNetworkSpec(dim=16, heads=2, layers=1, ff=32),
-    epochs=4,
+    epochs=2,
     epoch_instances=32 * 30,
     batch=32,
     paths=4,

@@ -118,23 +118,6 @@ def test_a_contradiction_is_refused(store: Store, changes: dict[str, object], na
         label_missing(store, other, spec())
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"largest": 61}, "largest = 61: the city has 60 customers"),
-        ({"smallest": 19}, "no capacity rule for 19 customers"),
-        ({"demand": (1, 31)}, "may hold 30 at n=20, a customer may want 31: give capacity"),
-        ({"workers": 10_000}, "10000 workers were requested"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_before_work(
-    store: Store, changes: dict[str, object], message: str
-) -> None:
-    with pytest.raises(McvrpError, match=message):
-        label_missing(store, CITY, spec(**changes))
-    assert store.list("") == []
-
-
 def test_instances_without_an_answer_are_absent(store: Store) -> None:
     """Three vehicles cannot serve some: these are named with the reason, all others are labelled."""
     save_city(store, "c", CITY)

@@ -14,7 +14,6 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
 from mcvrp.tasks.solvers import SOLVERS, Solver, SolverFailed, SolverMissing
-from mcvrp.tasks.solvers.budgets import Budget
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.solver import Limits, longest_route
 from tests.support.answers import require_answer
@@ -52,17 +51,6 @@ def costs(solver: Solver, day: Instance, samples: int = 1, seed: int = 1, city: 
     (answer,) = solver.solve(city, [day], samples=samples, seed=seed)
     require_answer(city, day, answer, samples=samples)
     return answer.costs.tolist()
-
-
-@each_solver
-def test_it_describes_itself(name: str) -> None:
-    solver, entry = made(name), SOLVERS[name]
-    assert entry.text
-    for text in (solver.label, solver.version, solver.device, solver.configuration):
-        assert text
-        assert text.isprintable()
-    assert solver.label == entry.label
-    assert 0 < entry.estimate(Budget(iterations=50), 20) < 60
 
 
 @each_solver

@@ -51,19 +51,6 @@ def test_the_card_of_a_dataset_is_printed(carded: Store) -> None:
     assert "labels/bare/data/n=020/rows-00000000-00000006.parquet" in inspect(carded, "labels/bare").text
 
 
-def test_a_folder_of_artifacts_shows_their_cards(tmp_path: Path) -> None:
-    """Such as the attention models of several sizes."""
-    store = Store.open(tmp_path)
-    for n in (20, 50):
-        store.put(
-            f"attention/am/n={n:03}/README.md", f"# Model for {n}\n\n| cost |\n| --- |\n| {n}.5 |\n".encode()
-        )
-        store.put_json(f"attention/am/n={n:03}/model.json", {"epochs": []})
-    text = inspect(store, "attention/am").text
-    assert text.index("Model for 20") < text.index("20.5") < text.index("Model for 50") < text.index("50.5")
-    assert "epochs" not in text
-
-
 def test_the_dataset_of_a_night_is_not_to_be_labelled_or_verified(tmp_path: Path) -> None:
     """It has neither spec nor card; another dataset without its spec has lost it."""
     store, night = Store.open(tmp_path), "night-0123456789ab"

@@ -251,15 +251,6 @@ def test_an_unexpected_error_is_a_line_and_a_traceback_on_request(
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"), [("", 2), ("city", 2), ("preset", 2), ("-h", 0), ("city -h", 0), ("solve -h", 0)]
-)
-def test_help_is_printed(arguments: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """On request, or for a group of commands alone."""
-    assert cli.run(arguments.split()) == code
-    assert capsys.readouterr().out.startswith(f"Usage: mcvrp {arguments.removesuffix('-h')}".rstrip())
-
-
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from mcvrp.flows.cli.main import run; run(['--help']); "
@@ -288,8 +279,3 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.cache_dir() == Path("/caches/mcvrp")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert settings.cache_dir() == Path.home() / ".cache" / "mcvrp"
-
-
-def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["--version"]) == 0
-    assert re.fullmatch(r"mcvrp \d+\.\d+\.\d+\n", capsys.readouterr().out)

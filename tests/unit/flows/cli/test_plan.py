@@ -45,28 +45,9 @@ def test_a_phase_by_policy_costs_its_draws() -> None:
     assert 1.7 < hours[16] / hours[8] < 2.0
 
 
-def test_attention_models_are_counted_where_the_benchmark_has_them() -> None:
-    assert costs("paper", 'benchmark.methods=["am"]')["attention models"].count == 7 * 128_000_000
-    assert "attention models" not in costs("paper", 'benchmark.methods=["hgs"]')
-
-
 @pytest.mark.parametrize(
     ("preset", "least", "most"), [("smoke", 0.01, 0.04), ("laptop", 0.1, 0.3), ("evening", 1.5, 3.0)]
 )
 def test_a_preset_takes_about_as_long_as_it_promises(preset: str, least: float, most: float) -> None:
     """In hours; a small run consists of the starts of its parts."""
     assert least < wall_seconds(make_plan(load_preset(preset)), 2) / 3600 < most
-
-
-def test_every_method_of_the_benchmark_costs_what_it_may() -> None:
-    def searching(method: str) -> float:
-        return costs("paper", f"benchmark.methods=['{method}']")["benchmark: searches"].core_hours
-
-    def decoding(method: str) -> float:
-        return costs("paper", f"benchmark.methods=['{method}']")["benchmark: networks"].core_hours
-
-    for method in ("hgs-equal", "pyvrp-equal"):
-        assert searching(method) == pytest.approx(5200 * 5 / 3600)
-    assert searching("hgs") == pytest.approx(5200 * 5 * 1000 / 3600, rel=1e-3)
-    assert searching("fm-gs") == 0
-    assert decoding("fm-gs") < decoding("fm-bs") < decoding("fm-ns") == decoding("fm-ls")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from contextlib import nullcontext
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
-from mcvrp.flows.server import ui
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import load_city, save_city
 from mcvrp.storage.driven import write_day
@@ -45,11 +42,6 @@ def sizes(spec: PipelineSpec) -> tuple[int, int]:
     assert spec.train.smallest == spec.label.smallest
     assert max(lengths) == spec.label.largest
     return spec.label.smallest, spec.label.largest
-
-
-def test_the_name_may_be_that_of_the_file(place: Store) -> None:
-    assert cli.run(["preset", "new", "small.toml", "--city", "lyon"]) == 0
-    assert load_preset("small.toml").train.model == "small"
 
 
 def test_without_days_it_is_the_demo_of_this_city(place: Store) -> None:
@@ -156,24 +148,3 @@ def test_the_environment_names_the_preset_of_commands(
         assert cli.run(["plan", *option]) == 0
         chosen.append(capsys.readouterr().out.splitlines()[-1].partition(":")[0])
     assert chosen == ["laptop", "lyon.toml", "smoke"]
-
-
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """Cities of the presets of which `mcvrp ui` serves deployments, None: their parameters are kept."""
-    cities: list[str | None] = []
-    monkeypatch.setattr(ui, "_server", lambda port: nullcontext("http://127.0.0.1:4200/"))
-    monkeypatch.setattr(ui, "end_silent_runs", lambda: None)
-    monkeypatch.setattr(ui, "deployed", lambda: ["label"])
-    monkeypatch.setattr(ui, "deployment", lambda name, spec, store: cities.append(spec and spec.city.name))
-    monkeypatch.setattr(ui, "_Runner", Mock(**{"return_value.start.side_effect": KeyboardInterrupt}))
-    return cities
-
-
-def test_the_ui_serves_the_named_preset(place: Store, served: list[str | None]) -> None:
-    """Without one, deployments keep their parameters: a schedule would move to another city."""
-    made()
-    assert cli.run(["ui"]) == 0
-    assert cli.run(["ui", "--preset", "lyon.toml"]) == 0
-    assert cli.run(["ui", "--set", "label.count=5"]) == 0
-    assert served == [None, "lyon", "laptop"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,26 +62,6 @@ def test_a_store_with_one_city_needs_no_name(place: Store, capsys: pytest.Captur
     assert (day["city"], day["model"], day["failures"]) == ("small", "small", [])
     assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--samples", "0"]) == 0
     assert capsys.readouterr().out.startswith("city      small\n")
-
-
-def test_a_result_has_the_words_of_a_dispatcher(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """What each member found is for --verbose; the README of the routes has it neither."""
-    for verbose in (False, True):
-        options = ["--samples", "0", "--overwrite", "--out", "out"] + ["--verbose"] * verbose
-        assert cli.run(["solve", "monday.csv", *QUICK, *options]) == 0
-        text = capsys.readouterr().out
-        assert ("+0.00 %" in text) is verbose
-        for plain in (text if not verbose else "", Path("out/README.md").read_text()):
-            assert not any(word in plain for word in ("+0.00 %", "lower bound", "savings"))
-
-
-def test_a_copy_of_a_model_and_its_city_is_a_store(
-    place: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder in ("models/small", "cities/small"):
-        shutil.copytree(tmp_path / "store" / folder, tmp_path / "taken" / folder)
-    day, _ = solved(capsys, "--store", "taken", "--by", "model")
-    assert (day["city"], day["model"]) == ("small", "small")
 
 
 def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixture[str]) -> None:

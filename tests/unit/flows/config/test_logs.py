@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -44,16 +42,6 @@ def test_the_terminal_gets_no_secret(
     assert err.startswith("… …\nit failed\nTraceback")
     assert "hush" not in err
     assert "word" not in err
-
-
-def test_an_import_sets_no_handler_up() -> None:
-    """A program that imports mcvrp configures logging itself."""
-    code = (
-        "import logging, mcvrp.tasks.support.progress, mcvrp.flows.config.logs\n"
-        "logger = logging.getLogger('mcvrp')\n"
-        "assert not logger.handlers and logger.level == logging.NOTSET and logger.propagate\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import (
-    CorruptFile,
     label_file,
     parse_footer,
     parse_table,
@@ -141,13 +140,6 @@ def test_missing_rows_are_named(
         load_labels(store, "d", N, limit)
 
 
-@pytest.mark.parametrize("limit", [0, -3])
-def test_a_limit_is_positive(store: Store, limit: int) -> None:
-    fill(store, 0, 4)
-    with pytest.raises(McvrpError, match=f"limit is {limit}: give 1 or more"):
-        load_labels(store, "d", N, limit)
-
-
 def rewritten(data: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(change(pq.read_table(io.BytesIO(data))), buffer)
@@ -251,30 +243,6 @@ def test_rows_with_a_gap_are_never_stored(absent: set[int]) -> None:
         label_file(CITY, "spec", N, table, dict.fromkeys(absent, ""))
 
 
-def test_a_flipped_bit_of_a_page_is_detected(store: Store) -> None:
-    fill(store, 0, 30)
-    path = layout.label_file("d", N, 0, 30)
-    data = store.get(path)
-    file = pq.ParquetFile(io.BytesIO(data))
-    group = file.metadata.row_group(0)
-    harmless = 0  # a bit that says nothing of the rows, such as a statistic
-    places = [
-        at
-        for column in map(group.column, range(group.num_columns))
-        for at in np.linspace(column.data_page_offset, column.data_page_offset + 60, 7).astype(int)
-        if at < column.data_page_offset + column.total_compressed_size
-    ]
-    for at in places:
-        store.put(path, data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
-        try:
-            table = read_table(store, path)
-        except CorruptFile:
-            continue
-        harmless += 1
-        assert table.equals(pq.read_table(io.BytesIO(data)))
-    assert 2 * harmless < len(places)
-
-
 @pytest.mark.parametrize("read", [parse_footer, parse_table])
 def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, str], object]) -> None:
     path = layout.label_file("d", N, 0, 4)
@@ -282,14 +250,9 @@ def test_no_corrupt_footer_is_a_traceback(store: Store, read: Callable[[bytes, s
     data = store.get(path)
     footer = int.from_bytes(data[-8:-4], "little") + 8
     rng = random.Random(1)
-    for _ in range(3000):
+    for _ in range(500):
         corrupt = bytearray(data)
         for _ in range(rng.choice([1, 4, 64])):
             corrupt[-rng.randint(1, footer)] ^= 1 << rng.randrange(8)
         with contextlib.suppress(McvrpError):
             read(bytes(corrupt), path)
-
-
-def test_names_of_label_files_are_parsed() -> None:
-    assert layout.rows_of(layout.label_file("d", 1000, 5, 2**32 - 1)) == (5, 2**32 - 1)
-    assert layout.rows_of("labels/d/data/n=020/other.parquet") is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -10,7 +9,6 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.decoding import Greedy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import FEATURES
@@ -112,16 +110,6 @@ def test_a_version_has_config_and_cards(store: Store) -> None:
     assert "losses.png" not in readme
 
 
-def test_a_version_has_the_plot_of_its_training(store: Store) -> None:
-    """The plot of the run, if it has one, also after the run was deleted."""
-    state = checkpoint(store, 1.0)
-    store.put(layout.run_losses(state.run), b"picture")
-    card = publish(store, state)
-    store.delete(layout.run_dir(state.run))
-    assert store.get(layout.model_losses("m", 1)) == b"picture"
-    assert "(losses.png)" in store.get(f"{card.folder}/README.md").decode()
-
-
 def test_the_example_in_the_card_runs(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """Copied from the card, with the URI of the store filled in, it solves an instance by the stable API."""
     save_city(store, "c", CITY)
@@ -157,26 +145,3 @@ def test_an_interrupted_publication_is_completed_by_the_next(
         load_model(copy, "m", 2)
         ends.append(copy.list(""))
     assert all(end == ends[-1] for end in ends)
-
-
-def test_inspect_shows_versions_and_aliases(store: Store) -> None:
-    for value in (1.0, 2.0):
-        publish(store, checkpoint(store, value))
-    shown = inspect(store, "models/m")
-    lines = shown.text.splitlines()
-    assert "champion" in next(line for line in lines if "run-1" in line)
-    assert "challenger" in next(line for line in lines if "run-2" in line)
-    assert "7.250" in shown.text
-    assert shown.document["aliases"] == {"champion": 1, "challenger": 2}
-    json.dumps(shown.document)
-    with pytest.raises(McvrpError, match="there is nothing at"):
-        inspect(store, "models/other")
-
-    card = inspect(store, "m@1")
-    assert card.text.startswith("# Model m, version 1")
-    assert card.document["documents"]["model.json"]["version"] == 1
-    assert inspect(store, "models/m@champion") == card
-    assert inspect(store, "m@latest") == inspect(store, "m@challenger")
-    for path, message in (("m@7", "no version 7, it has 1"), ("m@best", "'best' is no version: give a numb")):
-        with pytest.raises(McvrpError, match=message):
-            inspect(store, path)

@@ -118,14 +118,6 @@ def test_an_opened_store_exists_or_is_created_by_its_first_file(tmp_path: Path) 
     assert (tmp_path / "f").read_text() == "mine"
 
 
-def test_json_reads_back(store: Store) -> None:
-    store.put_json("x.json", {"b": [1, 2.5, None], "a": "é"})
-    assert store.get_json("x.json") == {"b": [1, 2.5, None], "a": "é"}
-    store.put("x.json", b"{")
-    with pytest.raises(McvrpError, match=r"x\.json is not JSON"):
-        store.get_json("x.json")
-
-
 @pytest.mark.parametrize(
     "address",
     [
@@ -141,11 +133,6 @@ def test_an_address_is_not_read_as_another_one(
         Store.open(address)
     assert "secret" not in str(caught.value)
     assert os.listdir(tmp_path) == []
-
-
-def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert {Store.open(each).uri for each in ("a b", "./a b/", "x/../a b")} == {str(tmp_path / "a b")}
 
 
 @pytest.mark.parametrize("name", [b"a\nb.csv", b"a\x1b.csv", b"\xe9.csv", b"\xe9/b.csv"])

@@ -106,13 +106,6 @@ def test_a_finished_model_is_kept_and_loads(store: Store) -> None:
     assert document["weights_sha256"] == card.weights_sha256
 
 
-def test_each_size_has_a_model_of_its_own(store: Store) -> None:
-    train_attention(store, CITY, TINY)
-    cards = train_attention(store, CITY, changed(sizes=(9, 6))).cards
-    assert [card.n for card in cards] == [9, 6]
-    assert [attention_card(store, "tiny", n) for n in (9, 6)] == [*cards]
-
-
 def test_a_diverged_training_has_a_card_without_weights(store: Store) -> None:
     """The card has step and epoch of the divergence; the size is not trained again."""
     spec = changed(lr=1e30, clip=1e30, epochs=20)

@@ -15,7 +15,7 @@ from pyproj import Geod, Proj
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import DEPOT, City, Solution
+from mcvrp.model.problem import DEPOT, Solution
 from mcvrp.storage.cities import stored_city
 from mcvrp.storage.layout import city_dir, city_path, city_readme
 from mcvrp.storage.store.store import Store
@@ -391,9 +391,3 @@ def test_an_extension_has_the_further_columns_of_both(store: Store, tmp_path: Pa
     assert child.further["Phone"] == ("", "", "", "", "+33 6")
     assert child.further.keys() == {"Name", "Customer", "Phone"}
     assert child.columns == {"id": "Code client", "demand": "Colis"}
-
-
-def test_a_synthetic_city_is_as_before() -> None:
-    assert City.uniform(60, 3).city_id == "5cd040c42fcc9edf"
-    assert City.uniform(60, 3).classes == 61
-    assert CitySpec(name="c", customers=5).title == "c, 5 customers"

@@ -83,14 +83,6 @@ def test_a_large_instance_needs_unrounded_costs(tmp_path: Path) -> None:
             small(text, unrounded=True)
 
 
-def test_explicit_costs_are_read_as_they_stand() -> None:
-    full = small(EXPLICIT)
-    assert full.city.matrix is not None
-    assert full.city.matrix[3].tolist() == [9, 5, 6, 0]
-    assert not full.city.symmetric
-    assert full.city.xy.tolist() == [[0, 0], [3, 4], [6, 0], [1, 1]]
-
-
 def test_a_solution_is_read_back_as_it_was_written() -> None:
     vrp, solution = small(), Solution.of([[2, 1], [3]])
     text = sol_text(vrp.city, solution)

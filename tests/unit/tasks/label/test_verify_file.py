@@ -155,7 +155,7 @@ def test_garbage_is_a_fault(file: File, change: Callable[[bytes], bytes]) -> Non
     assert fault(change(data), source)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 @example(place=0.5453603270695424, mask=12)  # in pyarrow's own schema: items of a list have another name
 def test_no_flipped_byte_gets_past(file: File, place: float, mask: int) -> None:

@@ -34,18 +34,6 @@ def test_the_remaining_time_of_a_steady_run_never_rises(clock: Clock) -> None:
         assert progress.report().rate == pytest.approx(3900 / 420)
 
 
-def test_work_of_unequal_parts_has_an_even_remaining_time(clock: Clock) -> None:
-    """Larger instances come last and take longer: the ETA knows, although the rate falls."""
-    with Progress("labels d", 200, "labels") as progress:
-        progress.left = 100 * 1.0 + 100 * 3.0
-        progress.begin()
-        for seconds in [1.0] * 100 + [3.0] * 99:
-            clock.now += seconds
-            progress.left -= seconds
-            progress.advance()
-            assert progress.report().eta == pytest.approx(progress.left)
-
-
 def test_listeners_hear_of_beginning_and_end(caplog: pytest.LogCaptureFixture) -> None:
     """Short work is one line, at its end; work that was done before is none."""
     heard: list[int] = []
