@@ -79,6 +79,11 @@ class Footer:
     def rows(self) -> int:
         return self.row_stop - self.row_start - len(self.absent)
 
+    @property
+    def check(self) -> str:
+        """Checksum of the footer: no other file has it, not even one with the same rows."""
+        return self.metadata()[_CHECK].decode()
+
     def metadata(self) -> dict[bytes, bytes]:
         """Return the footer as Parquet key-value metadata, with its checksum."""
         text = {f.name: str(getattr(self, f.name)) for f in fields(self)}

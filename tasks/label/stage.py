@@ -63,7 +63,7 @@ class _Run:
     """A run of the stage, under the lease of its dataset.
 
     ``made`` labels were stored in ``solving`` solver seconds. ``lost`` are units and merges that failed, with
-    the reason, ``unsolved`` units without any label.
+    the reason, ``unsolved`` units without any label, ``checksums`` those of the files that were created.
     """
 
     store: Store
@@ -75,6 +75,7 @@ class _Run:
     solving: float = 0.0
     lost: dict[Unit, str] = field(default_factory=dict)
     unsolved: dict[Unit, str] = field(default_factory=dict)
+    checksums: dict[str, str] = field(default_factory=dict)
 
     @property
     def spec(self) -> LabelSpec:
@@ -90,6 +91,8 @@ class _Run:
                 if isinstance(receipt, Exception):
                     receipt = UnitReceipt(failure=f"its worker was lost ({reason(receipt)})")
                 self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
+                if receipt.sha256:
+                    self.checksums[unit.path(spec.dataset)] = receipt.sha256
                 if len(receipt.absent) == unit.rows:
                     self.unsolved[unit] = receipt.failure
                 elif receipt.failure:
@@ -106,11 +109,13 @@ class _Run:
         """Merge small files into large ones."""
         context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
         with Progress(f"merge {name}", len(todo), "files") as progress:
-            for merge, failure in windowed(
+            for merge, sha256 in windowed(
                 merge_files, todo, self.workers, context, refusals=True, tick=self.tick
             ):
-                if failure:
-                    self.lost[merge] = reason(failure)
+                if isinstance(sha256, Exception):
+                    self.lost[merge] = reason(sha256)
+                elif sha256:
+                    self.checksums[merge.path(name)] = sha256
                 progress.advance()
 
     def tick(self) -> int:
@@ -149,7 +154,7 @@ def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:
             if todo:
                 run.merge(todo)
         labels = Dataset.listed(store, spec.dataset)
-        manifest = rebuild_manifest(labels)
+        manifest = rebuild_manifest(labels, run.checksums)
         write_card(store, city, spec.dataset, manifest, labels.label_files)
     absent, lacks = _completeness(run, labels.label_files)
     rows = spec.rows - absent

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
 from mcvrp.storage.labels.dataset import RowFile, list_files, without_merged
+from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.schema import Footer
+from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
@@ -56,6 +59,15 @@ class VerificationReport:
         return sum(stop - start for _, start, stop in self.missing)
 
 
+@dataclass(frozen=True)
+class _VerifyContext:
+    """Context of every worker: the store, the spec and city, the manifest."""
+
+    store: Store
+    source: Source
+    manifest: dict[str, Any] | None
+
+
 def verify_dataset(
     store: Store, dataset: str, *, workers: int | None = None, delete: bool = False
 ) -> VerificationReport:
@@ -86,7 +98,8 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     dataset, foreign = source.spec.dataset, list[str]()
     files = list_files(store, dataset, foreign=foreign)
     faults = [FileFault(path, "has not the name of a label file: move it away") for path in foreign]
-    results = dict(_verified(store, source, files, cores))
+    context = _VerifyContext(store, source, _manifest(store, dataset, faults))
+    results = dict(_verified(context, files, cores))
     for path, result in results.items():
         if isinstance(result, str):
             faults.append(FileFault(path, result))
@@ -115,14 +128,26 @@ def _missing(spec: LabelSpec, files: dict[int, list[RowFile]]) -> Iterator[tuple
     yield from ((n, *gap) for n in spec.sizes for gap in gaps(files.get(n, []), 0, spec.count))
 
 
+def _manifest(store: Store, dataset: str, faults: list[FileFault]) -> dict[str, Any] | None:
+    """Return the manifest with the checksums of files, if there is one; one that is corrupt is a fault."""
+    try:
+        return read_manifest(store, dataset)
+    except StoreError:
+        raise
+    except McvrpError as error:
+        path = layout.manifest(dataset)
+        faults.append(FileFault(path, str(error).removeprefix(f"{store.url(path)} ")))
+        return None
+
+
 def _verified(
-    store: Store, source: Source, files: dict[int, list[RowFile]], cores: int
+    context: _VerifyContext, files: dict[int, list[RowFile]], cores: int
 ) -> Iterator[tuple[str, Footer | str | None]]:
     """Yield each path with the result of `_verify_one`, a sentence if its reader crashes."""
     rows = bad = 0
     paths = [file.path for n in files for file in files[n]]
-    with Progress(f"verify {source.spec.dataset}", len(paths), "files") as progress:
-        for path, result in windowed(_verify_one, paths, cores, (store, source)):
+    with Progress(f"verify {context.source.spec.dataset}", len(paths), "files") as progress:
+        for path, result in windowed(_verify_one, paths, cores, context):
             if isinstance(result, Exception):
                 result = f"crashes its readers ({type(result).__name__})"
             rows += result.rows if isinstance(result, Footer) else 0
@@ -132,8 +157,7 @@ def _verified(
             yield path, result
 
 
-def _verify_one(path: str, context: tuple[Store, Source]) -> Footer | str | None:
+def _verify_one(path: str, context: _VerifyContext) -> Footer | str | None:
     """Return the result of `verify_file`, None if the file is gone."""
-    store, source = context
-    data = store.find(path)
-    return None if data is None else verify_file(data, path, source)
+    data = context.store.find(path)
+    return None if data is None else verify_file(data, path, context.source, context.manifest)

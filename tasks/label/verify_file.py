@@ -5,6 +5,10 @@ Whatever the bytes are, the result is the footer, or a sentence.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,16 +17,19 @@ from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, content_hash
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import hint, parse_footer, parse_table
+from mcvrp.storage.labels.manifest import listed_sha256
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.tasks.label.spec import Source
 
 _MOST_CHARACTERS = 160  # of a message of a library
 
 
-def verify_file(data: bytes, path: str, source: Source) -> Footer | str:
+def verify_file(
+    data: bytes, path: str, source: Source, manifest: Mapping[str, Any] | None = None
+) -> Footer | str:
     """Return the footer of the label file with bytes ``data``, or what is wrong: a sentence without subject.
 
-    ``path`` is its path in the store, which determines its rows.
+    ``path`` is its path in the store, which determines its rows, and the ``manifest`` may have its checksum.
     """
     try:
         footer = parse_footer(data, "it")
@@ -31,6 +38,9 @@ def verify_file(data: bytes, path: str, source: Source) -> Footer | str:
         return str(error).removeprefix("it ").removesuffix(f": {hint('it')}")[:_MOST_CHARACTERS]
     except Exception as error:  # corrupt bytes raise errors of any kind
         return f"cannot be read ({reason(error)[:_MOST_CHARACTERS]})"
+    listed, sha256 = listed_sha256(manifest, path, footer), hashlib.sha256(data).hexdigest()
+    if not fault and listed not in ("", sha256):
+        fault = f"has SHA-256 {sha256[:12]}…, the manifest {listed[:12]}…"
     return fault or footer
 
 

@@ -5,6 +5,7 @@ Imports neither Ray nor Prefect nor torch, so that a worker starts quickly.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -46,7 +47,7 @@ def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
     if not store.put_new(path, data):
         return UnitReceipt()
     seconds = sum(label.runtime for label in labels.values())
-    return UnitReceipt(len(labels), seconds, absent)
+    return UnitReceipt(len(labels), seconds, hashlib.sha256(data).hexdigest(), absent)
 
 
 def solve_rows(
@@ -76,17 +77,19 @@ def solve_rows(
     return labels, failed
 
 
-def merge_files(merge: Merge, context: WorkerContext) -> None:
-    """Create the file of ``merge`` from its parts, unless it exists, then remove them.
+def merge_files(merge: Merge, context: WorkerContext) -> str:
+    """Create the file of ``merge`` from its parts, then remove them; return its SHA-256, "" if it exists.
 
     Raises CorruptFile if a part is corrupt; all parts are then still there.
     """
     store, city, recipe = context.store, context.city, context.recipe
-    path = merge.path(recipe.dataset)
+    path, sha256 = merge.path(recipe.dataset), ""
     if store.stat(path) is None:
         found = in_parallel(store.get, merge.parts)
         parts = [(data, store.url(part)) for part, data in zip(merge.parts, found, strict=True)]
         table = pa.concat_tables([parse_table(*part) for part in parts])
         absent = {i: why for part in parts for i, why in parse_footer(*part).absent.items()}
-        store.put_new(path, label_file(city, recipe.spec_hash, merge.n, table, absent))
+        data = label_file(city, recipe.spec_hash, merge.n, table, absent)
+        sha256 = hashlib.sha256(data).hexdigest() if store.put_new(path, data) else ""
     store.delete_files(merge.parts)  # last: a kill before it leaves both, and readers leave out the parts
+    return sha256

@@ -233,7 +233,7 @@ def test_absent_rows_are_declared_with_the_reason(store: Store) -> None:
     assert table.costs.tolist() == [some_label(i).cost for i in (1, 2, 4, 8, 9)]
     assert len(load_labels(store, "d", N, limit=4)) == 4
     manifest = rebuild_manifest(Dataset.open(store, "d"))
-    assert (manifest["rows"], manifest["absent"], manifest["files"]) == (5, 5, 3)
+    assert (manifest["rows"], manifest["absent"], len(manifest["files"])) == (5, 5, 3)
 
 
 @pytest.mark.parametrize("absent", [set(), {1}, {6}, {2, 3}])
