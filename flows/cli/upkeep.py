@@ -40,6 +40,8 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
 
     lines = [str(fault) for fault in report.faults]
     lines += [f"n={n}: no labels in rows {start} to {stop - 1}" for n, start, stop in report.missing]
+    if not report.manifest:
+        lines += ["no checksums were compared, as there is no valid manifest: mcvrp label writes it"]
     rate = report.rows / seconds if seconds > 0 else 0.0
     lines += [
         f"{counted(report.rows, 'label')} in {counted(report.files, 'file')} verified in "

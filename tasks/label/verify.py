@@ -49,6 +49,7 @@ class VerificationReport:
     missing: tuple[tuple[int, int, int], ...] = ()
     absent: int = 0  # rows in good files without a label
     deleted: bool = False  # the bad files were removed
+    manifest: bool = True  # there is one, with whose checksums files were compared
 
     @property
     def good(self) -> bool:
@@ -121,6 +122,7 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
         missing=tuple(_missing(source.spec, good)),
         absent=sum(len(footer.absent) for footer in footers),
         deleted=delete and bool(ours),
+        manifest=context.manifest is not None,
     )
 
 
