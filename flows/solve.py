@@ -137,7 +137,7 @@ def solve(
     if isinstance(orders, str) and is_pasted(orders):
         planned = replace(planned, day=replace(planned.day, source="pasted orders"))
     place = Place(opened, layout.solution_dir(day_name(planned)))
-    require_free(place, planned, overwrite=False)
+    require_free(place, planned, overwrite=True)  # its name is the orders' own
     solved = route(opened, planned, began)
     write(place, solved)
     return solved

@@ -128,7 +128,7 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
     if planned.start:
         yield Found(EARLIER, rest.served(planned.start.solution))
     if rest.start:
-        yield Found(KEPT if rest is planned.rest else ROOM, rest.start)
+        yield Found(EARLIER if rest is planned.rest else ROOM, rest.start)
 
 
 def _notes(planned: Planned, served: Instance) -> Iterator[str]:

@@ -21,6 +21,7 @@ from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
 from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
 from mcvrp.tasks.solve.orders import MOST, rows_of
+from mcvrp.tasks.solve.spec import CLOCK
 from mcvrp.tasks.solvers.pyvrp import only
 from mcvrp.tasks.solvers.solver import Limits
 from mcvrp.tasks.support.text import counted, length_text, listed
@@ -48,6 +49,7 @@ class Kept:
     others: tuple[Route, ...] = ()
     names: tuple[str, ...] = ()  # of the decided ones
     unread: tuple[str, ...] = ()  # columns that are neither read nor those of a `routes.csv`
+    starts: tuple[str, ...] = ()  # of the decided ones from the depot, as 08:00, "" if unknown
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,24 @@ def read_kept(
     if not kept:
         raise McvrpError(f"{table.name} keeps no route: mark stops in its column {_KEPT}, or omit --keep")
     unread = _unread(table, [*addresses.further, *carried])
-    return Kept(table.name, tuple(kept.values()), tuple(others), tuple(kept), unread)
+    left = _departures(table, addresses)
+    starts = tuple(left.get(route, "") for route in kept)
+    return Kept(table.name, tuple(kept.values()), tuple(others), tuple(kept), unread, starts)
+
+
+def _departures(table: Tabular, addresses: Addresses) -> dict[str, str]:
+    """Return by route when it leaves the depot; McvrpError if that is no time of day."""
+    if (column := table.column("departure")) is None:
+        return {}
+    route, _, customer = (table.column(field) or "" for field in _COLUMNS)
+    nodes = addresses.nodes(table.ids(customer).tolist())
+    content = {"route": table.ids(route), "left": table.text(column), "at": nodes}
+    rows = pd.DataFrame(content, index=table.rows)
+    rows, faults = rows[(rows["at"] == DEPOT) & (rows["left"] != "")], Faults(table.name)
+    for row in rows.index[~rows["left"].str.fullmatch(CLOCK)]:
+        faults.at(row, f"departure is {shown(rows['left'][row])}, not a time of day such as 08:00")
+    faults.check()
+    return dict(zip(rows["route"], rows["left"], strict=True))
 
 
 def _unread(table: Tabular, carried: Iterable[str]) -> tuple[str, ...]:

@@ -71,12 +71,18 @@ def day_name(planned: Planned) -> str:
 def require_free(place: Place, planned: Planned, overwrite: bool) -> str | None:
     """Return a note if the folder holds routes that will be replaced, None if it is empty.
 
-    Raises McvrpError if it holds other files, or routes of another digest without ``overwrite``.
+    Raises McvrpError if it holds other files, or without ``overwrite`` routes of another digest, or kept
+    ones, of which the new ones keep none.
     """
     path = place.path(SPEC)  # which an interrupted run leaves, too
     document = place.store.get_json(path) if place.store.exists(path) else None
     if isinstance(document, dict) and "digest" in document and "orders" in document:
         if document["digest"] == planned.digest:
+            if document.get("kept") and not planned.kept and not overwrite:
+                raise McvrpError(
+                    f"{place.url} holds routes that were kept: give --keep or another --out, or replace them "
+                    "(--overwrite)"
+                )
             return "existing routes of the same orders were replaced"
         of = ", ".join(str(document.get(name)) for name in ("orders", "city", "capacity"))
         others = f"routes of other orders, city or capacity ({brief(of)})"
@@ -106,6 +112,7 @@ def write_day(place: Place, solved: Solved) -> tuple[str, ...]:
         "capacity": planned.day.instance.capacity,
         "date": planned.date.isoformat() if planned.date else None,
         "solve": planned.spec.model_dump(mode="json"),
+        "kept": planned.kept.names if planned.kept else [],
     }
     files: Mapping[str, bytes] = {
         "README.md": solve_readme(solved, provenance_line(provenance, place.folder)).encode(),

@@ -30,7 +30,7 @@ from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, unit_text
 
 AUTO, MODEL = "auto", "model"
 MOST_SECONDS = 604_800  # of a shift or a stop: a week
-_CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
+CLOCK = r"^([01]?[0-9]|2[0-3]):[0-5][0-9]$"
 LENGTH_PATTERN = r"^([0-9]+\.?[0-9]*|\.[0-9]+) ?(m|km|mi|s|min|h)$"
 
 _PART = r"(?:([0-9]+\.?[0-9]*|\.[0-9]+) ?{})?"
@@ -81,12 +81,12 @@ _Service = Annotated[_OfStop | None, BeforeValidator(_with_unit, json_schema_inp
 
 
 def _time_of_day(value: object) -> object:
-    if isinstance(value, str) and not re.fullmatch(_CLOCK, value):
+    if isinstance(value, str) and not re.fullmatch(CLOCK, value):
         raise ValueError(f"{shown(value)} is not a time of day such as 08:00")
     return value
 
 
-_TimeOfDay = Annotated[str, BeforeValidator(_time_of_day), Field(pattern=_CLOCK)]
+_TimeOfDay = Annotated[str, BeforeValidator(_time_of_day), Field(pattern=CLOCK)]
 
 
 def seekers() -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class LimitsSpec(StrictSpec):
     start_time: _TimeOfDay | None = Field(
         None,
         exclude_if=unset,
-        description="Time of day at which all vehicles leave the depot, such as 08:00, for arrival times; "
+        description="Time of day at which vehicles leave the depot, such as 08:00, for arrival times; "
         "requires a city whose costs are in seconds",
     )
     service: _Service = Field(

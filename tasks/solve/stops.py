@@ -51,7 +51,8 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
     """Return the stops of each route: the depot, the customers in order, the depot again."""
     city, instance, ids = solved.planned.city, solved.instance, solved.planned.addresses.ids
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))
-    routes, decided = [], len(solved.planned.decided.routes)
+    routes, decided, start = [], len(solved.planned.decided.routes), solved.planned.spec.start_time
+    starts = solved.planned.kept.starts if solved.planned.kept else ()
     for number, (name, route) in enumerate(zip(solved.names, solved.solution.routes, strict=True)):
         label = int(name) if name.isdecimal() and str(int(name)) == name else name
         path = [DEPOT, *route, DEPOT]
@@ -62,12 +63,13 @@ def stops_of(solved: Solved) -> list[list[Stop]]:
         legs, costs = ([round(leg, decimals) for leg in column] for column in (legs, costs))
         stops = zip(path, [ids[node] for node in path], demands, loads, legs, costs, strict=True)
         rows = [replace(Stop(label, k, *stop), kept=number < decided) for k, stop in enumerate(stops)]
-        routes.append(_with_times(rows, solved) if in_seconds(city) else rows)
+        left = starts[number] if start and number < len(starts) and starts[number] else start
+        routes.append(_with_times(rows, solved, left) if in_seconds(city) else rows)
     return routes
 
 
-def _with_times(stops: Sequence[Stop], solved: Solved) -> list[Stop]:
-    start, service = solved.planned.spec.start_time, solved.planned.day.wishes.service
+def _with_times(stops: Sequence[Stop], solved: Solved, start: str | None) -> list[Stop]:
+    service = solved.planned.day.wishes.service
     seconds, timed = 0.0, list[Stop]()
     for k, stop in enumerate(stops):
         arrival = seconds + stop.cumulative_cost

@@ -486,6 +486,28 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
         assert f"demand 2, at {arrivals[2]}" in map_page(day)
 
 
+def test_a_vehicle_that_has_left_keeps_its_departure(store: Store, tmp_path: Path) -> None:
+    """Of its plan's routes.csv, where the others leave at the start time of the new plan."""
+    costs = 600.0 - 600.0 * np.eye(4)
+    save_city(store, "square", City.framed(np.array([[0.0, 0], [0, 6], [6, 6], [6, 0]]), costs, unit="s"))
+    demands, keep, place = {1: 9, 2: 9, 3: 9}, tmp_path / "routes.csv", Place(Store.open(tmp_path))
+    options: dict[str, Any] = {"city": "square", "model": None, "time_limit": 0.3}
+    write_day(place, solved_day(store, demands, 9, start_time="08:00", **options))
+    stops = keep.read_text().splitlines(keepends=True)
+    keep.write_text("".join(line for line in stops if not line.startswith("3,")))
+    for start, times in (("9:00", ["08:00", "08:00", "09:00"]), (None, [None] * 3)):
+        routes = stops_of(solved_day(store, demands, 9, keep=str(keep), start_time=start, **options))
+        assert [route[0].departure for route in routes] == times
+    write_day(place, solved_day(store, demands, 9, keep=str(keep), **options))
+    again = solved_day(store, demands, 9, **options).planned
+    with pytest.raises(McvrpError, match="holds routes that were kept"):
+        require_free(place, again, overwrite=False)
+    assert require_free(place, again, overwrite=True)
+    keep.write_text("".join(stops[:5]).replace("08:00", "soon"))
+    with pytest.raises(McvrpError, match=r"row 2: departure is 'soon', not a time of day such as 08:00"):
+        solved_day(store, demands, 9, keep=str(keep), **options)
+
+
 def test_dots_of_near_neighbours_are_drawn_apart() -> None:
     """Also those of one place; what is far from all others stays, as does the depot."""
     places = np.array([[0.0, 0.0], [0.2, 0.0], [0.2, 0.0], [0.0, 0.3], [9.0, 9.0]])
