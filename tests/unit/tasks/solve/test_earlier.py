@@ -135,9 +135,9 @@ def test_a_file_marks_what_is_kept(tmp_path: Path) -> None:
     assert read(tmp_path, MARKED + rows) == Kept("keep.csv", ((1, 2),), ((3, 4),), ("a",), starts=("",))
     own = "Tour,stop,Code,fest,kept\na,1,1,x,?\nb,2,2,,\n"
     marked = read(tmp_path, own, id="Code", route="Tour", kept="Fest")
-    assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",))
+    assert marked == Kept("keep.csv", ((1,),), ((2,),), ("a",), starts=("",))
     plain = "route,stop,customer,fixed,load_after,\na,1,1,x,3\nb,1,2,,3\nb,2,3,,6\n"
-    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ("a", "b"), ("fixed",))
+    assert read(tmp_path, plain) == Kept("keep.csv", ((1,), (2, 3)), (), ("a", "b"), ("fixed",), ("", ""))
 
 
 def test_routes_that_are_kept_are_of_the_day(tmp_path: Path) -> None:
