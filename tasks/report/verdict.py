@@ -132,7 +132,7 @@ def _as_good(every: Sequence[Score], model: Score) -> str:
         return "No method without the model is as good in any time that was measured."
     found = f"{readable_name(others[k].method)}, {others[k].gap:.2f} % after {_time(others[k])}"
     if others[k].seconds <= model.seconds:
-        return f"Without the model, one is as good in as little time: {found}."
+        return f"Without the model, a method is as good in as little time: {found}."
     program = others[k].method[0].split(" (")[0]
     shorter = [score for score in others[:k] if score.method[0].split(" (")[0] == program]
     less = "no shorter time was measured"

@@ -15,7 +15,7 @@ from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import skewed_t_test
 from mcvrp.tasks.support.text import counted
 
-DRAWN, FRESH = "drawn", "fresh"  # trial instances, held-out days
+DRAWN, FRESH = "drawn", "held-out"  # trial instances, held-out days
 LEAST_PAIRS = 30  # with fewer pairs, the test exceeds its level if changes are skewed
 COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs, infinite if no solution was feasible
 

@@ -152,7 +152,8 @@ def run_trial(
     if pairs is None:
         pairs = compared(store, city, spec, instances, (champion, challenger))
         write_pairs(store, spec.model, trial.name, pairs)
-    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst, more=f"raise {spec.stage}.instances")
+    more = f"raise {spec.stage}.instances for the next"
+    decision = decide(pairs, alpha=spec.alpha, worst=spec.worst, more=more)
     seconds = time.monotonic() - context.began
     metrics = TrialMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
     store.put_json(layout.trial_spec(spec.model, trial.name), spec.model_dump(mode="json"))

@@ -50,7 +50,7 @@ def test_the_rival_is_the_quickest_that_is_as_good() -> None:
     assert "quickest that is as good is HGS (0.02 s), 12.50 % after 20.0 ms" in said(1.25, *search)
     assert "; it has 50.00 % after 2.00 ms of 1 CPU core" in said(1.25, *search)
     assert "; no shorter time was measured" in said(1.25, *search[1:])
-    assert "one is as good in as little time: HGS (0.002 s), 50.00 % after 2.00 ms" in said(2, *search)
+    assert "a method is as good in as little time: HGS (0.002 s), 50.00 % after 2.00 ms" in said(2, *search)
     assert "is as good is B" in said(1.0625, *search)
     assert "No method without the model is as good" in said(0.5, *search)
 

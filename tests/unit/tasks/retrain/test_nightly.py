@@ -100,7 +100,7 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     kept = {day.split()[0] for day in summary.record.days}
     pairs = read_pairs(store, "small", summary.record.name)
     assert pairs is not None
-    compared = set(pairs.loc[pairs["part"] == "fresh", "name"])
+    compared = set(pairs.loc[pairs["part"] == FRESH, "name"])
     assert compared | kept == {f"2026-02-{day:02}" for day in range(1, 13)}
     assert not compared & kept
     folder = f"nights/small/{summary.record.name}"
