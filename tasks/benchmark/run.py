@@ -7,6 +7,7 @@ setting or another model recomputes only what depends on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from mcvrp.tasks.solvers.attention import AttentionSolver
     from mcvrp.tasks.solvers.fm_mcvrp import FmMcvrpSolver
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,8 @@ def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: s
             f"methods {', '.join(spec.neural)} need a model: name one, or remove them from benchmark.methods"
         )
     card = chosen_model(store, model_name, spec.version)
+    if not spec.version:
+        logger.info("model %s: version %d, the champion or else the latest", card.name, card.version)
     card.require_city(city)
     require_unseen(store, city, spec, card.dataset)
     return Models(card, attention_models)
