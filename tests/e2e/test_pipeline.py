@@ -166,7 +166,8 @@ def test_each_artifact_is_a_version_of_one_thing(place: Workplace) -> None:
     assert {*keys, "label-smoke-held-out", "train-smoke-i", "train-smoke-iii"} <= set(pages)
     bars = {key for key, kind, _ in artifacts if kind == "progress"}
     for key in keys:
-        assert any(bar.startswith(key) for bar in bars), key
+        if key not in ("city-smoke", "pipeline-smoke"):  # in a moment; has the bars of its stages
+            assert any(bar.startswith(key) for bar in bars), key
         for part in ("\n- ", "**In the store**", str(place.store)):
             assert part in pages[key], f"{key} has no {part}"
         pictured = key not in ("label-smoke", "attention-smoke")
