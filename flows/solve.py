@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -18,7 +17,6 @@ from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.files.file_bytes import is_pasted
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.outputs import (
     Place,
@@ -134,8 +132,6 @@ def solve(
     request = Request(orders, city, model, capacity, start, keep, date, unrounded)
     spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
     planned = plan_day(opened, request, SolveSpec(**spec))
-    if isinstance(orders, str) and is_pasted(orders):
-        planned = replace(planned, day=replace(planned.day, source="pasted orders"))
     place = Place(opened, layout.solution_dir(day_name(planned)))
     require_free(place, planned, overwrite=True)  # its name is the orders' own
     solved = route(opened, planned, began)

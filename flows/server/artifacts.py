@@ -132,7 +132,7 @@ def links(store: Store, paths: Mapping[str, str]) -> str:
         address = store.url(path)
         uri = address if bucket else PurePosixPath(address).as_uri()
         lines.append(f"- {label}: {link(address, uri)}")
-    opened = "Pages may not open files of the machine: copy a link and paste it into the address bar."
+    opened = "Pages may not open files of the machine: copy a path and paste it into the address bar."
     how = "`aws s3 cp ADDRESS .` copies a file." if bucket else opened
     return "\n".join(
         ["**In the store**", "", *lines, "", f"{how} `mcvrp inspect PATH` describes any of them."]

@@ -73,7 +73,7 @@ def read_orders(
         rows = None if isinstance(orders, pd.DataFrame) else [order.model_dump() for order in orders]
         return Tabular.of("orders", pd.DataFrame(orders if rows is None else rows).reset_index(drop=True))
     if is_pasted(orders):
-        return read_tabular("orders.csv", orders.strip().encode())
+        return read_tabular("pasted orders", orders.strip().encode())
     return read_tabular(*file_bytes(store, orders), sheet)
 
 
