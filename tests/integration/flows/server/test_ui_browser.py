@@ -99,12 +99,12 @@ def test_a_label_run_from_the_form_to_its_artifact(page: Page, ui: Ui, workplace
     # The page contains "Completed" in lists of states, too, so the end of the run is read from the API.
     assert ui.ended(run["id"], _TIMEOUT)["state_type"] == "COMPLETED"
     of_run = {"artifacts": {"flow_run_id": {"any_": [run["id"]]}, "type": {"any_": ["markdown"]}}}
-    (artifact,) = [a for a in ui.api("/artifacts/filter", of_run) if "90 solved instances" in a["data"]]
+    (artifact,) = [a for a in ui.api("/artifacts/filter", of_run) if "labels: **90**" in a["data"]]
     page.get_by_role("link", name="label smoke n=20-22, 3 partitions", exact=True).first.click()
     shows(page, "Completed")
     page.locator("#artifacts").click()
     page.locator(f"a[href*='{artifact['id']}']").first.click()
-    shows(page, "90 solved instances", str(workplace.store / "labels" / "smoke"))
+    shows(page, "labels: 90", str(workplace.store / "labels" / "smoke"))
     assert cut_off(page) == []
 
 
