@@ -138,7 +138,7 @@ def _server(port: int) -> Iterator[str]:
 
 def deployed() -> list[str]:
     """Return the names of the stages that have a deployment."""
-    return [name for name in STAGES if name != "train-phase"]
+    return list(STAGES)
 
 
 def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDeployment:
