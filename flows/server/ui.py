@@ -93,7 +93,7 @@ def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, por
     with _server(port) as page:
         try:
             end_silent_runs()
-            served = [deployment(name, spec, store) for name in deployed()]
+            served = [deployment(name, spec, store) for name in STAGES]
             logger.info("Prefect: %s (Ctrl-C stops it)", page)
             # Schedules stay as they are: runs that were due meanwhile begin when the UI is started again.
             runner = _Runner(pause_on_shutdown=False, query_seconds=_POLL_SECONDS)
@@ -134,11 +134,6 @@ def _server(port: int) -> Iterator[str]:
             yield page if own else f"{page} password {password}"
         finally:
             stopping.set()
-
-
-def deployed() -> list[str]:
-    """Return the names of the stages that have a deployment."""
-    return list(STAGES)
 
 
 def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDeployment:

@@ -92,8 +92,9 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         lead=f"**{escaped(sentence)}**",
         files={
             "comparison.parquet": "one row per instance: part (drawn: trial instances of this trial only, "
-            f"from the split `trial` with seed {spec['seed']}, never used by a benchmark; held-out: held-out "
-            "days), customers, name, best cost of either version, infinite if it found no feasible solution",
+            f"from the split `trial` with seed {spec['seed']}, never used by a benchmark; held-out: driven "
+            "days that no night trains on), customers, name, best cost of either version, infinite if it "
+            "found no feasible solution",
             "metrics.json": "the figures above",
             "spec.json": "the spec above",
             f"{'round' if is_round else 'night'}.json": "the decision, written last",

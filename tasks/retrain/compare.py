@@ -18,7 +18,7 @@ from mcvrp.storage.layout import label_spec
 from mcvrp.storage.models.models import ModelCard, load_model
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.spec import stored_spec
-from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, HELD_OUT
 from mcvrp.tasks.retrain.spec import TrialSpec
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.pool import Pool
@@ -31,7 +31,7 @@ _SIZES = 3  # number of sizes if the spec has none
 _MOST_INSTANCES = 2**20  # per trial and size, above the bound of the spec
 
 
-TrialInstance = tuple[str, Instance, str]  # part (drawn or fresh), instance, name
+TrialInstance = tuple[str, Instance, str]  # part (drawn or held-out), instance, name
 
 
 def trial_instances(
@@ -58,7 +58,7 @@ def trial_instances(
         (DRAWN, stream(n, i), f"(n={n}, i={i})") for n in sizes for i in range(first, first + spec.instances)
     ]
     # held-out days are never trained on, by any version: see `tasks.retrain.nightly`
-    return [*drawn, *((FRESH, label.instance, date) for date, label in fresh)]
+    return [*drawn, *((HELD_OUT, label.instance, date) for date, label in fresh)]
 
 
 def rules_of(store: Store, city: City, dataset: str) -> Rules:

@@ -15,7 +15,7 @@ from mcvrp.model.instances import CAPACITY_TABLE
 from mcvrp.tasks.support.t_test import skewed_t_test
 from mcvrp.tasks.support.text import counted
 
-DRAWN, FRESH = "drawn", "held-out"  # trial instances, held-out days
+DRAWN, HELD_OUT = "drawn", "held-out"  # trial instances, driven days
 LEAST_PAIRS = 30  # with fewer pairs, the test exceeds its level if changes are skewed
 COLUMNS = ("part", "n", "name", "champion", "challenger")  # costs, infinite if no solution was feasible
 
@@ -55,11 +55,11 @@ class Decision:
 def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -> Decision:
     """Return the decision that follows from ``pairs``, one row per instance with `COLUMNS`.
 
-    The challenger is promoted if it is better on the trial instances or on the fresh days (at the joint
+    The challenger is promoted if it is better on the trial instances or on the held-out days (at the joint
     level ``alpha``), solves every instance that the champion solves, and is worse on no size: there, the mean
     cost would be more than ``worst`` percent higher, on at least `LEAST_PAIRS` instances and significantly
-    (at the level ``alpha``). The fresh days count as one size, too, as few of them share a range. ``more`` is
-    the remedy for too few trial instances.
+    (at the level ``alpha``). The held-out days count as one size, too, as few of them share a range.
+    ``more`` is the remedy for too few trial instances.
     """
     lost = pairs[np.isfinite(pairs["champion"]) & ~np.isfinite(pairs["challenger"])]
     both = changes(pairs)
@@ -74,8 +74,8 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -
     if len(lost):
         unsolved = f"{counted(len(lost), 'instance')} that the champion solves ({lost['name'].iloc[0]}, …)"
         against.append(f"the challenger does not solve {unsolved}")
-    if sum(part == FRESH for part, *_ in groups) > 1:
-        groups.append((FRESH, "", both[both["part"] == FRESH]))
+    if sum(part == HELD_OUT for part, *_ in groups) > 1:
+        groups.append((HELD_OUT, "", both[both["part"] == HELD_OUT]))
     against += [reason for group in groups if (reason := _worse(*group, alpha, worst))]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
@@ -124,7 +124,7 @@ def changes(pairs: pd.DataFrame) -> pd.DataFrame:
     """
     both = pairs[np.isfinite(pairs["champion"]) & np.isfinite(pairs["challenger"])].copy()
     # driven days rarely share a size: they are grouped by ranges
-    both["sizes"] = [size_range(n) if part == FRESH else str(n) for part, n in both[["part", "n"]].values]
+    both["sizes"] = [size_range(n) if part == HELD_OUT else str(n) for part, n in both[["part", "n"]].values]
     mean = both.groupby(["part", "sizes"], sort=False)["champion"].transform("mean")
     change = 100 * (both["challenger"] - both["champion"]) / mean
     both["change"] = change.fillna(0.0)  # 0 / 0: none of these instances costs anything

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from mcvrp.flows.server.ui import deployed
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.tasks.support.processes import free_port
 from tests.support.command import Workplace
 from tests.support.shared import DIRECT, until
@@ -135,7 +135,7 @@ def mcvrp_ui(
 
     def serves() -> bool:
         assert process.poll() is None, errors.read_text()
-        return bool(ui.password) and len(ui.api("/deployments/filter", {})) == len(deployed())
+        return bool(ui.password) and len(ui.api("/deployments/filter", {})) == len(STAGES)
 
     try:
         until("the page", _START_SECONDS, serves)

@@ -21,7 +21,7 @@ from mcvrp.flows.cli.main import run
 from mcvrp.flows.config.fields import described
 from mcvrp.flows.config.preset import preset_names
 from mcvrp.flows.config.spec import PipelineSpec
-from mcvrp.flows.server.ui import deployed
+from mcvrp.flows.config.stages import STAGES
 from mcvrp.model import strategies
 from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.storage.labels.schema import SCHEMA
@@ -70,7 +70,7 @@ FIRST_COLUMNS: list[tuple[str, str, Callable[[], Iterable[object]]]] = [
     ("command", "command", lambda: [f"mcvrp {command}" for command, _ in _leaves()]),
     ("command", "preset", preset_names),
     ("command", "code", lambda: [0, IncompleteError.exit_code, McvrpError.exit_code, INTERRUPTED]),
-    ("ui", "deployment", deployed),
+    ("ui", "deployment", lambda: list(STAGES)),
 ]
 
 

@@ -17,7 +17,7 @@ from prefect.utilities.schema_tools.validation import validate
 from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
-from mcvrp.flows.server.ui import deployed, first_values
+from mcvrp.flows.server.ui import first_values
 from mcvrp.flows.solve import (
     _place,  # type: ignore[attr-defined]
     solve,
@@ -28,7 +28,7 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from tests.support.solving import put_day
 
 Schema = Mapping[str, Any]
-DEPLOYED = deployed()
+DEPLOYED = list(STAGES)
 TYPED = {"solve": {"orders": "monday.csv"}}  # parameters without an initial value
 # Bounds of these pairs depend on each other: the spec checks them.
 UNBOUNDED = ("demand", "capacity")

@@ -46,7 +46,7 @@ def test_a_deployment_keeps_its_parameters_without_a_preset(
     assert ui.deployment("pipeline", None, store).parameters["spec"]["city"]["name"] == "laptop"
 
 
-@pytest.mark.parametrize("name", [name for name in ui.deployed() if name not in ("city", "pipeline")])
+@pytest.mark.parametrize("name", [name for name in STAGES if name not in ("city", "pipeline")])
 def test_forms_name_what_the_store_has(name: str, tmp_path: Path) -> None:
     """City, model and dataset; the form of a day without a model of its city names none."""
     store = Store.open(tmp_path / "store")

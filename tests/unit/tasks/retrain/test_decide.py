@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
-from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, FRESH, decide, size_range
+from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, HELD_OUT, decide, size_range
 
 
 def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float = 0.2) -> pd.DataFrame:
@@ -30,10 +30,13 @@ def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float =
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({(DRAWN, 20): 0.0, (FRESH, 35): 0.0}, "no significant improvement"),
+        ({(DRAWN, 20): 0.0, (HELD_OUT, 35): 0.0}, "no significant improvement"),
         ({(DRAWN, 20): -2.0, (DRAWN, 50): 0.6}, "worse by 0.60 % on 40 drawn instances of 50 customers"),
-        ({(DRAWN, 20): -2.0, (FRESH, 60): 0.6}, "worse by 0.60 % on 40 held-out instances of 60 customers"),
-        ({(DRAWN, 20): 0.0, (FRESH, 35): -1.0}, "better by 1.00 % on held-out instances"),
+        (
+            {(DRAWN, 20): -2.0, (HELD_OUT, 60): 0.6},
+            "worse by 0.60 % on 40 held-out instances of 60 customers",
+        ),
+        ({(DRAWN, 20): 0.0, (HELD_OUT, 35): -1.0}, "better by 1.00 % on held-out instances"),
     ],
 )
 def test_a_decision_has_its_reason(change: dict[tuple[str, int], float], reason: str) -> None:
@@ -58,10 +61,10 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
 
 @pytest.mark.parametrize("days", [1, 2, 29])
 def test_a_few_days_show_nothing(days: int) -> None:
-    decision = decide(pairs({(FRESH, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
+    decision = decide(pairs({(HELD_OUT, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
     assert not decision.promote
     assert f" %, {days} pairs; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
-    assert decide(pairs({(FRESH, 30): -5.0}, count=30), alpha=0.05, worst=0.5).promote
+    assert decide(pairs({(HELD_OUT, 30): -5.0}, count=30), alpha=0.05, worst=0.5).promote
 
 
 @pytest.mark.parametrize(("count", "named"), [(29, True), (30, False)])
@@ -73,7 +76,7 @@ def test_too_few_trial_instances_have_a_remedy(count: int, named: bool) -> None:
 @pytest.mark.parametrize(("percent", "count", "spread"), [(2.0, 12, 0.2), (0.3, 40, 0.2), (2.0, 40, 20.0)])
 def test_a_promotion_names_the_part_that_became_worse(percent: float, count: int, spread: float) -> None:
     """Few days, a tolerated increase, or one that is not significant do not rule it out."""
-    fresh = pairs({(FRESH, 35): percent}, count, spread)
+    fresh = pairs({(HELD_OUT, 35): percent}, count, spread)
     decision = decide(pd.concat([pairs({(DRAWN, 20): -2.0}), fresh]), alpha=0.05, worst=0.5)
     assert decision.promote
     assert decision.reasons[0].startswith("better by 2.00 % on drawn instances")
@@ -93,7 +96,7 @@ def test_a_clear_gain_is_shown_whatever_its_skewness(spread: float) -> None:
 def test_two_parts_share_the_level() -> None:
     """Holm: the smaller p-value of two parts is doubled, the other is at least that; one alone stays."""
     for drawn, fresh in ((-0.06, -0.03), (-0.03, -0.06), (-0.2, 0.1), (-0.05, -0.05)):
-        table = pairs({(DRAWN, 20): drawn, (FRESH, 35): fresh})
+        table = pairs({(DRAWN, 20): drawn, (HELD_OUT, 35): fresh})
         alone = [
             decide(rows, alpha=0.05, worst=0.5).p_values for _, rows in table.groupby("part", sort=False)
         ]
@@ -108,9 +111,9 @@ def test_a_few_days_rule_out_nothing() -> None:
     """The mean of relative changes rises, the mean cost falls, and three days are no evidence."""
     days = pd.DataFrame(
         [
-            (FRESH, 22, "2026-01-05", 80_000.0, 82_000.0),
-            (FRESH, 24, "2026-01-06", 90_000.0, 91_800.0),
-            (FRESH, 45, "2026-01-07", 253_738.0, 248_093.0),
+            (HELD_OUT, 22, "2026-01-05", 80_000.0, 82_000.0),
+            (HELD_OUT, 24, "2026-01-06", 90_000.0, 91_800.0),
+            (HELD_OUT, 45, "2026-01-07", 253_738.0, 248_093.0),
         ],
         columns=list(COLUMNS),
     )
@@ -122,21 +125,21 @@ def test_a_few_days_rule_out_nothing() -> None:
 
 def test_days_of_several_sizes_rule_out_a_promotion_together() -> None:
     """No range of sizes has 30 days, all together have."""
-    few = pairs({(FRESH, 30): 1.0, (FRESH, 70): 1.0}, count=20)
+    few = pairs({(HELD_OUT, 30): 1.0, (HELD_OUT, 70): 1.0}, count=20)
     decision = decide(pd.concat([pairs({(DRAWN, 20): -2.0}), few]), alpha=0.05, worst=0.5)
     (reason,) = decision.reasons
     assert reason.startswith("worse by 1.00 % on 40 held-out instances (")
 
 
 def test_the_days_of_a_range_have_their_own_sizes() -> None:
-    decision = decide(pairs({(FRESH, n): 0.0 for n in (8, 12, 60)}, count=5), alpha=0.05, worst=0.5)
+    decision = decide(pairs({(HELD_OUT, n): 0.0 for n in (8, 12, 60)}, count=5), alpha=0.05, worst=0.5)
     assert [(each.sizes, each.instances) for each in decision.buckets] == [("8–12", 10), ("60", 5)]
 
 
 def test_days_that_cost_nothing_have_not_changed() -> None:
     """Days of one order at the depot's own address, the only ones of their size."""
-    day = (FRESH, 1, "2026-01-05", 0.0, 0.0)
-    days = pd.concat([pairs({(FRESH, 30): -2.0}), pd.DataFrame([day], columns=list(COLUMNS))])
+    day = (HELD_OUT, 1, "2026-01-05", 0.0, 0.0)
+    days = pd.concat([pairs({(HELD_OUT, 30): -2.0}), pd.DataFrame([day], columns=list(COLUMNS))])
     decision = decide(days, alpha=0.05, worst=0.5)
     assert decision.promote, decision.reasons
     assert decision.buckets[1].change == 0
@@ -147,7 +150,7 @@ def test_days_that_cost_nothing_have_not_changed() -> None:
 )
 def test_the_change_of_a_size_is_that_of_its_mean_costs(days: list[tuple[float, float, int]]) -> None:
     """No table contradicts itself, whatever the costs of its days."""
-    rows = [(FRESH, n, "day", cost, cost * ratio) for cost, ratio, n in days]
+    rows = [(HELD_OUT, n, "day", cost, cost * ratio) for cost, ratio, n in days]
     for bucket in decide(pd.DataFrame(rows, columns=list(COLUMNS)), alpha=0.05, worst=0.5).buckets:
         assert bucket.change == pytest.approx(100 * (bucket.challenger / bucket.champion - 1), abs=1e-9)
 
@@ -155,7 +158,7 @@ def test_the_change_of_a_size_is_that_of_its_mean_costs(days: list[tuple[float, 
 @settings(max_examples=30)
 @given(st.floats(-3, 3), st.floats(-3, 3))
 def test_never_promoted_where_a_size_is_worse(drawn: float, fresh: float) -> None:
-    decision = decide(pairs({(DRAWN, 20): drawn, (FRESH, 20): fresh}), alpha=0.05, worst=0.5)
+    decision = decide(pairs({(DRAWN, 20): drawn, (HELD_OUT, 20): fresh}), alpha=0.05, worst=0.5)
     assert decision.promote == (max(drawn, fresh) <= 0.5 and min(decision.p_values.values()) < 0.05)
 
 
@@ -173,7 +176,7 @@ def nulls(kind: str, count: int) -> Iterator[pd.DataFrame]:
         "rare gains": lambda size: 1 - rng.exponential(1, size),
         "heavy tails": lambda size: rng.standard_t(3, size),
     }[kind]
-    parts = [(DRAWN, n, 100) for n in (20, 22, 24)] + [(FRESH, 30, 30)]
+    parts = [(DRAWN, n, 100) for n in (20, 22, 24)] + [(HELD_OUT, 30, 30)]
     part, n = (np.repeat([each[k] for each in parts], [each[2] for each in parts]) for k in (0, 1))
     for _ in range(count):
         champion = rng.uniform(5, 6, len(n))

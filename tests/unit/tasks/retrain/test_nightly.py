@@ -33,7 +33,7 @@ from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.retrain.compare import sampler
-from mcvrp.tasks.retrain.decide import COLUMNS, FRESH
+from mcvrp.tasks.retrain.decide import COLUMNS, HELD_OUT
 from mcvrp.tasks.retrain.labels import key_of
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
@@ -100,7 +100,7 @@ def test_a_night_learns_from_fresh_days_and_old_labels(store: Store, decided: li
     kept = {day.split()[0] for day in summary.record.days}
     pairs = read_pairs(store, "small", summary.record.name)
     assert pairs is not None
-    compared = set(pairs.loc[pairs["part"] == FRESH, "name"])
+    compared = set(pairs.loc[pairs["part"] == HELD_OUT, "name"])
     assert compared | kept == {f"2026-02-{day:02}" for day in range(1, 13)}
     assert not compared & kept
     folder = f"nights/small/{summary.record.name}"
@@ -207,7 +207,7 @@ def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:
     """Return the champion's cost on each trial instance (n, i)."""
     pairs = read_pairs(store, "small", trial)
     assert pairs is not None
-    rows = pairs[pairs["part"] != FRESH]
+    rows = pairs[pairs["part"] != HELD_OUT]
     names = [re.fullmatch(r"\(n=(\d+), i=(\d+)\)", name) for name in rows["name"]]
     return {
         (int(name[1]), int(name[2])): cost for name, cost in zip(names, rows["champion"], strict=True) if name

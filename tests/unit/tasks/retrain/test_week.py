@@ -16,14 +16,14 @@ from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, write_record
 from mcvrp.tasks.retrain import week
 from mcvrp.tasks.retrain.card import TrialMetrics
-from mcvrp.tasks.retrain.decide import DRAWN, FRESH, Bucket
+from mcvrp.tasks.retrain.decide import DRAWN, HELD_OUT, Bucket
 from mcvrp.tasks.retrain.labels import Mix
 from mcvrp.tasks.retrain.week import DAYS, week_figures, week_of, week_picture
 
 
 def write_night(store: Store, number: int, change: float, *, promoted: bool) -> None:
     name = f"{layout.NIGHT}{number:012x}"
-    buckets = (Bucket(DRAWN, "20", 30, 2.0, 2.0, change), Bucket(FRESH, "20", 10, 2.0, 2.0, change))
+    buckets = (Bucket(DRAWN, "20", 30, 2.0, 2.0, change), Bucket(HELD_OUT, "20", 10, 2.0, 2.0, change))
     metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {}, 1.0)
     store.put_json(layout.trial_metrics("m", name), asdict(metrics))
     reasons = ("it is better",)
