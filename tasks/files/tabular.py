@@ -159,7 +159,7 @@ class Tabular:
                 faults.at(self.rows[k], f"{title} is {_unclear(cell)}")
             if number is not None and low <= number <= high:
                 numbers[k] = number
-            elif re.fullmatch(_COMMA, cell):
+            elif declared != "," and re.fullmatch(_COMMA, cell):
                 faults.at(self.rows[k], f"{title} is {_unclear(cell, 'decimal comma')}")
             elif number is None and re.fullmatch(_DECIMALS, cell):
                 decimals.append(k)

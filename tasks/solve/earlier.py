@@ -137,8 +137,9 @@ def _departures(table: Tabular, addresses: Addresses) -> dict[str, str]:
         return {}
     route, _, customer = (table.column(field) or "" for field in _COLUMNS)
     nodes = addresses.nodes(table.ids(customer).tolist())
-    content = {"route": table.ids(route), "left": table.text(column), "at": nodes}
-    rows = pd.DataFrame(content, index=table.rows)
+    left = pd.Series(table.text(column), table.rows)
+    left = left.str.replace(r"^(\d+:\d\d):00$", r"\1", regex=True)  # of a workbook's cell
+    rows = pd.DataFrame({"route": table.ids(route), "left": left, "at": nodes}, table.rows)
     rows, faults = rows[(rows["at"] == DEPOT) & (rows["left"] != "")], Faults(table.name)
     for row in rows.index[~rows["left"].str.fullmatch(CLOCK)]:
         faults.at(row, f"departure is {shown(rows['left'][row])}, not a time of day such as 08:00")

@@ -81,6 +81,13 @@ def test_what_is_no_whole_number_is_told_by_row(text: str) -> None:
         faults.check()
 
 
+def test_a_comma_is_no_question_where_it_is_the_decimal_sign() -> None:
+    faults = Faults("day.csv")
+    assert read_tabular("day.csv", b"a;b\n0,0;1\n2,0;1\n").whole_numbers("a", 1, 9, faults).tolist() == [1, 2]
+    with pytest.raises(McvrpError, match=r"day\.csv: row 2: a is '0,0', not a whole number from 1 to 9$"):
+        faults.check()
+
+
 def test_whole_thousands_are_unclear_where_the_point_is_no_decimal_sign() -> None:
     """With commas as separators 1.000 is 1."""
     faults = Faults("day.csv")

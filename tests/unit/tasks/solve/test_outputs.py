@@ -503,6 +503,10 @@ def test_a_vehicle_that_has_left_keeps_its_departure(store: Store, tmp_path: Pat
     with pytest.raises(McvrpError, match="holds routes that were kept"):
         require_free(place, again, overwrite=False)
     assert require_free(place, again, overwrite=True)
+    keep.write_text("".join(stops[:5]).replace("08:00", "08:00:00"))  # as a cell of a workbook is read
+    kept = solved_day(store, demands, 9, keep=str(keep), **options).planned.kept
+    assert kept is not None
+    assert set(kept.starts) == {"08:00"}
     keep.write_text("".join(stops[:5]).replace("08:00", "soon"))
     with pytest.raises(McvrpError, match=r"row 2: departure is 'soon', not a time of day such as 08:00"):
         solved_day(store, demands, 9, keep=str(keep), **options)
