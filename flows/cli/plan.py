@@ -17,6 +17,7 @@ from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.label.spec import seconds_per_instance
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.progress import duration
+from mcvrp.tasks.support.text import rough
 
 STARTUP = 10.0  # seconds of the command, and of each part: processes, imports (preset smoke)
 # Measured (BENCHMARKS.md); they tell days from hours, not hours from minutes.
@@ -36,7 +37,7 @@ class Cost:
     bytes: float = 0.0
 
     def row(self) -> tuple[str, ...]:
-        hours = [f"{h:,.0f}" if h >= 10 else f"{h:.2g}" for h in (self.core_hours, self.gpu_hours)]
+        hours = [rough(h) if h >= 10 else f"{h:.2g}" for h in (self.core_hours, self.gpu_hours)]
         size = size_text(self.bytes) if self.bytes else ""
         return self.part, f"{self.count:,}" if self.count else "", *hours, size
 

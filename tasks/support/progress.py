@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mcvrp.tasks.support.text import rough
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
@@ -156,4 +158,5 @@ def duration(seconds: float) -> str:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s"
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.1f} days"
+    days = seconds / 86400
+    return f"{days:.1f} days" if days < 100 else f"{rough(days)} days"

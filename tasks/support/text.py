@@ -24,6 +24,11 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 3600:.2f} h"
 
 
+def rough(number: float) -> str:
+    """Return a number without decimals, a large one with three significant digits: 6950.5 is "6,950"."""
+    return f"{float(f'{number:.3g}') if number >= 1000 else number:,.0f}"
+
+
 def readable_unit(unit: str, largest: float) -> tuple[float, str]:
     """Return the factor and the readable unit of lengths up to ``largest`` ``unit``."""
     return (0.001, "km") if unit == "m" and abs(largest) >= _KILOMETRES else (1.0, unit)

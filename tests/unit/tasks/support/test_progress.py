@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mcvrp.tasks.support.progress import Progress, listening
+from mcvrp.tasks.support.progress import Progress, duration, listening
 
 
 class Clock:
@@ -44,3 +44,8 @@ def test_listeners_hear_of_beginning_and_end(caplog: pytest.LogCaptureFixture) -
             pass
     assert (heard[0], heard[-1]) == (0, 3)
     assert [line.split(",")[0] for line in caplog.messages] == ["card: 3/3 files (100 %)"]
+
+
+def test_long_durations_have_three_digits() -> None:
+    days = [duration(86400 * number) for number in (5.74, 364.9, 6950.5)]
+    assert days == ["5.7 days", "365 days", "6,950 days"]
