@@ -47,7 +47,15 @@ def plan(common: Common) -> Outcome:
     return plan_run(common)
 
 
-_preset = group("preset", "write a preset for a city, describe its fields")
+_preset = group("preset", "list presets, write one for a city, describe the fields")
+
+
+@command(_preset, "list the included presets", "list", preset=False)
+def presets(common: Common) -> Outcome:
+    from mcvrp.flows.config.preset import described_presets
+
+    found = described_presets()
+    return Outcome(found, "\n".join(f"{name:10}{text}" for name, text in found.items()))
 
 
 @command(_preset, "write NAME.toml, a preset for a city")

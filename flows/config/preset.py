@@ -7,6 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,12 @@ class Preset:
 def preset_names() -> list[str]:
     """Return the names of the included presets."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def described_presets() -> dict[str, str]:
+    """Return the included presets by name, with the comment that each file begins with."""
+    heads = {name: takewhile(str.strip, Preset.read(name).toml.splitlines()) for name in preset_names()}
+    return {name: " ".join(line.removeprefix("# ") for line in lines) for name, lines in heads.items()}
 
 
 def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:

@@ -1,4 +1,4 @@
-"""Tests of `mcvrp preset new`: the file is valid, fits the city and its days, and describes itself."""
+"""Tests of `mcvrp preset`: the file is valid, fits the city and its days, and describes itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from mcvrp.flows.cli import main as cli
 from mcvrp.flows.cli.plan import make_plan
-from mcvrp.flows.config.preset import load_preset
+from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.problem import City, Instance, Solution
 from mcvrp.storage.cities import load_city, save_city
@@ -148,3 +148,9 @@ def test_the_environment_names_the_preset_of_commands(
         assert cli.run(["plan", *option]) == 0
         chosen.append(capsys.readouterr().out.splitlines()[-1].partition(":")[0])
     assert chosen == ["laptop", "lyon.toml", "smoke"]
+
+
+def test_the_list_describes_each_included_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["preset", "list"]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, text in lines if text] == preset_names()
