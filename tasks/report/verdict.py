@@ -104,7 +104,7 @@ def verdict(
     if len(cost):
         text = _compared(*mean_and_error(gap(cost, theirs)), reference)
         sizes = listed(sorted(larger["n"].unique().tolist()))
-        yield f"With {sizes} customers, more than in training, they {text}."
+        yield f"With {sizes} customers, more than in training, the model's routes {text}."
     if not labelled_by:
         return
     solver = next((score for score in every if _configured(all_sizes, score.method, labelled_by)), None)
@@ -117,7 +117,7 @@ def verdict(
         cost, theirs = paired(results, None, model.method, solver.method)
         if len(cost):
             text = _compared(*mean_and_error(gap(cost, theirs)), readable_name(solver.method))
-            yield f"They {text}, which made its labels with the same settings, on other instances."
+            yield f"The model's routes {text}, which made its labels with equal settings, on other instances."
 
 
 def _as_good(every: Sequence[Score], model: Score) -> str:
@@ -189,19 +189,29 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
 
 
 def gaps_and_times(results: pd.DataFrame) -> Figure | None:
-    """Return mean gaps against mean times of all methods with standard errors; None without a method."""
+    """Return mean gaps against mean times with standard errors; None without a method.
+
+    Named, in the order of the table, are the baseline, the model and what is better than all that is quicker.
+    """
     base = baseline_of(results)
     every = [score for score in scores(results) if score.seconds > 0]
     if len(every) < 2:
         return None
-    figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(every), 7)), dpi=DPI, layout="constrained")
+    named, others, least = list[Score](), list[Score](), np.inf
+    for score in every:
+        front, least = score.gap < least, min(least, score.gap)
+        own = score.method == base or score.method[0].startswith(_MODEL)
+        (named if own or front else others).append(score)
+    rows = list(results[["method", "samples"]].drop_duplicates().itertuples(index=False, name=None))
+    named.sort(key=lambda score: rows.index(score.method))
+    figure = Figure(figsize=(9.6, 1.6 + 0.36 * max(len(named), 9)), dpi=DPI, layout="constrained")
     axis = figure.add_subplot()
     style(axis)
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=_LINEAR)  # before the points, so that the limits suit them
     axis.axhline(0, color=GREY, linewidth=1)
     marks = "osD^vP*X<>p"
-    for k, score in enumerate(every):
+    for k, score in enumerate(named):
         ours, is_base = score.method[0].startswith(_MODEL), score.method == base
         axis.errorbar(
             score.seconds,
@@ -213,6 +223,9 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
             markersize=9,
             label=readable_name(score.method),
         )
+    if others:
+        points = [[score.seconds for score in others], [score.gap for score in others]]
+        axis.errorbar(*points, fmt=".", color=GREY, label="others, in the table")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_xlabel("Time of one core or GPU per instance (s)")

@@ -60,7 +60,10 @@ def test_the_solver_of_the_labels_is_compared_if_it_is_among_the_methods() -> No
     frame = results(list(BASE), rows_of("Savings", 20, [cost * 1.25 for cost in BASE], seconds=9.0))
     base, worse, other = ({20: f"{text}"} for text in ("HGS as it comes", "Savings as it comes", "otherwise"))
     assert "labels are by HGS with the same settings" in list(verdict(frame, base))[-1]
-    assert "cost 20.00 ± 0.00 % less than Savings, which made its labels" in list(verdict(frame, worse))[-1]
+    assert (
+        "model's routes cost 20.00 ± 0.00 % less than Savings, which made its labels"
+        in list(verdict(frame, worse))[-1]
+    )
     assert "labels are by otherwise;" in list(verdict(frame, other))[-1]
     assert (
         "labels are by Savings as it comes;" in list(verdict(frame, worse | {50: "Savings as it comes"}))[-1]
@@ -72,7 +75,10 @@ def test_sizes_larger_than_in_training_have_a_sentence_of_their_own() -> None:
     frame = pd.concat([results(list(BASE)), results([cost * 1.5 for cost in BASE], n=50)])
     first, *others = verdict(frame, {}, trained_up_to=24)
     assert "do not differ from HGS" in first
-    assert "With 50 customers, more than in training, they cost 50.00 ± 0.00 % more than HGS." in others
+    assert (
+        "With 50 customers, more than in training, the model's routes cost 50.00 ± 0.00 % more than HGS."
+        in others
+    )
     assert "than in training" not in " ".join(verdict(frame, {}, trained_up_to=50))
 
 
@@ -105,6 +111,16 @@ def test_the_axis_of_gaps_tells_those_near_zero_apart_and_shows_negative_ones() 
     )[:, 1]
     assert 0 < below < zero - 0.05 < above - 0.1
     assert {text.get_fontsize() for text in legend.get_texts()} == {axis.get_yticklabels()[0].get_fontsize()}
+
+
+def test_the_legend_has_the_model_the_baseline_and_what_is_best_in_its_time() -> None:
+    """In the order of the table; what something quicker surpasses is a point without a name."""
+    slow, quick = (
+        rows_of(name, 20, [2 * k for k in BASE], seconds=k) for name, k in (("B", 7), ("A", 0.001))
+    )
+    figure = gaps_and_times(results([cost * 3 for cost in BASE], slow, quick))
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["HGS", "model, beam of 16", "A", "others, in the table"]
 
 
 def test_instances_without_an_answer_do_not_count() -> None:
