@@ -75,8 +75,7 @@ same: $(STAMP)
 bench-labels: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_labels
 
-# Against other solvers, on CVRPLIB instances with their .sol in the folder X, otherwise on made ones; hours,
-# resumed from peers.jsonl.
+# Against other solvers, on CVRPLIB instances with their .sol in the folder X; hours, resumed from peers.jsonl.
 bench-peers: $(STAMP) .venv-peers
 	$(BIN)/python -m tests.benchmarks.bench_peers X peers.jsonl
 

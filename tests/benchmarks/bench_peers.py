@@ -1,26 +1,25 @@
 """`mcvrp solve` against PyVRP, OR-Tools and VROOM in equal wall-clock time: bench_peers FOLDER FILE.jsonl.
 
 FOLDER has CVRPLIB instances with their .sol, such as its set X, of which --count are taken, evenly spaced by
-size; without .vrp files it is filled with instances by the set's rules. A run is a line of FILE.jsonl, so a
-measurement can be killed at any time, resumed and extended; --plan prints what is missing and how long that
-takes. The gap is to the cost in the .sol, otherwise to the best of all runs in FILE.jsonl.
+size. A run is a line of FILE.jsonl, so a measurement can be killed at any time, resumed and extended; --plan
+prints what is missing and how long that takes. The gap is to the cost in the .sol, otherwise to the best of
+all runs in FILE.jsonl.
 
 `mcvrp solve` is the whole command, on all cores. PyVRP (its defaults) and OR-Tools (savings, guided local
 search) run once on each core at the same time, and the best counts; VROOM (exploration level 5) has a thread
-per core. Their limit is for the search alone, see peer.py. --load starts processes that compute beside them.
+per core. Their limit is for the search alone, see peer.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +28,11 @@ import numpy as np
 from mcvrp.model.problem import Solution, cost, infeasibility
 from mcvrp.tasks.files.cvrplib import VrpFile, parse_sol, parse_vrp
 from mcvrp.tasks.support.machine import local_cores
-from tests.benchmarks.set_x import write_instances
 
 SOLVE = "solve"
 METHODS = {SOLVE: "`mcvrp solve`", "pyvrp": "PyVRP", "ortools": "OR-Tools", "vroom": "VROOM"}
 _ON_EACH_CORE = ("pyvrp", "ortools")
 _SETUP = 3.0  # seconds of a run beyond its limit, for the estimate
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
 
 
 class Run(NamedTuple):
@@ -44,7 +41,6 @@ class Run(NamedTuple):
     instance: str
     method: str
     limit: float  # seconds
-    load: int  # processes that compute beside it
     seed: int
 
 
@@ -81,17 +77,6 @@ def heading(*titles: str, texts: int = 0) -> None:
 
 def row(*cells: object) -> None:
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
-
-
-@contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Compute in ``count`` processes, which also end with this one."""
-    processes = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
 
 
 def by_solve(file: Path, vrp: VrpFile, run: Run) -> Result:
@@ -131,10 +116,9 @@ def measured(run: Run, file: Path, python: Path) -> dict[str, Any]:
     vrp = parse_vrp(file.name, file.read_bytes())
     sol = file.with_suffix(".sol")
     known = parse_sol(sol.name, sol.read_bytes(), vrp)[0] if sol.exists() else None
-    with busy(run.load):
-        began = time.monotonic()
-        result = by_solve(file, vrp, run) if run.method == SOLVE else by_peer(python, file, vrp, run)
-        wall = time.monotonic() - began
+    began = time.monotonic()
+    result = by_solve(file, vrp, run) if run.method == SOLVE else by_peer(python, file, vrp, run)
+    wall = time.monotonic() - began
     found = None
     if result.solution.routes:
         assert infeasibility(vrp.instance, result.solution) is None
@@ -153,9 +137,9 @@ def measured(run: Run, file: Path, python: Path) -> dict[str, Any]:
 
 def chosen(folder: Path, count: int, names: Sequence[str]) -> dict[str, Path]:
     """Return ``count`` instances of ``folder`` by name, evenly spaced by size, or those called ``names``."""
-    if not list(folder.glob("*.vrp")):
-        write_instances(folder, count)
     files = {file.stem: file for file in folder.glob("*.vrp")}
+    if not files:
+        sys.exit(f"{folder} has no .vrp files: put those of CVRPLIB there, with their .sol")
     if names:
         return {name: files[name] for name in names}
     sizes = {name: parse_vrp(name, file.read_bytes()).instance.n for name, file in files.items()}
@@ -176,19 +160,16 @@ class Gaps:
         gaps: dict[tuple[Any, ...], list[float]] = defaultdict(list)
         for each in rows:
             gap = np.nan if each["cost"] is None else 100 * (each["cost"] / best[each["instance"]] - 1)
-            gaps[each["method"], each["limit"], each["load"], each["instance"]].append(gap)
+            gaps[each["method"], each["limit"], each["instance"]].append(gap)
         self._means = {key: float(np.mean(values)) for key, values in gaps.items()}
 
-    def text(self, method: str, limit: float, load: int, instances: Sequence[str]) -> str:
+    def text(self, method: str, limit: float, instances: Sequence[str]) -> str:
         """Return the mean gap, and its mean difference to `mcvrp solve` with the standard error.
 
         Means are over the instances that both have solved; their number is added if some are missing.
         """
         own, base = np.array(
-            [
-                [self._means.get((by, limit, load, each), np.nan) for each in instances]
-                for by in (method, SOLVE)
-            ]
+            [[self._means.get((by, limit, each), np.nan) for each in instances] for by in (method, SOLVE)]
         )
         paired = method != SOLVE and not np.isnan(base).all()
         solved = ~np.isnan(own + base if paired else own)
@@ -207,32 +188,29 @@ class Gaps:
 def summary(rows: Sequence[dict[str, Any]]) -> None:
     """Print the tables: gaps of all and of the largest instances, seconds of the whole runs."""
     gaps, nodes = Gaps(rows), {each["instance"]: each["nodes"] for each in rows}
-    limits, loads = sorted({each["limit"] for each in rows}), sorted({each["load"] for each in rows})
+    limits = sorted({each["limit"] for each in rows})
     methods = [method for method in METHODS if any(each["method"] == method for each in rows)]
     largest = max(nodes.values())
     baseline = "best known" if gaps.known else "best of all runs"
     columns = {f"{limit:g} s": (limit, list(nodes)) for limit in limits}
     if (those := [name for name in nodes if nodes[name] == largest]) != list(nodes):
         columns |= {f"{largest:,} nodes, {limit:g} s": (limit, those) for limit in limits}
-    for load in loads:
-        beside = f", beside {load} busy processes" if load else ""
-        print(f"\nMean gap to the {baseline} in %, {len(nodes)} instances{beside}; in brackets the mean")
-        print("difference to `mcvrp solve` ± its standard error.\n")
-        heading("", *columns, texts=1)
-        for method in methods:
-            texts = [gaps.text(method, limit, load, names) for limit, names in columns.values()]
-            row(METHODS[method], *texts)
-        print("\nSeconds of the whole program beyond the limit, mean (largest):\n")
-        heading("", *(f"{limit:g} s" for limit in limits), texts=1)
-        for method in methods:
-            row(METHODS[method], *(_beyond(rows, method, limit, load) for limit in limits))
+    print(f"\nMean gap to the {baseline} in %, {len(nodes)} instances; in brackets the mean difference")
+    print("to `mcvrp solve` ± its standard error.\n")
+    heading("", *columns, texts=1)
+    for method in methods:
+        row(METHODS[method], *(gaps.text(method, limit, names) for limit, names in columns.values()))
+    print("\nSeconds of the whole program beyond the limit, mean (largest):\n")
+    heading("", *(f"{limit:g} s" for limit in limits), texts=1)
+    for method in methods:
+        row(METHODS[method], *(_beyond(rows, method, limit) for limit in limits))
     start_ups = [each["start_up"] for each in rows if each["start_up"]]
     print(f"\nStart-up of `mcvrp solve` in s, mean (largest): {_spread(start_ups)}")
     print("Programs: " + ", ".join(sorted({f"{each['program']} on {each['cores']} cores" for each in rows})))
 
 
 def _beyond(rows: Sequence[dict[str, Any]], *kind: object) -> str:
-    those = [each for each in rows if (each["method"], each["limit"], each["load"]) == kind]
+    those = [each for each in rows if (each["method"], each["limit"]) == kind]
     return _spread([each["wall"] - each["limit"] for each in those])
 
 
@@ -253,14 +231,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="number of instances")
     parser.add_argument("--instances", nargs="+", default=[], metavar="NAME", help="instead of --count")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each method on each instance")
-    parser.add_argument("--load", type=int, nargs="+", default=[0], metavar="PROCESSES")
     parser.add_argument("--plan", action="store_true", help="print what is missing, and end")
     options = parser.parse_args()
     files = chosen(options.folder, options.count, options.instances)
     runs = [
-        Run(name, method, limit, load, seed)
+        Run(name, method, limit, seed)
         for limit in options.limits
-        for load in options.load
         for seed in range(1, options.seeds + 1)
         for name in files
         for method in options.methods
