@@ -32,11 +32,7 @@ class Described(NamedTuple):
 
 
 def described(path: str = "") -> list[Described]:
-    """Return the fields of the section or the field ``path``, all without one.
-
-    Raises:
-        McvrpError: nothing has this path.
-    """
+    """Return the fields of the section or the field ``path``, all without one; McvrpError if none has it."""
     wanted = re.sub(r"\.\d+", ".N", path)  # phases and datasets are numbered
     start = f"{wanted}." if path else ""
     schema = PipelineSpec.model_json_schema()

@@ -7,7 +7,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +106,8 @@ def preset_names() -> list[str]:
 
 
 def described_presets() -> dict[str, str]:
-    """Return the included presets by name, with the comment that each file begins with."""
-    heads = {name: takewhile(str.strip, Preset.read(name).toml.splitlines()) for name in preset_names()}
-    return {name: " ".join(line.removeprefix("# ") for line in lines) for name, lines in heads.items()}
+    """Return the included presets by name, with the first line of each, a comment."""
+    return {name: Preset.read(name).toml.partition("\n")[0].removeprefix("# ") for name in preset_names()}
 
 
 def load_preset(name: str, overrides: Sequence[str] = ()) -> PipelineSpec:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from mcvrp.model.errors import McvrpError
+from mcvrp.model.errors import IncompleteError, McvrpError
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import stored_parts, write_results
@@ -27,12 +27,13 @@ from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.part import WorkerContext
 from mcvrp.tasks.benchmark.prepare import Models, attention_cards, make_block, require_sizes, rotations
-from mcvrp.tasks.benchmark.solving import decode_missing, require_none, solve_heuristics
+from mcvrp.tasks.benchmark.solving import decode_missing, solve_heuristics
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.solvers.strategies import STRATEGIES
 from mcvrp.tasks.support.machine import local_cores
 from mcvrp.tasks.support.pool import Pool
 from mcvrp.tasks.support.ray_session import ray_session
+from mcvrp.tasks.support.text import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +92,11 @@ def run_benchmark(
         sampler = replace(sampler, pool=pool) if sampler else None
         _decode(WorkerContext(store, city, workers=1), spec, blocks, sampler, pool)
         table = write_results(store, spec.run, [row for block in blocks for row in block.rows()])
-    require_none(lost)
+    if lost:
+        raise IncompleteError(
+            f"a benchmark worker was lost repeatedly on {listed(lost, 1)}: run the command again to solve "
+            "what is missing"
+        )
     return BenchmarkResults(spec, models.card, table)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ray.exceptions import RayError
 
-from mcvrp.model.errors import IncompleteError, McvrpError
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.errors import StoreError
 from mcvrp.tasks.benchmark.blocks import Block
 from mcvrp.tasks.benchmark.part import Task, WorkerContext, solve_part
@@ -49,20 +49,6 @@ def solve_heuristics(context: WorkerContext, blocks: Sequence[Block]) -> list[st
     return lost
 
 
-def require_none(lost: Sequence[str]) -> None:
-    """Raise IncompleteError if there are ``lost`` parts, as `solve_heuristics` returns them."""
-    if lost:
-        more = f" and {len(lost) - 1:,} more parts" if lost[1:] else ""
-        raise IncompleteError(
-            f"a benchmark worker was lost repeatedly on {lost[0]}{more}: run the command again to solve "
-            "what is missing"
-        )
-
-
-def _progress(block: Block, done: int) -> Progress:
-    return Progress(f"benchmark, {block.label}", block.instances, "instances", done=done)
-
-
 def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None:
     """Solve what is missing of ``block`` in this process; a size that the solver refuses fails."""
     total = block.instances
@@ -71,7 +57,7 @@ def decode_missing(context: WorkerContext, block: Block, solver: Solver) -> None
         return
     first = next(block.missing())
     warm_up = first.instances(context.city)[:1]
-    with _progress(block, total - missing) as progress:
+    with Progress(f"benchmark, {block.label}", total, "instances", done=total - missing) as progress:
         for part in block.missing():
             try:
                 if part == first:  # warm-up: the first call is slower

@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mcvrp.model.problem import COST_TOLERANCE, gap
-from mcvrp.tasks.benchmark.methods import all_methods
 
 MethodRun = tuple[str, int]  # a method's label and its number of samples
 Blocks = Mapping[tuple[int, str, int], pd.DataFrame]  # results by size, method and number of samples
@@ -140,9 +139,7 @@ def _spread(name: str, values: NDArray[np.float64]) -> dict[str, float]:
 def _not_yet(blocks: Blocks, n: int, method: str, samples: int) -> str:
     sizes = {size for size, label, _ in blocks if label == method}
     if not sizes:
-        name = next((name for name, entry in all_methods().items() if entry.label == method), None)
-        hint = f": add {name} to benchmark.methods" if name else ""
-        return f"not among the methods of this benchmark{hint}"
+        return "not among the methods of this benchmark"
     return f"not run with s = {samples} yet" if n in sizes else f"not run yet on {n} customers"
 
 

@@ -17,16 +17,7 @@ from mcvrp.tasks.report.formats import ReportFigure
 from mcvrp.tasks.report.metrics import MethodRun, baseline_of, in_training, paired
 from mcvrp.tasks.report.paper import GREEDY, SAMPLED, compared_size
 from mcvrp.tasks.report.verdict import PICTURE, gaps_and_times, readable_name
-from mcvrp.tasks.support.pictures import (
-    BLUE,
-    DPI,
-    FONT,
-    ORANGE,
-    in_unit,
-    png,
-    solutions,
-    style,
-)
+from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, ORANGE, in_unit, png, solutions, style
 from mcvrp.tasks.support.text import readable_unit
 
 _HEADROOM = 1.25  # height of the axis relative to its highest bar, for the legend
@@ -38,7 +29,7 @@ def pictures(city: City, results: BenchmarkResults, trained_up_to: int) -> Itera
     best, n = best_of_the_model(results.frame), compared_size(results.frame, trained_up_to)
     if overview := gaps_and_times(in_training(results.frame, trained_up_to)):
         caption = "Mean gap against mean time per instance, sizes of training; bars are standard errors."
-        yield _picture(PICTURE, overview, caption)
+        yield ReportFigure(PICTURE, png(overview), caption)
     if best:
         yield from _distances(city, results.frame, best, n)
         larger = [size for size in results.frame["n"].unique().tolist() if size > trained_up_to]
@@ -55,10 +46,6 @@ def best_of_the_model(results: pd.DataFrame) -> MethodRun | None:
     return None
 
 
-def _picture(name: str, figure: Figure, caption: str) -> ReportFigure:
-    return ReportFigure(name, png(figure), caption)
-
-
 def _distances(city: City, results: pd.DataFrame, best: MethodRun, n: int) -> Iterator[ReportFigure]:
     """Yield the paper's two figures of distributions: against a single run, and as many as samples."""
     single = baseline_of(results)
@@ -69,7 +56,7 @@ def _distances(city: City, results: pd.DataFrame, best: MethodRun, n: int) -> It
     for name, base in zip(("distances-single", "distances-best"), bases, strict=False):
         if len(paired(frame, n, base, best)[0]):
             caption = f"Distances: {readable_name(best)}; {readable_name(base)}. Lines are means."
-            yield _picture(name, distances(frame, n, base, best, unit), caption)
+            yield ReportFigure(name, png(distances(frame, n, base, best, unit)), caption)
 
 
 def _examples(
@@ -99,7 +86,7 @@ def _examples(
         )
         stream = InstanceStream(city, int(row["seed"]), "test", results.spec.rules_in(city))
         instance = stream(size, int(row["index"]))
-        yield _picture(name, solutions(city, instance, panels, reference=1), caption)
+        yield ReportFigure(name, png(solutions(city, instance, panels, reference=1)), caption)
 
 
 def distances(results: pd.DataFrame, n: int, base: MethodRun, other: MethodRun, unit: str = "") -> Figure:

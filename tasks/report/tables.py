@@ -98,13 +98,8 @@ def _fixed(value: float, decimals: int) -> str:
 def data_notes(numbers: pd.DataFrame, unit: str) -> Iterator[str]:
     """Yield numbers of instances, definitions of the columns, and missing answers."""
     counts = numbers.groupby("n")["instances"].max()
-    if counts.nunique() == 1:
-        yield f"Means over {counts.iloc[0]:,} held-out instances of each size."
-    else:
-        yield (
-            "Means over held-out instances: "
-            f"{', '.join(f'{count:,} (N = {n})' for n, count in counts.items())}."
-        )
+    counted = ", ".join(f"{count:,} (N = {n})" for n, count in counts.items())
+    yield f"Means over held-out instances: {counted}."
     yield (
         f"Obj.: travel cost in {unit_text(unit)}; 80 %: 10th to 90th percentile; gap: mean of the instances' "
         "gaps to the baseline, ± its standard error over instances; wins: share of instances with a strictly "

@@ -33,6 +33,7 @@ _FEW = 100  # instances, below which a mean's error is rarely small
 _LIMIT = re.compile(r", ([\d.e-]+) s, ")  # time limit of a search in its configuration
 _BUSY = 1.5  # times of a time limit, from which on other processes had the cores
 _LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
+_MARKS = "osD^vP*X<>ph8d"
 _ERRORS = 2  # standard errors, below which a difference is none
 
 
@@ -210,16 +211,14 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
     axis.set_xscale("log")
     axis.set_yscale("symlog", linthresh=_LINEAR)  # before the points, so that the limits suit them
     axis.axhline(0, color=GREY, linewidth=1)
-    marks = "osD^vP*X<>p"
     for k, score in enumerate(named):
-        ours, is_base = score.method[0].startswith(_MODEL), score.method == base
+        colour = ORANGE if score.method[0].startswith(_MODEL) else BLUE
         axis.errorbar(
             score.seconds,
             score.gap,
             yerr=score.error if np.isfinite(score.error) else None,
-            fmt=marks[k % len(marks)],
-            color=GREY if is_base else ORANGE if ours else BLUE,
-            markerfacecolor="white" if k >= len(marks) else None,
+            fmt=_MARKS[k % len(_MARKS)],
+            color=GREY if score.method == base else colour,
             markersize=9,
             label=readable_name(score.method),
         )

@@ -2,8 +2,7 @@
 
 FOLDER has CVRPLIB instances with their .sol, such as its set X, of which --count are taken, evenly spaced by
 size. A run is a line of FILE.jsonl, so a measurement can be killed at any time, resumed and extended; --plan
-prints what is missing and how long that takes. The gap is to the cost in the .sol, otherwise to the best of
-all runs in FILE.jsonl.
+prints what is missing and how long that takes. The gap is to the cost in the .sol.
 
 `mcvrp solve` is the whole command, on all cores. PyVRP (its defaults) and OR-Tools (savings, guided local
 search) run once on each core at the same time, and the best counts; VROOM (exploration level 5) has a thread
@@ -115,7 +114,7 @@ def measured(run: Run, file: Path, python: Path) -> dict[str, Any]:
     """Return the line of ``run``: cost (None without feasible routes), best known cost, and seconds."""
     vrp = parse_vrp(file.name, file.read_bytes())
     sol = file.with_suffix(".sol")
-    known = parse_sol(sol.name, sol.read_bytes(), vrp)[0] if sol.exists() else None
+    known, _ = parse_sol(sol.name, sol.read_bytes(), vrp)
     began = time.monotonic()
     result = by_solve(file, vrp, run) if run.method == SOLVE else by_peer(python, file, vrp, run)
     wall = time.monotonic() - began
@@ -126,7 +125,7 @@ def measured(run: Run, file: Path, python: Path) -> dict[str, Any]:
     return run._asdict() | {
         "nodes": vrp.instance.n + 1,
         "cost": found,
-        "best_known": None if known is None else cost(vrp.city, known),
+        "best_known": cost(vrp.city, known),
         "wall": wall,
         "search": result.search,
         "start_up": result.start_up,
@@ -152,14 +151,9 @@ class Gaps:
     """Gaps in percent of the runs in a file, means over their seeds."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
-        self.known = all(each["best_known"] for each in rows)
-        best: dict[str, float] = defaultdict(lambda: np.inf)
-        for each in rows:
-            price = each["best_known"] if self.known else each["cost"] or np.inf
-            best[each["instance"]] = min(best[each["instance"]], price)
         gaps: dict[tuple[Any, ...], list[float]] = defaultdict(list)
         for each in rows:
-            gap = np.nan if each["cost"] is None else 100 * (each["cost"] / best[each["instance"]] - 1)
+            gap = np.nan if each["cost"] is None else 100 * (each["cost"] / each["best_known"] - 1)
             gaps[each["method"], each["limit"], each["instance"]].append(gap)
         self._means = {key: float(np.mean(values)) for key, values in gaps.items()}
 
@@ -191,11 +185,10 @@ def summary(rows: Sequence[dict[str, Any]]) -> None:
     limits = sorted({each["limit"] for each in rows})
     methods = [method for method in METHODS if any(each["method"] == method for each in rows)]
     largest = max(nodes.values())
-    baseline = "best known" if gaps.known else "best of all runs"
     columns = {f"{limit:g} s": (limit, list(nodes)) for limit in limits}
     if (those := [name for name in nodes if nodes[name] == largest]) != list(nodes):
         columns |= {f"{largest:,} nodes, {limit:g} s": (limit, those) for limit in limits}
-    print(f"\nMean gap to the {baseline} in %, {len(nodes)} instances; in brackets the mean difference")
+    print(f"\nMean gap to the best known in %, {len(nodes)} instances; in brackets the mean difference")
     print("to `mcvrp solve` ± its standard error.\n")
     heading("", *columns, texts=1)
     for method in methods:
