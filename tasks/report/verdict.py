@@ -223,8 +223,8 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
             label=readable_name(score.method),
         )
     if others:
-        points = [[score.seconds for score in others], [score.gap for score in others]]
-        axis.errorbar(*points, fmt=".", color=GREY, label="others, in the table")
+        seconds, gaps = [score.seconds for score in others], [score.gap for score in others]
+        axis.errorbar(seconds, gaps, fmt=".", color=GREY, label="others, in the table")
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_xlabel("Time of one core or GPU per instance (s)")
