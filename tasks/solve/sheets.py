@@ -58,8 +58,9 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     what, capacity = measure(planned.city), planned.day.instance.capacity
     factor, name = readable_unit(unit, max(stops[-1].cumulative_cost for stops in routes))
     clock = planned.spec.start_time is not None
+    decimals: int | None = 2
     if in_seconds(planned.city):
-        factor, name = 1 / 60, "min"
+        factor, name, decimals = 1 / 60, "min", None  # 16.17 minutes would be read as 16 min 17 s
     numbers = ["Demand", "Load left", f"From stop before{in_unit(name)}"]
     numbers += ["Arrival", "Departure"] if clock else [f"Since the depot{in_unit(name)}"]
     numbers += ["Done"]
@@ -73,7 +74,7 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     for stops, time in zip(routes, times, strict=True):
         load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"{ROUTE} {stops[0].of_route}"
         share = 100 * load / capacity
-        totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, 2)])
+        totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, decimals)])
         totals[-1] += [str(stops[-1].arrival)] if clock else []
         facts = f"{counted(len(stops) - 2, 'stop')}, load {load:,} of {capacity:,} ({share:.0f} %)"
         rows = [
@@ -83,8 +84,8 @@ def _sheets(solved: Solved) -> list[_Sheet]:
                 *(shortened(texts.get(stop.node, ""), _TEXT) for texts in further.values()),
                 stop.demand,
                 load - stop.load_after,
-                round(stop.leg_cost * factor, 2),
-                *_since_depot(stop, factor),
+                round(stop.leg_cost * factor, decimals),
+                *_since_depot(stop, factor, decimals),
                 _BOX if 0 < stop.stop < len(stops) - 1 else "",
             ]
             for stop in stops
@@ -97,12 +98,12 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     return [_Sheet(OVERVIEW, facts, columns, totals, day=day), *sheets]
 
 
-def _since_depot(stop: Stop, factor: float) -> list[Cell]:
+def _since_depot(stop: Stop, factor: float, decimals: int | None) -> list[Cell]:
     """Return arrival and departure, or the minutes or the cost since the depot."""
     if stop.arrival or stop.departure:
         return [stop.arrival or "", stop.departure or ""]
     minutes = stop.arrival_minutes
-    return [round(stop.cumulative_cost * factor, 2) if minutes is None else minutes]
+    return [round(stop.cumulative_cost * factor if minutes is None else minutes, decimals)]
 
 
 def pages(solved: Solved) -> str:

@@ -474,7 +474,7 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
         if start is None:
             assert "arrival" not in table
             assert header[-2] == "Since the depot (min)"
-            assert [row[-2] for row in rows] == minutes
+            assert [row[-2] for row in rows] == [0, 10, 10, 21]  # whole ones
             assert "after 10 min" in map_page(day)
             continue
         assert table["arrival"].tolist() == arrivals
