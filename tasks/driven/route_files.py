@@ -23,12 +23,12 @@ def read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabular
     `mcvrp solve` writes them at both ends of each route. McvrpError if it has no rows of the columns
     `COLUMNS`.
     """
-    name, data = stored_bytes(store, path)
-    table = read_tabular(name, data).calling(city.addresses.columns)
+    _, data = stored_bytes(store, path)
+    table = read_tabular(path, data).calling(city.addresses.columns)
     column = {field: table.column(field) for field in COLUMNS}
     if missing := [field for field in COLUMNS if column[field] is None]:
         raise McvrpError(
-            f"{name} has no column {listed(missing)}, but {listed(table.titles.values(), most=8)}: name its "
+            f"{path} has no column {listed(missing, most=len(COLUMNS))}, but {listed(table.titles.values(), most=8)}: name its "
             f"columns so, or name them by mcvrp city set {city.name} --columns {missing[0]}=NAME"
         )
     frame = table.frame
@@ -36,5 +36,5 @@ def read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabular
         ["", "0"]
     ).to_numpy()
     if depot.all():
-        raise McvrpError(f"{name} has no customers, only rows of the depot: add the stops")
+        raise McvrpError(f"{path} has no customers, only rows of the depot: add the stops")
     return checksum(data), table.where(~depot)

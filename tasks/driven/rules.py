@@ -110,14 +110,15 @@ def _check_routes(stops: pd.DataFrame, ids: Sequence[str], faults: Faults) -> No
         first, capacity = firsts.loc[stops["day"][row], ["row", "capacity"]]
         other = f"capacity is {stops['capacity'][row]}, but {capacity} in row {first}"
         faults.at(row, f"{other}: all vehicles of a day have the same")
-    routes = stops.groupby(["day", "route"], sort=False)
-    count, last = routes["stop"].transform("size"), routes["stop"].transform("max")
-    load = routes["demand"].transform("sum")
-    for row in stops.drop_duplicates(["day", "route"]).index:
+    routes = stops.sort_values("stop").groupby(["day", "route"], sort=False)
+    before, load = routes["stop"].shift(fill_value=0), routes["demand"].transform("sum")
+    step = stops["stop"] - before
+    for row in step.index[step > 1]:
         route = f"route {shown(stops['route'][row])}"
-        if last[row] > count[row]:
-            faults.at(row, f"{route} has {count[row]} stops, numbered up to {last[row]}")
+        faults.at(row, f"{route} has stop {stops['stop'][row]}, but no stop {before[row] + 1}")
+    for row in stops.drop_duplicates(["day", "route"]).index:
         if load[row] > stops["capacity"][row]:
+            route = f"route {shown(stops['route'][row])}"
             faults.at(row, f"{route} delivers {load[row]:,}, its capacity is {stops['capacity'][row]:,}")
 
 

@@ -65,7 +65,7 @@ def take_routes(
         if file.path.lower().endswith(ENDINGS):
             files.append(file)
         else:
-            refused.append(f"{file.path} is refused: its name ends with none of {', '.join(ENDINGS)}")
+            refused.append(f"{file.path}: its name ends with none of {', '.join(ENDINGS)}")
     days = {day.date.isoformat(): day for day in driven_days(store, city.name)}
     _require_city(store, city, days.values())
     before, taken = set(days), taken_files(store, city.name)
@@ -80,7 +80,8 @@ def take_routes(
             except StoreUnavailable:  # says nothing about the file
                 raise
             except McvrpError as error:
-                refused.append(f"{file.path} is refused: {error}")
+                named = file.path in str(error)
+                refused.append(str(error) if named else f"{file.path}: {error}")
             else:
                 dates_of[file] = tuple(day.date.isoformat() for day in checked)
                 missing = [day for day in checked if day.date.isoformat() not in days]
