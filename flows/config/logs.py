@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from mcvrp.flows.config import settings
 from mcvrp.model.errors import McvrpError, brief, sentence, without_logins
+from mcvrp.tasks.support.progress import INTERRUPTED
 
 ROOT = "mcvrp"  # the parent of all our loggers
 
@@ -64,6 +65,7 @@ def terminal() -> Iterator[None]:
     logger = logging.getLogger(ROOT)
     handler, before = _Terminal(), (logger.level, logger.propagate)
     handler.setFormatter(_Redacting())
+    handler.addFilter(lambda record: record.msg != INTERRUPTED)  # the command ends with a line of its own
     logger.addHandler(handler)
     # Prefect's handler of the root logger would write every line twice.
     logger.propagate = False

@@ -10,6 +10,7 @@ import pytest
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.logs import terminal
+from mcvrp.tasks.support.progress import INTERRUPTED
 
 logger = logging.getLogger("mcvrp.tasks.some.module")
 
@@ -20,6 +21,7 @@ def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) ->
     with terminal():
         logger.info("%d done", 3)
         logger.debug("a detail")
+        logger.warning(INTERRUPTED)  # the command ends with a line of its own on it
         thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
         thread.start()
         thread.join()
