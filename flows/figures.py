@@ -158,7 +158,7 @@ def benchmark_tables(benchmark: BenchmarkResult) -> str:
 
 
 def night_figures(night: NightSummary) -> Figures:
-    taken, measured = night.taken, night.measured
+    taken, measured, record = night.taken, night.measured, night.record
     files = f"{len(taken.files)} new, {taken.known} known"
     figures = {
         "city": night.city,
@@ -169,13 +169,15 @@ def night_figures(night: NightSummary) -> Figures:
         figures["refused files"] = str(len(taken.refused))  # `night_lacks` names them, with reasons
     if measured:
         figures["learned from"] = learned(measured)
-    record = night.record
+        if record and record.name != measured.mix.dataset:
+            figures["learned from"] = f"no new days: version {record.challenger} is compared again"
     if record:
         verb = "promoted" if record.applied else "not promoted"
         figures["decision"] = f"version {record.challenger} {verb}: {'; '.join(record.reasons)}"
     else:
         held_out_text = f" ({len(taken.days):,} held out or learned before)" if taken.days else ""
-        figures["decision"] = f"no new days to learn from{held_out_text}: nothing to do"
+        why = f"no new days to learn from{held_out_text}"
+        figures["decision"] = f"{why}: nothing to do, other settings apply once there are some"
     return figures | {"champion": f"version {night.champion}"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 from mcvrp.flows.cli.app import Outcome
 from mcvrp.flows.cli.models import model_versions
-from mcvrp.flows.cli.output import markdown_text, plain, table
+from mcvrp.flows.cli.output import aligned, markdown_text, plain, table
 from mcvrp.model.errors import McvrpError, alternatives, brief, reason
 from mcvrp.storage import layout
 from mcvrp.storage.labels.label_files import read_table
@@ -53,12 +54,15 @@ def _in_store(store: Store, path: str) -> str:
 
 
 def _nights(store: Store, model: str, nights: Sequence[TrialRecord]) -> Outcome:
-    """Describe the ``nights`` of a model: costs before and after on the trial instances, and decisions."""
+    """Describe the ``nights`` of a model: costs before and after, decisions, and the last week."""
     from mcvrp.tasks.retrain.card import read_metrics, round_table
+    from mcvrp.tasks.retrain.week import week_figures, week_of
 
     tables = round_table([(night, read_metrics(store, model, night.name)) for night in nights], "Night")
     reasons = [f"{layout.trial_dir(model, night.name)}: {'; '.join(night.reasons)}" for night in nights]
-    return Outcome({"nights": plain(nights)}, "\n".join([markdown_text(tables), "", *reasons]))
+    week = week_figures(week_of(store, model, datetime.datetime.now(datetime.UTC)))
+    text = "\n".join([markdown_text(tables), "", *reasons, "", aligned(week)])
+    return Outcome({"nights": plain(nights), "week": week}, text)
 
 
 def _overview(store: Store, folder: str, files: dict[str, int]) -> Outcome:

@@ -175,8 +175,6 @@ def trial_body(store: Store, model: str, record: TrialRecord, tables: Sequence[s
     folder = layout.trial_dir(model, record.name)
     paths = {
         "round" if record.name.startswith(layout.ROUND) else "night": folder,
-        "labels": layout.label_dir(record.name),
-        "training": layout.run_dir(record.name),
         "challenger": layout.model_dir(model, record.challenger),
     }
     return "\n\n".join(part for part in (*tables, gallery(store, folder), links(store, paths)) if part)

@@ -28,8 +28,8 @@ def read_routes(store: Store, path: str, city: StoredCity) -> tuple[str, Tabular
     column = {field: table.column(field) for field in COLUMNS}
     if missing := [field for field in COLUMNS if column[field] is None]:
         raise McvrpError(
-            f"{path} has no column {listed(missing, most=len(COLUMNS))}, but {listed(table.titles.values(), most=8)}: name its "
-            f"columns so, or name them by mcvrp city set {city.name} --columns {missing[0]}=NAME"
+            f"{path} has no column {', '.join(missing)}, but {listed(table.titles.values(), most=8)}: name "
+            f"them so, or by mcvrp city set {city.name} --columns {missing[0]}=NAME"
         )
     frame = table.frame
     depot = (table.ids(str(column["customer"])) == city.addresses.ids[DEPOT]) & frame[column["demand"]].isin(

@@ -72,7 +72,7 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         others = [each for each in trial_records(store, model, layout.ROUND) if each.loop == record.loop]
         earlier = [each for each in others if each.number < record.number]
         rounds = [*((each, read_metrics(store, model, each.name)) for each in earlier), (record, metrics)]
-    is_round = record.name.startswith(layout.ROUND)
+    is_round, mix = record.name.startswith(layout.ROUND), metrics.mix.dataset
     decision = f"Version {record.challenger} was promoted"
     if not record.applied:
         kept = f"version {record.champion} stays champion"
@@ -86,9 +86,9 @@ def write_card(store: Store, model: str, record: TrialRecord) -> None:
         comparison(metrics),
         section("Rounds of this loop", round_table(rounds) if rounds else ""),
         section("Spec", code_block("json", json.dumps(spec, indent=2))),
-        f"The training data is the dataset `labels/{record.name}`, the training run is "
-        f"`training/{record.name}`. `mcvrp {'improve' if is_round else 'nightly'}` wrote this folder; `mcvrp "
-        "rollback` reverts a promotion.",
+        f"The training data is the dataset `labels/{mix}`, the training run is `training/{mix}`. "
+        f"`mcvrp {'improve' if is_round else 'nightly'}` wrote this folder; `mcvrp rollback` reverts a "
+        "promotion.",
         lead=f"**{escaped(sentence)}**",
         files={
             "comparison.parquet": "one row per instance: part (drawn: trial instances of this trial only, "
@@ -167,13 +167,18 @@ def round_table(rounds: Sequence[tuple[TrialRecord, TrialMetrics]], kind: str = 
     return "\n\n".join([*labels, models])
 
 
-def _model_row(record: TrialRecord, metrics: TrialMetrics) -> list[str]:
+def drawn_means(metrics: TrialMetrics) -> list[float]:
+    """Return mean costs of champion and challenger on drawn instances and the change in percent, if any."""
     drawn = [bucket for bucket in metrics.buckets if bucket.part == DRAWN]
+    means = [(bucket.champion, bucket.challenger, bucket.change) for bucket in drawn]
+    weights = [bucket.instances for bucket in drawn]
+    return np.average(means, axis=0, weights=weights).tolist() if drawn else []
+
+
+def _model_row(record: TrialRecord, metrics: TrialMetrics) -> list[str]:
     model, p = [""] * 4, metrics.p_values.get(DRAWN)
-    if drawn:
-        means = [(bucket.champion, bucket.challenger, bucket.change) for bucket in drawn]
-        weights = [bucket.instances for bucket in drawn]
-        champion, challenger, change = np.average(means, axis=0, weights=weights)
+    if means := drawn_means(metrics):
+        champion, challenger, change = means
         model = [_cost(champion), _cost(challenger), f"{change:+.3f}", "" if p is None else f"{p:.2g}"]
     promoted = f"version {record.challenger}" if record.applied else "no"
     return [str(record.number), *model, promoted, duration(metrics.seconds)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mcvrp.model.instances import InstanceStream
@@ -20,7 +20,7 @@ from mcvrp.storage.provenance import Parent
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_record
 from mcvrp.tasks.driven.take import Taken, take_routes
-from mcvrp.tasks.retrain.card import TrialMetrics
+from mcvrp.tasks.retrain.card import TrialMetrics, read_metrics
 from mcvrp.tasks.retrain.compare import first_instance, rules_of
 from mcvrp.tasks.retrain.improve import by_champion, gains
 from mcvrp.tasks.retrain.labels import drawn, key_of, repeats, write_mix
@@ -29,6 +29,8 @@ from mcvrp.tasks.retrain.trial import Trial, TrialContext, run_trial, trial_cont
 from mcvrp.tasks.train.phases import Launcher
 
 _NOBODY = "nobody"  # solver of instances without routes
+_UNNAMED = {"incoming", "ranks"}  # fields that cannot change the result: left out of the name of a night
+_COMPARISON = {*_UNNAMED, "sizes", "instances", "samples", "p", "alpha", "worst"}  # none of training
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def run_night(
     today: datetime.date,
     launch: Launcher | None = None,
 ) -> NightSummary:
-    """Take driven routes; if they bring new days, run a trial on them.
+    """Take driven routes; if they bring new days, run a trial on them, otherwise see `_again`.
 
     A repeated call changes nothing, an interrupted night is resumed. Days after ``today`` are rejected;
     ``cache`` and ``launch`` are those of `tasks.train.phases.train`. Raises as `trial_context`, `take_routes`
@@ -64,9 +66,14 @@ def run_night(
         last = trial_record(store, spec.model, context.nights[-1].name) if context.nights else None
         taken, days = take_routes(store, city, today=today, incoming=spec.incoming)
         learned, held_out = _split(days, spec.held_out_every)
-        if not learned or (last and {day.name for day in learned} <= set(last.days)):
+        trial = None
+        if last and {day.name for day in learned} <= set(last.days):
+            trial = _again(context, spec, last)
+        elif learned:
+            trial = _trial(context, spec, last.number + 1 if last else 1, learned)
+        if trial is None:
             return NightSummary(city.name, taken, context.champion.version)
-        trial = _trial(context, spec, city.name, last.number + 1 if last else 1, learned, held_out)
+        trial = replace(trial, fresh=[(day.date.isoformat(), day.label) for day in held_out])
         record, measured = run_trial(spec, context, trial, cache, launch)
         return NightSummary(city.name, taken, record.now, record, measured)
 
@@ -96,22 +103,28 @@ def _split(days: Sequence[StoredDay], every: int) -> tuple[list[StoredDay], list
     return learned, held_out
 
 
-def _trial(
-    context: TrialContext,
-    spec: NightlySpec,
-    city: str,
-    number: int,
-    learned: Sequence[StoredDay],
-    held_out: Sequence[StoredDay],
-) -> Trial:
+def _again(context: TrialContext, spec: NightlySpec, last: TrialRecord) -> Trial | None:
+    """Return a trial of the challenger of the ``last`` night on new instances, of another number.
+
+    None if it was tested: a second test would promote too often by chance.
+    """
+    metrics = read_metrics(context.store, spec.model, last.name)
+    before = context.store.get_json(layout.trial_spec(spec.model, last.name))
+    now = spec.model_dump(mode="json")
+    changed = {field for field in before | now if before.get(field) != now.get(field)}
+    tested = metrics.p_values or len(last.reasons) > 1 or context.champion.version != last.champion
+    if tested or not {"instances"} <= changed <= _COMPARISON:
+        return None
+    night = context.trial_name(NIGHT, [*last.days, spec.model_dump_json(exclude=_UNNAMED)])
+    return Trial(night, last.number + 1, metrics.mix, last.days)
+
+
+def _trial(context: TrialContext, spec: NightlySpec, number: int, learned: Sequence[StoredDay]) -> Trial:
     store, names = context.store, tuple(day.name for day in learned)
-    # fields that cannot change the result are left out of the name
-    settings = spec.model_dump_json(exclude={"incoming", "ranks"})
-    night = context.trial_name(NIGHT, [*names, settings])
+    night = context.trial_name(NIGHT, [*names, spec.model_dump_json(exclude=_UNNAMED)])
     known = context.improved_labels()
     old = list(drawn(store, context.old, spec.replay, (night,), known))
     days = [day.label for day in learned]
-    fresh = [(day.date.isoformat(), day.label) for day in held_out]
     gained = None
     if spec.beam:
         best = [*(known.get(key_of(day.instance), day) for day in days), *old]
@@ -120,13 +133,12 @@ def _trial(
         gained = gains([*days, *old], better[: len(best)])
         days, old = better[: len(days)], better[len(days) :]
         old = [label for label in old if label.solver != _NOBODY]
-    parents = context.old_labels, Parent(layout.driven_dir(city))
+    parents = context.old_labels, Parent(layout.driven_dir(context.stored_city.name))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
     return Trial(
         name=night,
         number=number,
         mix=write_mix(store, context.city, night, parents, old, days, times),
         days=names,
-        fresh=fresh,
         gains=gained,
     )

@@ -82,7 +82,10 @@ class TrialContext:
 
 @dataclass(frozen=True)
 class Trial:
-    """A night or round whose labels are written, as in `TrialRecord`; ``fresh`` are held-out days by date."""
+    """A night or round whose labels are written, as in `TrialRecord`; ``fresh`` are held-out days by date.
+
+    Its training run is named like its ``mix``: an earlier one, if the challenger is compared again.
+    """
 
     name: str
     number: int
@@ -146,13 +149,13 @@ def run_trial(
     if pairs is None:  # before training: there may be none
         instances = trial_instances(store, city, spec, context.old, trial.name, trial.fresh)
     earlier = max((record.challenger for record in (*context.nights, *context.rounds)), default=0)
-    challenger = _published(store, spec.model, trial.name, earlier)
+    challenger = _published(store, spec.model, trial.mix.dataset, earlier)
     if challenger is None:
         challenger = train(store, context.stored_city, _tuning(spec, champion, trial), cache, launch).model
     if pairs is None:
         pairs = compared(store, city, spec, instances, (champion, challenger))
         write_pairs(store, spec.model, trial.name, pairs)
-    more = f"raise {spec.stage}.instances for the next"
+    more = f"run mcvrp {spec.stage} again with a larger {spec.stage}.instances"
     decision = decide(pairs, alpha=spec.alpha, worst=spec.worst, more=more)
     seconds = time.monotonic() - context.began
     metrics = TrialMetrics(trial.mix, decision.buckets, decision.p_values, seconds, gains=trial.gains)
@@ -235,7 +238,7 @@ def _tuning(spec: TrialSpec, champion: ModelCard, trial: Trial) -> TrainSpec:
         # In place of a phase on labels: after a policy-gradient phase, labels alone would undo its gain.
         phase = phase.model_copy(update=tuned)
     return TrainSpec(
-        run=trial.name,
+        run=trial.mix.dataset,
         dataset=trial.mix.dataset,
         model=spec.model,
         base=f"{champion.name}@{champion.version}",

@@ -14,10 +14,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.models.registry import pointer
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord, trial_records
-from mcvrp.tasks.retrain.card import TrialMetrics, read_metrics
+from mcvrp.tasks.retrain.card import TrialMetrics, drawn_means, read_metrics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, png, style
 
 DAYS = 7
+CHANGE = "cost of the champion on drawn instances against that before the first night"
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,8 @@ class Night:
 
     @property
     def change(self) -> float:
-        """Change of the mean cost from champion to challenger in percent, over all compared instances."""
-        buckets = self.metrics.buckets
-        return float(np.average([b.change for b in buckets], weights=[b.instances for b in buckets]))
+        """Change of the mean cost from champion to challenger in percent, as in `round_table`."""
+        return drawn_means(self.metrics)[-1]
 
 
 def week_of(store: Store, model: str, now: datetime.datetime) -> list[Night]:
@@ -46,22 +46,21 @@ def week_of(store: Store, model: str, now: datetime.datetime) -> list[Night]:
         if now - time <= datetime.timedelta(days=DAYS):
             kept = record.applied and record.challenger in standing
             nights.append(Night(time, record, read_metrics(store, model, record.name), kept))
-    return [night for night in nights if night.metrics.buckets]
+    return [night for night in nights if drawn_means(night.metrics)]
 
 
-def week_figures(nights: Sequence[Night], refused: Sequence[str]) -> dict[str, str]:
-    """Return the key figures of a week; ``refused`` has a sentence on each file to correct."""
+def week_figures(nights: Sequence[Night]) -> dict[str, str]:
+    """Return the key figures of a week."""
     promoted = [
         f"version {night.record.challenger}" + ("" if night.kept else " (rolled back)")
         for night in nights
         if night.record.applied
     ]
-    change = f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none"
+    first = f", from night {nights[0].record.number}" if nights else ""
     return {
-        "nights": f"{len(nights)} in the last {DAYS} days",
+        "nights": f"{len(nights)} in the last {DAYS} days{first}",
         "promotions": ", ".join(promoted) or "none",
-        "refused files": "; ".join(refused) or "none",
-        "cost of the champion against that before the first night": change,
+        CHANGE: f"{_of_champion(nights)[-1]:+.2f} %" if nights else "none",
     }
 
 
@@ -82,7 +81,7 @@ def week_picture(nights: Sequence[Night]) -> bytes:
     every = math.ceil(len(nights) / DAYS)  # for more labels there is no room
     axis.set_xticks(places[::every], labels[::every])
     axis.set_xlim(-0.5, max(DAYS, len(nights)) - 0.5)  # bars of a fixed width, also in the first night
-    axis.set_ylabel("Change of the cost,\nall instances (%)", fontsize=FONT)
+    axis.set_ylabel("Change of the cost,\ndrawn instances (%)", fontsize=FONT)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT - 2)
     return png(figure)
 

@@ -21,6 +21,7 @@ from mcvrp.tasks.label.verify import FileFault, VerificationReport, verify_datas
 from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.decide import DRAWN, Bucket
 from mcvrp.tasks.retrain.labels import Mix, write_mix
+from mcvrp.tasks.retrain.week import CHANGE
 from tests.support.datasets import (
     CITY,
     everything,
@@ -123,14 +124,16 @@ def test_an_artifact_of_any_kind_is_described(full: Store, path: str, part: str)
 
 
 def test_nights_are_a_table(full: Store) -> None:
-    """Cost before and after, decision and reason of each, by number."""
+    """Cost before and after, decision and reason of each, by number, and the last week."""
     outcome = inspect(full, "nights/fm")
     assert [night["number"] for night in outcome.document["nights"]] == [1, 2]
-    header, _, first, second, _, *reasons = outcome.text.splitlines()
+    header, _, first, second, _, *reasons, _, nights, promotions, change = outcome.text.splitlines()
     assert header.split()[:3] == ["Night", "Champion", "Challenger"]
     assert first.split()[:7] == ["1", "4.0000", "4.0000", "-25.000", "0.01", "version", "2"]
     assert second.split()[:6] == ["2", "4.0000", "5.0000", "-25.000", "0.01", "no"]
     assert reasons == ["nights/fm/night-1: faster", "nights/fm/night-2: slower"]
+    assert (nights.split()[:2], promotions.split()[-2:]) == (["nights", "2"], ["(rolled", "back)"])
+    assert change.endswith(outcome.document["week"][CHANGE])
 
 
 @pytest.mark.parametrize(

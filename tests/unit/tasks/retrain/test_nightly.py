@@ -33,7 +33,7 @@ from mcvrp.tasks.driven.take import take_routes
 from mcvrp.tasks.retrain import trial
 from mcvrp.tasks.retrain.card import read_metrics
 from mcvrp.tasks.retrain.compare import sampler
-from mcvrp.tasks.retrain.decide import COLUMNS, HELD_OUT
+from mcvrp.tasks.retrain.decide import COLUMNS, HELD_OUT, LEAST_PAIRS
 from mcvrp.tasks.retrain.labels import key_of
 from mcvrp.tasks.retrain.nightly import NightSummary, run_night
 from mcvrp.tasks.retrain.spec import ImproveSpec, NightlySpec
@@ -276,6 +276,23 @@ def test_promoted_and_run_again_nothing_changes(store: Store, decided: list[bool
     move_champion(store, "small", 1, pointer(store, "small", "champion"))
     night(store)
     assert pointer(store, "small", "champion").version == 1
+
+
+def test_a_comparison_with_too_few_pairs_is_repeated_with_more_instances(store: Store) -> None:
+    """Of the same challenger, on new instances; neither one with a test, nor one of another training is."""
+    drive(store, 1, 8)
+    first, more = decision(store), SPEC.model_copy(update={"instances": LEAST_PAIRS})
+    assert "run mcvrp nightly again with a larger nightly.instances" in first.reasons[0]
+    assert night(store, more.model_copy(update={"lr": 0.1})).record is None
+    again = night(store, more).record
+    assert again
+    assert (again.number, again.days, again.challenger) == (2, first.days, first.challenger)
+    assert versions(store, "small") == [1, 2]
+    drawn = [drawn_pairs(store, record.name) for record in (first, again)]
+    assert [len(each) for each in drawn] == [SPEC.instances, LEAST_PAIRS]
+    assert not drawn[0].keys() & drawn[1].keys()
+    assert f"labels/{first.name}" in store.get(f"nights/small/{again.name}/README.md").decode()
+    assert night(store, more.model_copy(update={"instances": 2 * LEAST_PAIRS})).record is None
 
 
 def publish_another(store: Store) -> None:

@@ -18,12 +18,12 @@ from mcvrp.tasks.retrain import week
 from mcvrp.tasks.retrain.card import TrialMetrics
 from mcvrp.tasks.retrain.decide import DRAWN, HELD_OUT, Bucket
 from mcvrp.tasks.retrain.labels import Mix
-from mcvrp.tasks.retrain.week import DAYS, week_figures, week_of, week_picture
+from mcvrp.tasks.retrain.week import CHANGE, DAYS, week_figures, week_of, week_picture
 
 
 def write_night(store: Store, number: int, change: float, *, promoted: bool) -> None:
     name = f"{layout.NIGHT}{number:012x}"
-    buckets = (Bucket(DRAWN, "20", 30, 2.0, 2.0, change), Bucket(HELD_OUT, "20", 10, 2.0, 2.0, change))
+    buckets = (Bucket(DRAWN, "20", 30, 2.0, 2.0, change), Bucket(HELD_OUT, "20", 10, 2.0, 2.0, 9.0))
     metrics = TrialMetrics(Mix(name, {20: 60}), buckets, {}, 1.0)
     store.put_json(layout.trial_metrics("m", name), asdict(metrics))
     reasons = ("it is better",)
@@ -43,17 +43,16 @@ def test_a_week_counts_promotions_and_multiplies_their_gains(tmp_path: Path) -> 
     nights = week_of(store, "m", now)
     assert [night.record.number for night in nights] == [1, 2, 3]
     assert [night.change for night in nights] == pytest.approx([-10, 5, -10])
-    figures = week_figures(nights, ["incoming/bad.csv"])
+    figures = week_figures(nights)
     assert figures["promotions"] == "version 2, version 4"
-    assert figures["refused files"] == "incoming/bad.csv"
-    assert figures["cost of the champion against that before the first night"] == "-19.00 %"
+    assert figures[CHANGE] == "-19.00 %"
     assert week_picture(nights).startswith(b"\x89PNG")
     roll_back(store, "m")
-    figures = week_figures(week_of(store, "m", now), [])
+    figures = week_figures(week_of(store, "m", now))
     assert figures["promotions"] == "version 2, version 4 (rolled back)"
-    assert figures["cost of the champion against that before the first night"] == "-10.00 %"
+    assert figures[CHANGE] == "-10.00 %"
     assert week_of(store, "m", now + datetime.timedelta(days=DAYS + 1)) == []
-    assert week_figures([], [])["promotions"] == "none"
+    assert week_figures([])["promotions"] == "none"
 
 
 def test_the_labels_of_many_nights_do_not_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
