@@ -80,8 +80,7 @@ def take_routes(
             except StoreUnavailable:  # says nothing about the file
                 raise
             except McvrpError as error:
-                named = file.path in str(error)
-                refused.append(str(error) if named else f"{file.path}: {error}")
+                refused.append(text if file.path in (text := str(error)) else f"{file.path}: {text}")
             else:
                 dates_of[file] = tuple(day.date.isoformat() for day in checked)
                 missing = [day for day in checked if day.date.isoformat() not in days]

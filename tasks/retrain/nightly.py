@@ -135,10 +135,5 @@ def _trial(context: TrialContext, spec: NightlySpec, number: int, learned: Seque
         old = [label for label in old if label.solver != _NOBODY]
     parents = context.old_labels, Parent(layout.driven_dir(context.stored_city.name))
     times = repeats(len(days), len(old), spec.fresh_share, spec.most_repeats)
-    return Trial(
-        name=night,
-        number=number,
-        mix=write_mix(store, context.city, night, parents, old, days, times),
-        days=names,
-        gains=gained,
-    )
+    mix = write_mix(store, context.city, night, parents, old, days, times)
+    return Trial(night, number, mix, names, gains=gained)

@@ -82,10 +82,7 @@ class TrialContext:
 
 @dataclass(frozen=True)
 class Trial:
-    """A night or round whose labels are written, as in `TrialRecord`; ``fresh`` are held-out days by date.
-
-    Its training run is named like its ``mix``: an earlier one, if the challenger is compared again.
-    """
+    """A night or round, as in `TrialRecord`, trained as ``mix`` is named; ``fresh``: held-out by date."""
 
     name: str
     number: int

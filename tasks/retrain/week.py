@@ -18,7 +18,7 @@ from mcvrp.tasks.retrain.card import TrialMetrics, drawn_means, read_metrics
 from mcvrp.tasks.support.pictures import BLUE, DPI, FONT, GREY, ORANGE, png, style
 
 DAYS = 7
-CHANGE = "cost of the champion on drawn instances against that before the first night"
+CHANGE = "change of the cost of the champion (drawn instances)"
 
 
 @dataclass(frozen=True)

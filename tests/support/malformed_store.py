@@ -36,7 +36,7 @@ ROUTES = (  # a faulty row, or a file that is no table of routes, refuses the wh
     _rows("an unknown customer", f"{_EAST},1,C13,1,10", "row 5: customer 'C13' is not in the city"),
     _rows("the depot", f"{_EAST},1,Depot,1,10", "row 5: customer 'Depot' is the depot: list only customers"),
     _rows(
-        "a stop that is missing",
+        "a missing stop",
         f"{_EAST},4,C5,1,10\n{_EAST},1,C6,1,10",
         "row 5: route 'east' has stop 4, but no stop 2",
     ),

@@ -21,7 +21,7 @@ def test_the_terminal_gets_the_text_alone(capsys: pytest.CaptureFixture[str]) ->
     with terminal():
         logger.info("%d done", 3)
         logger.debug("a detail")
-        logger.warning(INTERRUPTED)  # the command ends with a line of its own on it
+        logger.warning(INTERRUPTED)  # for which the command has a line
         thread = threading.Thread(target=logger.warning, args=("a worker was lost",))
         thread.start()
         thread.join()
