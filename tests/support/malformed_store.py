@@ -35,11 +35,7 @@ ROUTES = (  # a faulty row, or a file that is no table of routes, refuses the wh
     _rows("no capacity", f"{_EAST},1,C5,1,ten", "row 5: capacity is 'ten', not a whole number from 1"),
     _rows("an unknown customer", f"{_EAST},1,C13,1,10", "row 5: customer 'C13' is not in the city"),
     _rows("the depot", f"{_EAST},1,Depot,1,10", "row 5: customer 'Depot' is the depot: list only customers"),
-    _rows(
-        "a missing stop",
-        f"{_EAST},4,C5,1,10\n{_EAST},1,C6,1,10",
-        "row 5: route 'east' has stop 4, but no stop 2",
-    ),
+    _rows("a gap", f"{_EAST},4,C5,1,10\n{_EAST},1,C6,1,10", "row 5: route 'east' has stop 4, but no stop 2"),
     _rows("another vehicle", f"{_EAST},1,C5,1,20", "row 5: capacity is 20, but 10 in row 2"),
     _rows("a stop twice", f"{_EAST},1,C5,1,10\n{_EAST},1,C6,1,10", "row 6: route 'east' has stop 1 twice"),
     _rows(
