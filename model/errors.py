@@ -20,12 +20,12 @@ class McvrpError(Exception):
 
     Exit codes of the command, whoever raises the error:
 
-    ====  ============================================================
+    ====  ==============================================================================
     0     done
-    1     partly done: `IncompleteError`, `ClusterLost`
+    1     partly done, or a server does not answer: `IncompleteError`, `ClusterLost`
     2     invalid input or environment: `McvrpError`, unexpected errors
     130   interrupted: Ctrl-C or SIGTERM
-    ====  ============================================================
+    ====  ==============================================================================
     """
 
     exit_code = 2
@@ -105,7 +105,8 @@ def nearest(word: str, choices: Sequence[str], title: str) -> str:
 
 def alternatives(name: str, names: Sequence[str]) -> str:
     """Return the existing ``names`` for the unknown ``name``: " (did you mean lyon?)", "" without any."""
-    return f" ({nearest(name, names, 'there are')})" if names else ""
+    others = [each for each in names if each != name]  # its folder may be all that is left of it
+    return f" ({nearest(name, others, 'there are')})" if others else ""
 
 
 def without_logins(text: str) -> str:

@@ -19,10 +19,11 @@ from mcvrp.storage import layout
 from mcvrp.storage.documents import read_document
 from mcvrp.storage.parquet import parquet_batches, read_parquet, write_parquet
 from mcvrp.storage.provenance import Parent, Provenance
-from mcvrp.storage.store.store import Store, StoreError
+from mcvrp.storage.store.errors import NoSuchFile, StoreError
+from mcvrp.storage.store.store import Store
 
 UNKNOWN = -1  # node of an unknown id
-_AGAIN = "delete its folder, and create it again"
+_AGAIN = "delete its folder, and create it again (mcvrp city create, import or extend)"
 # Fields of the card that are attributes of the city.
 _OF_CITY = ("city_id", "customers", "origin", "scale", "unit", "classes", "demand", "capacity", "extends")
 _ROWS = 64  # of a matrix, decoded at once
@@ -192,8 +193,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     card = read_document(store, layout.city_card(name), CityCard, named="city's card", hint=_AGAIN)
     path, matrix = layout.city_path(name), None
-    table = read_parquet(store, path, named="city", hint=_AGAIN)
     try:
+        table = read_parquet(store, path, named="city", hint=_AGAIN)
         xy = _columns(table, "x", "y")
         lonlat = _columns(table, "lon", "lat") if "lon" in table.column_names else None
         ids = tuple(table["id"].to_pylist()) if "id" in table.column_names else None
@@ -217,6 +218,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
             capacity=card.capacity,
             address_ids=ids or (),
         )
+    except NoSuchFile as error:
+        raise NoSuchFile(f"there is no {store.url(path)}: {_AGAIN}") from error
     except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise McvrpError(f"{store.url(path)} does not hold a city ({error}): {_AGAIN}") from error
     if city.city_id != card.city_id:  # a file is corrupt, or of another city

@@ -21,6 +21,7 @@ from mcvrp.storage.labels.schema import SCHEMA_VERSION
 from mcvrp.storage.layout import NAME_PATTERN
 from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import FIELD
+from mcvrp.storage.store.errors import NoSuchFile
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.solvers.budgets import TUNED, Budget, BudgetName, budget_for
@@ -309,9 +310,8 @@ def of_trial(store: Store, dataset: str) -> bool:
 def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     """Return the spec of ``dataset`` and the id of its city; McvrpError if the spec is missing or corrupt."""
     path = layout.label_spec(dataset)
-    document = store.get_json(path)
     try:
-        fields = dict(document)
+        fields = dict(store.get_json(path))
         city_id, version = str(fields.pop("city_id")), fields.pop("schema_version")
         if version != SCHEMA_VERSION:
             raise McvrpError(
@@ -321,6 +321,8 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
         tuned = bool(fields.pop("tuned", False))
         fields.pop(FIELD, None)
         return LabelSpec.model_validate({**fields, "dataset": dataset, "tuned": tuned}), city_id
+    except NoSuchFile as error:
+        raise NoSuchFile(f"there is no {store.url(path)}: mcvrp label with its preset writes it") from error
     except (KeyError, TypeError, ValueError) as error:
         raise _no_spec(store.url(path), brief(" ".join(str(error).split()), _MOST_CHARACTERS)) from error
 

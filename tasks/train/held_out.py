@@ -42,7 +42,7 @@ def require(store: Store, city: City, spec: TrainSpec, phase: str) -> None:
     )
     path = layout.label_spec(spec.held_out)
     if not store.exists(path):
-        raise McvrpError(f"train.held_out: no dataset {spec.held_out!r} in {store.url('labels')}: {hint}")
+        raise McvrpError(f"train.held_out: there is no {store.url(path)}: {hint}")
     labelled = store.get_json(path)
     split = labelled.get("split") if isinstance(labelled, dict) else None
     if split != SPLIT:

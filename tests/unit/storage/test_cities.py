@@ -72,6 +72,11 @@ def _of_another_city(store: Store) -> None:
         ),
         (_of_another_city, "its card names"),
         (_put(layout.city_path("c"), b"PAR1 no more"), "is not a readable city"),
+        (
+            lambda store: store.delete(layout.city_path("c")),
+            r"there is no .*city\.parquet: .*mcvrp city create",
+        ),
+        (lambda store: store.delete(city_matrix("c")), r"there is no .*matrix\.parquet: .*mcvrp city create"),
         (lambda store: store.delete("cities/c"), r"no city 'c' in .*: name one that exists"),
     ],
 )

@@ -202,7 +202,9 @@ def test_a_stored_spec_is_the_one_that_was_asked(store: Store, changes: dict[str
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "{}", '{"city_id": "x", "schema_version": 2}'])
-def test_a_corrupt_spec_is_named(store: Store, text: str) -> None:
+def test_a_missing_or_corrupt_spec_is_named(store: Store, text: str) -> None:
+    with pytest.raises(McvrpError, match=r"no .*labels/d/spec\.json: mcvrp label"):
+        stored_spec(store, "d")
     store.put(layout.label_spec("d"), text.encode())
     with pytest.raises(McvrpError, match=r"labels/d/spec\.json .*remove") as caught:
         stored_spec(store, "d")

@@ -82,7 +82,7 @@ def test_ranks_share_the_instances(store: Store, network: FmMcvrp, monkeypatch: 
 
 def test_unusable_held_out_sets_are_refused_before_training(store: Store) -> None:
     require(store, CITY, SPEC, "II")
-    with pytest.raises(McvrpError, match=r"no dataset 'nowhere'.*label\.held_out of at least 1"):
+    with pytest.raises(McvrpError, match=r"no .*nowhere/spec\.json: .*label\.held_out of at least 1"):
         require(store, CITY, small_spec(held_out="nowhere"), "II")
     with pytest.raises(McvrpError, match=r"are of city .*, not of"):
         require(store, City.uniform(60, seed=4), SPEC, "II")
