@@ -55,6 +55,9 @@ class RoutedDay(Solved):
     files: tuple[str, ...] = ()
     replaced: str = ""
 
+    def __repr__(self) -> str:
+        return f"RoutedDay({len(self.costs)} routes, cost {self.cost:g}, found by {self.found_by})"
+
     @property
     def routes(self) -> list[list[str]]:
         """Ids of the customers of each route, in the order of the stops."""

@@ -136,6 +136,9 @@ class City:
         x, y = ((low + high) / 2 - scale / 2).tolist()
         return cls(xy, matrix, (x, y), scale, **more)
 
+    def __repr__(self) -> str:
+        return f"City({self.customers} customers, id {self.city_id})"
+
     @property
     def customers(self) -> int:
         """The number m of customers."""

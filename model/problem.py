@@ -39,6 +39,9 @@ class Instance:
     demands: NDArray[np.uint16]  # (n,), in units of capacity
     capacity: int  # of a vehicle
 
+    def __repr__(self) -> str:
+        return f"Instance({self.n} customers of city {self.city_id}, capacity {self.capacity})"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))
         object.__setattr__(self, "demands", _whole(self.demands, np.uint16, "a demand"))

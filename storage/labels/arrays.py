@@ -50,6 +50,9 @@ class LabelArrays:
     def __len__(self) -> int:
         return len(self.index)
 
+    def __repr__(self) -> str:
+        return f"LabelArrays({len(self)} labels of n={self.ids.shape[1]})"
+
     def take(self, rows: NDArray[np.bool_]) -> LabelArrays:
         """Return the rows that are True in ``rows``, ``(N,)``."""
         routes = rows[self.row_of]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -68,7 +68,7 @@ class Dataset:
 
     store: Store
     name: str
-    files: Mapping[int, Sequence[RowFile]]
+    files: Mapping[int, Sequence[RowFile]] = field(repr=False)
 
     @classmethod
     @typed

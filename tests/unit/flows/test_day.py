@@ -15,6 +15,7 @@ import pytest
 import mcvrp
 from mcvrp.flows.day import RoutedDay
 from mcvrp.model.errors import McvrpError
+from tests.support.datasets import N, fill
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_day
 
@@ -46,6 +47,15 @@ def test_routes_have_the_ids_of_the_customers(day: RoutedDay) -> None:
         == day.routes
     )
     assert (day.found_by, day.unserved) == (day.search.findings[0].by, ())
+
+
+def test_objects_of_the_api_are_printed_in_a_line(day: RoutedDay, tmp_path: Path) -> None:
+    store = mcvrp.Store.open(tmp_path)
+    fill(store, 0, 40)
+    city = mcvrp.City(np.random.default_rng(1).random((40, 2)), np.ones((40, 40)) - np.eye(40))
+    dataset = mcvrp.Dataset.open(store, "d")
+    for each in (day, day.instance, city, dataset, dataset.labels(N)):
+        assert len(repr(each).replace(str(tmp_path), "")) < 100
 
 
 def test_a_notebook_shows_figures_and_map(day: RoutedDay) -> None:
