@@ -94,13 +94,13 @@ def require_consistent(spec: PipelineSpec) -> None:
 
 
 def _names(spec: PipelineSpec) -> Iterator[str]:
-    if spec.train.dataset != spec.label.dataset:
-        yield f"train.dataset = {spec.train.dataset!r}, but labels are made in {spec.label.dataset!r}"
+    if spec.train.dataset != (made := spec.label.dataset):
+        yield f"train.dataset = {spec.train.dataset!r}, but labels are made in {made!r}: name the same"
     if spec.label.split != "train":
         yield f"label.split = {spec.label.split!r}: models must not be trained on instances of the benchmark"
     held_out, dataset = spec.label.held_out_dataset, spec.train.held_out
     if spec.label.held_out and dataset not in (None, held_out):
-        yield f"train.held_out = {dataset!r} is not the held-out set of the labels ({held_out!r})"
+        yield f"train.held_out = {dataset!r} is not the held-out set of the labels: set {held_out!r}"
     if not spec.label.held_out and dataset == held_out:
         yield f"train.held_out = {dataset!r} is made with label.held_out: unset it (--set train.held_out=)"
     name = spec.benchmark.attention or spec.city.name

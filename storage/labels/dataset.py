@@ -16,9 +16,11 @@ from mcvrp.model.errors import McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
+from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
+_AWAY = "move it away"
 _MOST_CHARACTERS = 100  # of a list of sizes
 
 
@@ -46,11 +48,25 @@ def list_files(
         size, rows = layout.size_of(file.path.rpartition("/")[0]), layout.rows_of(file.path)
         if size is None or rows is None or file.path != layout.label_file(dataset, size, *rows):
             if foreign is None:
-                raise McvrpError(f"{store.url(file.path)} has not the name of a label file: move it away")
+                raise McvrpError(f"{store.url(file.path)} {misnamed(store, dataset, file.path)}")
             foreign.append(file.path)
             continue
         files.setdefault(size, []).append(RowFile(*rows, file.path, file.size))
     return {n: sorted(files[n], key=lambda file: (file.start, -file.stop)) for n in sorted(files)}
+
+
+def misnamed(store: Store, dataset: str, path: str) -> str:
+    """Return what is wrong with a file of another name at ``path``, and the name that its footer tells."""
+    try:
+        remedy = _own_name(store, dataset, read_footer(store, path))
+    except McvrpError:  # it has none
+        remedy = _AWAY
+    return f"has not the name of a label file: {remedy}"
+
+
+def _own_name(store: Store, dataset: str, footer: Footer) -> str:
+    path = layout.label_file(dataset, footer.n, footer.row_start, footer.row_stop)
+    return _AWAY if store.exists(path) else f"rename it to {path}, or {_AWAY}"
 
 
 def without_merged(files: Sequence[RowFile]) -> list[RowFile]:
@@ -103,7 +119,7 @@ class Dataset:
             if (footer.n, footer.row_start, footer.row_stop) != (n, file.start, file.stop):
                 raise McvrpError(
                     f"{self.store.url(file.path)} has rows {footer.row_start} to {footer.row_stop} of "
-                    f"n={footer.n}, not those of its name: move it away"
+                    f"n={footer.n}, not those of its name: {_own_name(self.store, self.name, footer)}"
                 )
             return LabelFile(file.path, footer, file.bytes)
 

@@ -13,7 +13,7 @@ from typing import Any
 from mcvrp.model.errors import McvrpError, alternatives
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city
-from mcvrp.storage.labels.dataset import RowFile, list_files, without_merged
+from mcvrp.storage.labels.dataset import RowFile, list_files, misnamed, without_merged
 from mcvrp.storage.labels.manifest import read_manifest
 from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.store.errors import StoreError
@@ -98,7 +98,7 @@ def verify_dataset(
 def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> VerificationReport:
     dataset, foreign = source.spec.dataset, list[str]()
     files = list_files(store, dataset, foreign=foreign)
-    faults = [FileFault(path, "has not the name of a label file: move it away") for path in foreign]
+    faults = [FileFault(path, misnamed(store, dataset, path)) for path in foreign]
     context = _VerifyContext(store, source, _manifest(store, dataset, faults))
     results = dict(_verified(context, files, cores))
     for path, result in results.items():

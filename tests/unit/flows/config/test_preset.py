@@ -190,12 +190,12 @@ def test_a_bad_field_is_named_in_one_sentence(override: str, parts: list[str]) -
         ("label.smallest=19", ["no capacity rule for 19", "capacity = [low, high]"]),
         ("train.phases.2.last=30", ["train.phases.2.last = 30", "labels are made for 20 to 22 customers"]),
         ("label.smallest=21", ["train.smallest = 20", "labels are made for 21 to 22 customers"]),
-        ("train.dataset=other", ["train.dataset = 'other'", "'smoke'"]),
+        ("train.dataset=other", ["train.dataset = 'other'", "'smoke': name the same"]),
         (
             "label.held_out=0",
             ["train.held_out = 'smoke-held-out'", "label.held_out", "(--set train.held_out=)"],
         ),
-        ("train.held_out=other", ["train.held_out = 'other' is not the held-out set of the labels ('smoke-"]),
+        ("train.held_out=other", ["train.held_out = 'other'", "labels: set 'smoke-held-out'"]),
         ("train.batch=1000", ["train.phases.0", "fewer than one batch", "lower the batch"]),
     ],
 )

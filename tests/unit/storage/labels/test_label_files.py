@@ -201,6 +201,9 @@ def test_a_misplaced_file_is_named(store: Store) -> None:
     store.put(layout.size_dir("d", N) + "/copy.parquet", data)
     with pytest.raises(McvrpError, match=r"copy\.parquet has not the name of a label file: move it away"):
         Dataset.open(store, "d")
+    store.delete(layout.label_file("d", N, 0, 3))
+    with pytest.raises(McvrpError, match=r"rename it to labels/d/data/n=020/rows-00000000-00000003\.parquet"):
+        Dataset.open(store, "d")
 
 
 def test_the_fingerprint_depends_on_the_rows_but_not_on_their_split(store: Store) -> None:
