@@ -17,6 +17,7 @@ from mcvrp.model.errors import brief
 from mcvrp.storage import layout
 from mcvrp.storage.markdown import escaped
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.files.file_bytes import is_pasted
 from mcvrp.tasks.solve.day import Solved, solve_day
 from mcvrp.tasks.solve.outputs import (
     Place,
@@ -31,6 +32,7 @@ from mcvrp.tasks.solve.plan import Planned, Request, plan_day
 from mcvrp.tasks.solve.spec import DecodingSpec, LimitsSpec, Order, SearchSpec, SolveSpec
 from mcvrp.tasks.solve.streets import on_streets
 from mcvrp.tasks.support.registry import InStore
+from mcvrp.tasks.support.text import unit_text
 
 
 @task("route", "route {planned.day.instance.n} customers")
@@ -51,7 +53,8 @@ def write(place: Place, solved: Solved) -> None:
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
     show_figures(subject, f"Routes of {planned.day.source}", solve_figures(solved), *body)
-    stops = stop_table(solved).drop(columns=_WITHOUT, errors="ignore")
+    unit = {"cumulative_cost": f"cumulative_cost ({unit_text(planned.city.unit)})"}
+    stops = stop_table(solved).drop(columns=_WITHOUT, errors="ignore").rename(columns=unit)
     show_table(f"{subject} stops", f"All stops of {planned.day.source}", stops)
 
 
@@ -104,11 +107,13 @@ _WITHOUT = ["date", "capacity", "leg_cost", "x", "y", "lat", "lon"]
 _MOST_NAME = 80  # characters of orders in the name of a run
 
 
-def _place(city: str | None, orders: object, **_: object) -> str:
-    return city or (brief(orders, _MOST_NAME) if isinstance(orders, str) else "no city")
+def _run_name(city: str | None, orders: object, date: datetime.date | None, **_: object) -> str:
+    file = orders.rpartition("/")[2] if isinstance(orders, str) and not is_pasted(orders) else "pasted orders"
+    where, day = f"{city}: " if city else "", f", {date}" if date else ""
+    return f"{where}{brief(file, _MOST_NAME)}{day}"
 
 
-@stage("solve", lambda **values: f"solve a day of {_place(**values)}", timeout=DAY + HOUR)
+@stage("solve", _run_name, timeout=DAY + HOUR)
 def solve(
     orders: Orders,
     city: City,

@@ -28,7 +28,7 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from mcvrp.storage import layout
-from mcvrp.storage.markdown import escaped, image, link
+from mcvrp.storage.markdown import code, escaped, image
 from mcvrp.storage.store.store import Store
 from mcvrp.storage.trials import TrialRecord
 from mcvrp.tasks.support.pictures import png
@@ -126,14 +126,12 @@ def progress_key(subject: str, label: str) -> str:
 
 
 def links(store: Store, paths: Mapping[str, str]) -> str:
-    """Return a Markdown list of links to ``paths`` in ``store``, by their labels, and how to open them."""
-    bucket, lines = "://" in store.uri, []
-    for label, path in paths.items():
-        address = store.url(path)
-        uri = address if bucket else PurePosixPath(address).as_uri()
-        lines.append(f"- {label}: {link(address, uri)}")
-    opened = "Pages may not open files of the machine: copy a path and paste it into the address bar."
-    how = "`aws s3 cp ADDRESS .` copies a file." if bucket else opened
+    """Return a Markdown list of the addresses of ``paths`` in ``store``, by label, and how to open them.
+
+    Prefect's page removes links that are not of the web.
+    """
+    lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
+    how = "`aws s3 cp ADDRESS .` copies a file." if "://" in store.uri else "Open a path in the address bar."
     return "\n".join(
         ["**In the store**", "", *lines, "", f"{how} `mcvrp inspect PATH` describes any of them."]
     )

@@ -83,7 +83,7 @@ def test_orders_of_your_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Two routes there and back cost 1.632."""
     of_a_day, _, of_arrays, of_ids = examples(DOCS / "python.md", "python")
     exec(of_a_day, {})
-    assert capsys.readouterr().out.startswith("1.632 by construction: [['")
+    assert capsys.readouterr().out.startswith("1.632 by a quick first plan: [['")
     exec(of_arrays, {})
     assert capsys.readouterr().out.startswith("1.632")
     exec(of_ids, {})

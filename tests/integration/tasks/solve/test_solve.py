@@ -37,7 +37,7 @@ def test_the_command_routes_a_day(workplace: Workplace, capsys: pytest.CaptureFi
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["lines"], document["customers"], document["capacity"]) == (31, 30, 30)
-    assert {finding["by"] for finding in document["findings"]} >= {"HGS", "construction"}
+    assert {finding["by"] for finding in document["findings"]} >= {"HGS", "a quick first plan"}
     assert {Path(file).name for file in document["files"]} == set(os.listdir(out))
     with patch.dict(os.environ, workplace.environment(), clear=True):
         assert cli.run([*command.split(), "--samples", "5", "--by", "model"]) == 0
@@ -94,6 +94,6 @@ print(artifact.data)
         *("route 21 customers", f"write solutions/{other.name}"),
     }
     assert {name for name, _ in workplace.recorded("flow_run")} == {
-        "solve a day of small",
-        "solve a day of store:orders/e.vrp",
+        "small: pasted orders",
+        "e.vrp",
     }

@@ -132,6 +132,6 @@ def test_failed_members_are_printed_once_and_the_exit_code_is_1(
     assert [line for line in err.splitlines() if "is corrupt" in line] == [failure]
     assert failure in day["notes"]
     assert "is corrupt" in Path("out/README.md").read_text()
-    assert day["found_by"] in ("HGS", "construction")
+    assert day["found_by"] in ("HGS", "a quick first plan")
     assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--out", "out"]) == 1
     assert "corrupt" not in capsys.readouterr().out

@@ -121,7 +121,7 @@ def test_a_gallery_shows_what_fits_and_only_pictures(tmp_path: Path) -> None:
     assert gallery(store, "none") == ""
 
 
-def test_links_are_those_of_a_browser_or_of_the_bucket(tmp_path: Path) -> None:
+def test_files_are_shown_by_their_addresses(tmp_path: Path) -> None:
     local = links(Store.open(tmp_path / "my store"), {"the model": "models/m/0001"})
-    assert f"my store/models/m/0001](file://{tmp_path}/my%20store/models/m/0001)" in local
-    assert "](s3://bucket/a/map.html)" in links(Store.at("s3://bucket/a"), {"the map": "map.html"})
+    assert f"- the model: `{tmp_path}/my store/models/m/0001`\n" in local
+    assert "`s3://bucket/a/map.html`" in links(Store.at("s3://bucket/a"), {"the map": "map.html"})

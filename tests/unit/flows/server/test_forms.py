@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
 from mcvrp.flows.server.ui import first_values
 from mcvrp.flows.solve import (
-    _place,  # type: ignore[attr-defined]
+    _run_name,  # type: ignore[attr-defined]
     solve,
 )
 from mcvrp.model.errors import McvrpError
@@ -116,11 +117,11 @@ def test_the_form_of_a_day_begins_with_what_changes_daily() -> None:
     assert SolveSpec(**groups["limits"], **groups["search"], **groups["decoding"]) == spec
 
 
-def test_a_run_is_not_named_by_a_long_text_of_orders() -> None:
+def test_a_run_is_named_by_its_day_but_not_by_a_long_text_of_orders() -> None:
     """Postgres refuses names of thousands of characters, and the run would wait for its server."""
-    assert len(_place(None, "customer,demand\n" * 1000)) <= 100
-    assert _place(None, "orders/monday.csv") == "orders/monday.csv"
-    assert _place("lyon", "orders/monday.csv") == "lyon"
+    assert _run_name("lyon", "customer,demand\n" * 1000, None) == "lyon: pasted orders"
+    assert len(_run_name(None, "x" * 1000, None)) <= 100
+    assert _run_name("lyon", "orders/monday.csv", date(2026, 11, 30)) == "lyon: monday.csv, 2026-11-30"
 
 
 def test_pasted_orders_are_called_so(tmp_path: Path) -> None:

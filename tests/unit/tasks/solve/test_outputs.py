@@ -264,7 +264,7 @@ def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
     day = solved_day(store, dict.fromkeys((1, 2, 3), 3), 6, samples=2)
     write_day(Place(store, "solutions/x"), day)
     assert day.cost == 0
-    assert day.found_by == "construction"
+    assert day.found_by == "a quick first plan"
     assert not re.search(r"\bnan\b", store.get("solutions/x/map.html").decode(), re.IGNORECASE)
 
 
