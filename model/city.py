@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -67,8 +67,8 @@ class City:
     kappa above 1.
     """
 
-    xy: NDArray[np.float64]
-    matrix: NDArray[np.float64] | None = None
+    xy: NDArray[np.float64] = field(repr=False)
+    matrix: NDArray[np.float64] | None = field(default=None, repr=False)
     origin: tuple[float, float] = (0.0, 0.0)
     scale: float = 1.0
     unit: str = "unit"
@@ -76,7 +76,7 @@ class City:
     spare: int = 0
     demand: tuple[int, int] | None = None
     capacity: tuple[int, int] | None = None
-    address_ids: tuple[str, ...] = ()
+    address_ids: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         xy = frozen(_numbers(self.xy, "coordinates are"), np.float64)
@@ -135,9 +135,6 @@ class City:
         scale = (float((high - low).max()) or 1.0) + rounding  # 1: all addresses coincide
         x, y = ((low + high) / 2 - scale / 2).tolist()
         return cls(xy, matrix, (x, y), scale, **more)
-
-    def __repr__(self) -> str:
-        return f"City({self.customers} customers, id {self.city_id})"
 
     @property
     def customers(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import index
 from typing import Any, TypeVar
@@ -35,12 +35,9 @@ class Instance:
     """
 
     city_id: str
-    ids: NDArray[np.uint32]  # (n,), node numbers of the customers, ascending
-    demands: NDArray[np.uint16]  # (n,), in units of capacity
+    ids: NDArray[np.uint32] = field(repr=False)  # (n,), node numbers of the customers, ascending
+    demands: NDArray[np.uint16] = field(repr=False)  # (n,), in units of capacity
     capacity: int  # of a vehicle
-
-    def __repr__(self) -> str:
-        return f"Instance({self.n} customers of city {self.city_id}, capacity {self.capacity})"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", _whole(self.ids, np.uint32, "a customer's number"))

@@ -126,10 +126,7 @@ def progress_key(subject: str, label: str) -> str:
 
 
 def links(store: Store, paths: Mapping[str, str]) -> str:
-    """Return a Markdown list of the addresses of ``paths`` in ``store``, by label, and how to open them.
-
-    Prefect's page removes links that are not of the web.
-    """
+    """Return a Markdown list of ``paths`` in ``store`` as text: Prefect's page removes links to files."""
     lines = [f"- {label}: {code(store.url(path))}" for label, path in paths.items()]
     how = "`aws s3 cp ADDRESS .` copies a file." if "://" in store.uri else "Open a path in the address bar."
     return "\n".join(

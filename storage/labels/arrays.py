@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelArrays:
     """Labels of one size as flat arrays: N rows of n customers each, R routes with V visits in all."""
 
@@ -49,9 +49,6 @@ class LabelArrays:
 
     def __len__(self) -> int:
         return len(self.index)
-
-    def __repr__(self) -> str:
-        return f"LabelArrays({len(self)} labels of n={self.ids.shape[1]})"
 
     def take(self, rows: NDArray[np.bool_]) -> LabelArrays:
         """Return the rows that are True in ``rows``, ``(N,)``."""

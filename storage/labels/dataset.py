@@ -16,11 +16,9 @@ from mcvrp.model.errors import McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
-from mcvrp.storage.labels.schema import Footer
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 
-_AWAY = "move it away"
 _MOST_CHARACTERS = 100  # of a list of sizes
 
 
@@ -58,15 +56,11 @@ def list_files(
 def misnamed(store: Store, dataset: str, path: str) -> str:
     """Return what is wrong with a file of another name at ``path``, and the name that its footer tells."""
     try:
-        remedy = _own_name(store, dataset, read_footer(store, path))
+        footer = read_footer(store, path)
     except McvrpError:  # it has none
-        remedy = _AWAY
-    return f"has not the name of a label file: {remedy}"
-
-
-def _own_name(store: Store, dataset: str, footer: Footer) -> str:
-    path = layout.label_file(dataset, footer.n, footer.row_start, footer.row_stop)
-    return _AWAY if store.exists(path) else f"rename it to {path}, or {_AWAY}"
+        return "has not the name of a label file: move it away"
+    own = layout.label_file(dataset, footer.n, footer.row_start, footer.row_stop)
+    return f"has not the name of its rows: rename it to {own} unless there is one, or move it away"
 
 
 def without_merged(files: Sequence[RowFile]) -> list[RowFile]:
@@ -114,13 +108,10 @@ class Dataset:
         """
 
         def read(named: tuple[int, RowFile]) -> LabelFile:
-            n, file = named
-            footer = read_footer(self.store, file.path)
+            store, (n, file) = self.store, named
+            footer = read_footer(store, file.path)
             if (footer.n, footer.row_start, footer.row_stop) != (n, file.start, file.stop):
-                raise McvrpError(
-                    f"{self.store.url(file.path)} has rows {footer.row_start} to {footer.row_stop} of "
-                    f"n={footer.n}, not those of its name: {_own_name(self.store, self.name, footer)}"
-                )
+                raise McvrpError(f"{store.url(file.path)} {misnamed(store, self.name, file.path)}")
             return LabelFile(file.path, footer, file.bytes)
 
         return list(in_parallel(read, ((n, file) for n, files in self.files.items() for file in files)))

@@ -192,17 +192,14 @@ def test_a_corrupt_or_foreign_shard_is_named_and_not_changed(
 
 def test_a_misplaced_file_is_named(store: Store) -> None:
     fill(store, 0, 3)
-    data = store.get(layout.label_file("d", N, 0, 3))
+    data = store.get(named := layout.label_file("d", N, 0, 3))
     for path in (layout.label_file("d", 21, 0, 3), layout.label_file("d", N, 3, 6)):
         store.put(path, data)
-        with pytest.raises(McvrpError, match=f"{path} has rows 0 to 3 of n=20, not those of its name"):
+        with pytest.raises(McvrpError, match=f"{path} has not the name of its rows: rename it to {named}"):
             Dataset.open(store, "d").label_files  # noqa: B018
         store.delete(path)
     store.put(layout.size_dir("d", N) + "/copy.parquet", data)
-    with pytest.raises(McvrpError, match=r"copy\.parquet has not the name of a label file: move it away"):
-        Dataset.open(store, "d")
-    store.delete(layout.label_file("d", N, 0, 3))
-    with pytest.raises(McvrpError, match=r"rename it to labels/d/data/n=020/rows-00000000-00000003\.parquet"):
+    with pytest.raises(McvrpError, match=rf"copy\.parquet .* name of its rows: rename it to {named}"):
         Dataset.open(store, "d")
 
 
