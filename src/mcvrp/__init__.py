@@ -9,25 +9,24 @@ from mcvrp.face import lazy
 
 if TYPE_CHECKING:
     from mcvrp.flows.day import solve as solve
-    from mcvrp.model import (
-        Beam as Beam,
+    from mcvrp.model.decoding import decode as decode
+    from mcvrp.model.errors import McvrpError as McvrpError
+    from mcvrp.model.problem import (
         City as City,
-        Greedy as Greedy,
         Instance as Instance,
-        McvrpError as McvrpError,
-        Nucleus as Nucleus,
-        Sampling as Sampling,
         Solution as Solution,
         cost as cost,
-        decode as decode,
         infeasibility as infeasibility,
     )
-    from mcvrp.storage import (
-        Dataset as Dataset,
-        Store as Store,
-        load_city as load_city,
-        load_labels as load_labels,
-        load_model as load_model,
+    from mcvrp.model.strategies import (
+        Beam as Beam,
+        Greedy as Greedy,
+        Nucleus as Nucleus,
+        Sampling as Sampling,
     )
+    from mcvrp.storage.cities import load_city as load_city
+    from mcvrp.storage.labels.dataset import Dataset as Dataset, load_labels as load_labels
+    from mcvrp.storage.models.models import load_model as load_model
+    from mcvrp.storage.store.store import Store as Store
 else:
     __getattr__, __dir__ = lazy(__name__, __file__)

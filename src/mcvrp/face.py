@@ -1,4 +1,4 @@
-"""Public names of a package, imported when they are first used (PEP 562).
+"""Public names of the package, imported when they are first used (PEP 562).
 
 Solver workers import modules of packages that also contain networks, and must not wait for torch: no package
 imports its modules when it is imported.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mcvrp.storage import load_labels
+from mcvrp import load_labels
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers import SOLVERS, SolverEntry, register
+from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry, register
 from tests.support.command import Workplace
 from tests.support.results import read_results
 from tests.support.solving import CITY, put_day

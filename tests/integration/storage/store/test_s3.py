@@ -113,9 +113,7 @@ def test_a_reader_gets_old_bytes_or_new_ones(store: Store) -> None:
 def test_a_store_can_be_used_in_another_process(store: Store) -> None:
     store.put("a", b"1")
     assert pickle.loads(pickle.dumps(store)).get("a") == b"1"
-    code = (
-        "import sys; from mcvrp.storage import Store; sys.stdout.write(Store(sys.argv[1]).get('a').decode())"
-    )
+    code = "import sys; from mcvrp import Store; sys.stdout.write(Store(sys.argv[1]).get('a').decode())"
     done = subprocess.run([sys.executable, "-c", code, store.uri], capture_output=True, text=True, check=True)
     assert done.stdout == "1"
 

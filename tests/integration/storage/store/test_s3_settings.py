@@ -39,7 +39,7 @@ def test_a_profile_is_read(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
     }
     code = (
-        "import sys; from mcvrp.storage import Store; store = Store.open(sys.argv[1]); store.put('a', b'1')\n"
+        "import sys; from mcvrp import Store; store = Store.open(sys.argv[1]); store.put('a', b'1')\n"
         "sys.stdout.write(repr([store.list(''), store.open_input('a').read()]))"
     )
     command = [sys.executable, "-c", code, s3_uri]

@@ -167,7 +167,7 @@ def test_a_request_that_waits_is_interrupted(troubled: Store, proxy: Proxy) -> N
     """By Ctrl-C, at once: the library would finish its retries first."""
     proxy.fail("503")
     code = (
-        "import os, signal, sys, threading; from mcvrp.storage import Store\n"
+        "import os, signal, sys, threading; from mcvrp.storage.store.store import Store\n"
         "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "Store(sys.argv[1]).get('a')"
     )

@@ -13,9 +13,9 @@ import pytest
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
 from mcvrp.model.problem import City, Instance, Solution, cost, infeasibility
-from mcvrp.tasks.solvers import SOLVERS, Solver, SolverFailed, SolverMissing
 from mcvrp.tasks.solvers.local_search import random_solution
-from mcvrp.tasks.solvers.solver import Limits, longest_route
+from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.solver import Limits, Solver, SolverFailed, SolverMissing, longest_route
 from tests.support.answers import require_answer
 
 CITY = City.uniform(60, seed=3)

@@ -13,7 +13,7 @@ from mcvrp.flows.config.preset import FOLDER, Preset, load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers import SOLVERS, SolverEntry
+from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 
 
 def error(name: str, *overrides: str) -> str:

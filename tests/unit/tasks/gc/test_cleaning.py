@@ -23,7 +23,7 @@ from mcvrp.storage.models.registry import enrol, move_champion, pointer, roll_ba
 from mcvrp.storage.provenance import Parent, made
 from mcvrp.storage.store.lease import holding
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.gc import RetentionSpec, clean
+from mcvrp.tasks.gc.cleaning import RetentionSpec, clean
 from tests.support.killed import killed_at_each_write
 from tests.support.leases import FAR, taken_over
 
