@@ -31,16 +31,14 @@ class RowFile(NamedTuple):
     bytes: int
 
 
-def list_files(
-    store: Store, dataset: str, n: int | None = None, foreign: list[str] | None = None
-) -> dict[int, list[RowFile]]:
-    """Return all files of ``dataset``, or of size ``n``, by size, first row, and the largest first.
+def list_files(store: Store, dataset: str, foreign: list[str] | None = None) -> dict[int, list[RowFile]]:
+    """Return all files of ``dataset`` by size, first row, and the largest first.
 
     Another Parquet file among them, which readers of the folder would take for labels, is a McvrpError, or
     its path is added to ``foreign``.
     """
     files: dict[int, list[RowFile]] = {}
-    for file in store.files(layout.data_dir(dataset) if n is None else layout.size_dir(dataset, n)):
+    for file in store.files(layout.data_dir(dataset)):
         if not file.path.endswith(".parquet"):
             continue
         size, rows = layout.size_of(file.path.rpartition("/")[0]), layout.rows_of(file.path)

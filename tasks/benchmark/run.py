@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from mcvrp.model.errors import IncompleteError, McvrpError
-from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City
 from mcvrp.storage.benchmarks import stored_parts, write_results
-from mcvrp.storage.labels.overlap import Keys, dataset_keys
 from mcvrp.storage.models.attention import load_attention_model
 from mcvrp.storage.models.models import ModelCard, chosen_model, load_model
 from mcvrp.storage.store.store import Store
@@ -71,9 +69,8 @@ def run_benchmark(
 
     A method whose solver is not installed, or does not support the city, has rows with the reason only.
     The model is None if no method needs one. McvrpError, before anything is solved, if the city is too small,
-    no capacity rule covers a size, the model is missing, belongs to another city or was trained on a test
-    instance, or a stored part is corrupt; IncompleteError if workers were lost, all other answers are then
-    stored.
+    no capacity rule covers a size, the model is missing or belongs to another city, or a stored part is
+    corrupt; IncompleteError if workers were lost, all other answers are then stored.
     """
     spec = spec.in_city(city)
     models = _checked_models(store, city, spec, model_name)
@@ -160,29 +157,4 @@ def _checked_models(store: Store, city: City, spec: BenchmarkSpec, model_name: s
     if not spec.version:
         logger.info("model %s: version %d, the champion or else the latest", card.name, card.version)
     card.require_city(city)
-    require_unseen(store, city, spec, card.dataset)
     return Models(card, attention_models)
-
-
-def require_unseen(store: Store, city: City, spec: BenchmarkSpec, dataset: str) -> None:
-    """Check that no test instance of ``spec`` is in the training data ``dataset``.
-
-    Only the columns of the instances are read, at the sizes that both have. A dataset that has been removed
-    from the store passes.
-
-    Raises McvrpError if there is one; the message names the first.
-    """
-    stream = InstanceStream(city, spec.seed, "test", spec.rules_in(city))
-    for n, count in spec.counts.items():
-        trained = dataset_keys(store, dataset, n)
-        if not len(trained.index):
-            continue
-        tested = Keys.of((i, stream(n, i)) for i in range(count))
-        ours, theirs = tested.shared(trained)
-        if len(ours):
-            first = int(ours.argmin())
-            raise McvrpError(
-                f"{len(ours):,} of {count:,} test instances of n={n} are in the training data, the first "
-                f"is (n={n}, i={ours[first]}), instance (n={n}, i={theirs[first]}) of dataset {dataset!r}: "
-                "train on another split, or set another benchmark.seed"
-            )

@@ -48,6 +48,7 @@ def phase_start(store: Store, city: City, spec: TrainSpec, name: str) -> PhaseSt
     """
     _require_sizes(city, spec)
     _require_rules(store, city, spec)
+    _require_split(store, spec)
     labels = Dataset.listed(store, spec.dataset) if spec.needs_labels(name) else None
     counts = _label_counts(labels, city, spec, name) if labels else ()
     index = spec.phases.index(spec.phase(name))
@@ -83,8 +84,9 @@ def check_training(store: Store, city: City, spec: TrainSpec) -> None:
 
 
 def require_trainable(store: Store, city: City, spec: TrainSpec) -> None:
-    """Raise McvrpError if instances cannot be drawn in the city, or the base is missing or of another one."""
+    """Raise McvrpError if instances cannot be drawn in the city, or its labels or base are of no use."""
     _require_sizes(city, spec)
+    _require_split(store, spec)
     if store.exists(layout.label_spec(spec.dataset)):  # before, ranges of the labels are unknown
         _require_rules(store, city, spec)
     _base_card(store, city, spec)
@@ -141,6 +143,16 @@ def _require_rules(store: Store, city: City, spec: TrainSpec) -> None:
             raise McvrpError(f"phase {phase.name!r}: {error}") from error
 
 
+def _require_split(store: Store, spec: TrainSpec) -> None:
+    """Raise McvrpError if the labels are those of instances that models are measured on."""
+    split = _label_spec(store, spec).get("split", "train")
+    if split != "train":
+        raise McvrpError(
+            f"train.dataset: dataset {spec.dataset!r} is of split {split!r}, not 'train': models are "
+            "measured on its instances, name another"
+        )
+
+
 def _network_of(city: City, spec: TrainSpec) -> dict[str, Any]:
     """Return the fields of `model.network.NetworkConfig` of the network that the run trains."""
     return {"classes": city.classes, **spec.network.model_dump()}
@@ -167,11 +179,16 @@ def _order_rules(store: Store, city: City, spec: TrainSpec, name: str) -> Rules:
     policy = spec.phase(name).policy
     if policy is None:
         return Rules()
-    path = layout.label_spec(spec.dataset)
-    document = store.get_json(path) if store.exists(path) else {}
-    labelled = document if isinstance(document, dict) else {}
+    labelled = _label_spec(store, spec)
     demand, capacity = (_range(labelled.get(field)) for field in ("demand", "capacity"))
     return Rules.of(city, policy.demand or demand, policy.capacity or capacity)
+
+
+def _label_spec(store: Store, spec: TrainSpec) -> dict[str, Any]:
+    """Return the fields of the spec of the labels, none if it is not there."""
+    path = layout.label_spec(spec.dataset)
+    document = store.get_json(path) if store.exists(path) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _range(value: object) -> Range | None:

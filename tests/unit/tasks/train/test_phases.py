@@ -30,7 +30,7 @@ from mcvrp.tasks.train.job import RankJob, RanksDiedError, Warned, encode, ranks
 from mcvrp.tasks.train.phases import Launcher, PhaseSummary, TrainSummary, publish
 from mcvrp.tasks.train.ranks.launch import run_local
 from mcvrp.tasks.train.resources import rank_count, require_cores
-from mcvrp.tasks.train.resume import check_training
+from mcvrp.tasks.train.resume import check_training, require_trainable
 from mcvrp.tasks.train.spec import PhaseSpec, PolicySpec, TrainSpec
 from tests.support.leases import FAR, taken_over
 from tests.support.training import CITY, rank_job, small_spec, write_dataset
@@ -242,6 +242,17 @@ def test_unusable_labels_are_refused(
     spec = small_spec(run="tuned", phases=(phase,), base="small@1")
     with pytest.raises(McvrpError, match=match):
         train_phase(store, spec, "I", forbidden, city)
+
+
+def test_labels_of_the_instances_that_models_are_measured_on_are_refused(store: Store) -> None:
+    """Splits share no instance, so that no model is tested on its training data."""
+    for split in ("valid", "test"):
+        store.put_json(label_spec("tiny"), {"split": split})
+        for check in (check_training, require_trainable):
+            with pytest.raises(McvrpError, match=f"'tiny' is of split '{split}', not 'train'"):
+                check(store, CITY, small_spec())
+        with pytest.raises(McvrpError, match=f"'tiny' is of split '{split}', not 'train'"):
+            train_phase(store, small_spec(), "I", forbidden)
 
 
 def test_instances_have_the_ranges_of_the_labels(store: Store) -> None:
