@@ -1,17 +1,15 @@
-"""Solving of the instances of a unit, each attempt within a time limit."""
+"""Solving of the instances of a unit, attempt by attempt."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.tasks.label.spec import Source
-from mcvrp.tasks.label.work import LabelRecipe, Unit
+from mcvrp.tasks.label.work import LabelRecipe
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 
@@ -40,25 +38,6 @@ def solver_seed(seed: int, n: int, i: int) -> int:
     """Return the solver's seed for instance (n, i): a function of these numbers alone."""
     # Neither the worker nor the order of the rows matters, so that a repeated unit makes the same labels.
     return philox_key("solver", str(seed), str(n), str(i)) % 2**_SEED_BITS
-
-
-@contextlib.contextmanager
-def solving(city: City, recipe: LabelRecipe, unit: Unit) -> Iterator[Attempt]:
-    """Yield the function that attempts to label an instance of ``unit``; a hang ends this process."""
-    attempt = attempting(city, recipe, unit.n)
-
-    def limited(i: int, seed: int) -> Label | str:
-        signal.setitimer(signal.ITIMER_REAL, unit.limit)
-        return attempt(i, seed)
-
-    # The default action of the kernel, which ends the process: a Python handler would wait for a solver to
-    # return from C++. Ray repeats the unit.
-    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    try:
-        yield limited
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def attempting(city: City, recipe: LabelRecipe, n: int) -> Attempt:

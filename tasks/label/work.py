@@ -12,9 +12,6 @@ from mcvrp.storage import layout
 from mcvrp.tasks.solvers.budgets import Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SolverEntry
 
-LONGEST_INSTANCE = 60.0  # seconds: minimum time limit of an instance, on a machine that is busy
-_SLOWEST = 20.0  # time limit as a multiple of the estimate
-
 
 @dataclass(frozen=True)
 class LabelRecipe:
@@ -59,11 +56,6 @@ class Unit:
     @property
     def rows(self) -> int:
         return self.stop - self.start
-
-    @property
-    def limit(self) -> float:
-        """Time limit of an instance in seconds: after it, the solver counts as hanging."""
-        return max(LONGEST_INSTANCE, _SLOWEST * self.seconds)
 
     def path(self, dataset: str) -> str:
         return layout.label_file(dataset, self.n, self.start, self.stop)

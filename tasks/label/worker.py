@@ -18,7 +18,7 @@ from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import Merge
-from mcvrp.tasks.label.solving import Attempt, solver_seed, solving
+from mcvrp.tasks.label.solving import Attempt, attempting, solver_seed
 from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitReceipt
 
 ATTEMPTS = 3  # runs of the solver before a row is absent
@@ -39,8 +39,7 @@ def label_unit(unit: Unit, context: WorkerContext) -> UnitReceipt:
     store, city, recipe, path = context.store, context.city, context.recipe, unit.path(context.recipe.dataset)
     if store.stat(path) is not None:  # of a worker that was lost after it had created the file
         return UnitReceipt()
-    with solving(city, recipe, unit) as attempt:
-        labels, absent = solve_rows(unit, city, recipe.seed, attempt)
+    labels, absent = solve_rows(unit, city, recipe.seed, attempting(city, recipe, unit.n))
     if not labels:  # with no label at all, such a file would hide that the solver does not work
         return UnitReceipt(absent=absent, failure=next(iter(absent.values())))
     data = label_file(city, recipe.spec_hash, unit.n, label_table([*labels.values()]), absent)

@@ -16,7 +16,7 @@ from mcvrp.storage.labels.dataset import Dataset, load_labels
 from mcvrp.storage.labels.label_files import CorruptFile, label_file, read_footer, read_table
 from mcvrp.storage.labels.schema import Label, label_table
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label import solving
+from mcvrp.tasks.label import worker
 from mcvrp.tasks.label.plan import Merge
 from mcvrp.tasks.label.solving import Attempt, solver_seed
 from mcvrp.tasks.label.work import Unit, UnitReceipt
@@ -45,7 +45,7 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         rows.append(i)
         return LABELS[i]
 
-    monkeypatch.setattr(solving, "attempting", answering(attempt))
+    monkeypatch.setattr(worker, "attempting", answering(attempt))
     return rows
 
 
@@ -73,7 +73,7 @@ def test_of_two_workers_one_creates_the_file(store: Store, monkeypatch: pytest.M
     context, put_new, seconds = WorkerContext(store, CITY, RECIPE), Store.put_new, count(1.0)
     monkeypatch.setattr(Store, "stat", lambda *_: None)  # they have begun at the same time
     answer = answering(lambda i, _: replace(LABELS[i], runtime=next(seconds)))
-    monkeypatch.setattr(solving, "attempting", answer)
+    monkeypatch.setattr(worker, "attempting", answer)
     results: list[bool] = []
 
     def noted(self: Store, path: str, data: bytes) -> bool:
@@ -100,7 +100,7 @@ def test_rows_that_no_attempt_solves_are_absent_with_the_reason(
             return "no routes"
         return forgotten_customer(LABELS[i]) if i == 4 else LABELS[i]
 
-    monkeypatch.setattr(solving, "attempting", answering(attempt))
+    monkeypatch.setattr(worker, "attempting", answering(attempt))
     receipt = label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
     assert receipt.rows == ROWS - 2
     assert receipt.absent[7] == "no routes"
@@ -122,7 +122,7 @@ def test_a_unit_of_which_nothing_is_solved_creates_no_file(
         tried.add(i)
         return "no library"
 
-    monkeypatch.setattr(solving, "attempting", answering(attempt))
+    monkeypatch.setattr(worker, "attempting", answering(attempt))
     receipt = label_unit(UNIT, WorkerContext(store, CITY, RECIPE))
     assert (receipt.failure, receipt.sha256, set(receipt.absent)) == ("no library", "", tried)
     assert store.list("") == []
