@@ -139,7 +139,7 @@ def ui(
     import contextlib
 
     from mcvrp.flows.cli.output import writing
-    from mcvrp.flows.server.ui import serve_stages
+    from mcvrp.flows.server.deployments import serve_stages
 
     with contextlib.suppress(KeyboardInterrupt):  # the regular end
         serve_stages(common.preset, common.overrides, writing(common), port)

@@ -23,7 +23,7 @@ _ALWAYS = {
     # By default, a driver waits 300 s + 120 s for the tasks of a host that lost its network connection.
     "RAY_grpc_client_keepalive_time_ms": "30000",
     "RAY_grpc_client_keepalive_timeout_ms": "30000",
-    # Seconds, Prefect's minimum; `server.ui` relies on it.
+    # Seconds, Prefect's minimum; `server.deployments` relies on it.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # Lines that are logged outside of a run have no page in the UI.
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",

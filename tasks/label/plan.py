@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from mcvrp.storage.labels.dataset import RowFile, without_merged
 from mcvrp.tasks.label.spec import MOST_ROWS, LabelSpec, SpecDocument, seconds_per_instance
-from mcvrp.tasks.label.work import Unit
+from mcvrp.tasks.label.units import Unit
 
 MOST_FILES = 8  # of a size; more are merged
 

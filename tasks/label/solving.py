@@ -9,7 +9,7 @@ from mcvrp.model.problem import City, cost
 from mcvrp.model.random import philox_key
 from mcvrp.storage.labels.schema import SOLVED, Label
 from mcvrp.tasks.label.spec import Source
-from mcvrp.tasks.label.work import LabelRecipe
+from mcvrp.tasks.label.units import LabelRecipe
 from mcvrp.tasks.solvers.solver import Solver
 from mcvrp.tasks.support.machine import processor
 

@@ -23,7 +23,7 @@ from mcvrp.storage.parsing import parse_json
 from mcvrp.storage.provenance import FIELD
 from mcvrp.storage.store.errors import NoSuchFile
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.label.work import LabelRecipe
+from mcvrp.tasks.label.units import LabelRecipe
 from mcvrp.tasks.solvers.budgets import TUNED, Budget, BudgetName, budget_for
 from mcvrp.tasks.solvers.registry import SOLVERS, takers
 from mcvrp.tasks.support.registry import OneOf

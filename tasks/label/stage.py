@@ -26,15 +26,14 @@ from mcvrp.tasks.label.card import write_card
 from mcvrp.tasks.label.plan import Merge, merges, missing_units
 from mcvrp.tasks.label.solving import require_possible
 from mcvrp.tasks.label.spec import LabelSpec as LabelSpec, Source, SpecDocument
-from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.units import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import WorkerContext, label_unit, merge_files
 from mcvrp.tasks.support.progress import Progress
-from mcvrp.tasks.support.ray_session import cluster_cores, ray_session, require_cluster, windowed
+from mcvrp.tasks.support.ray_session import ray_session, windowed
 from mcvrp.tasks.support.text import counted
 
 logger = logging.getLogger(__name__)
 
-_CORE_SECONDS = 10.0  # between two counts of the cluster's cores
 _MOST_CHARACTERS = 80  # of the first reason
 
 
@@ -70,7 +69,6 @@ class _Run:
     source: Source
     lease: Lease
     workers: int = 0
-    counted: float = 0.0  # when the cores of the cluster were counted
     made: int = 0
     solving: float = 0.0
     lost: dict[Unit, str] = field(default_factory=dict)
@@ -87,7 +85,7 @@ class _Run:
         done = spec.rows - sum(unit.rows for unit in units)
         context = WorkerContext(self.store, self.source.city, self.source.recipe)
         with Progress(f"labels {spec.dataset}", spec.rows, "labels", done=done, left=left) as progress:
-            for unit, receipt in windowed(label_unit, units, self.workers, context, tick=self.tick):
+            for unit, receipt in windowed(label_unit, units, self.workers, context, tick=self.lease.check):
                 if isinstance(receipt, Exception):
                     receipt = UnitReceipt(failure=f"its worker was lost ({reason(receipt)})")
                 self.made, self.solving = self.made + receipt.rows, self.solving + receipt.solving
@@ -110,21 +108,13 @@ class _Run:
         context, name = WorkerContext(self.store, self.source.city, self.source.recipe), self.spec.dataset
         with Progress(f"merge {name}", len(todo), "files") as progress:
             for merge, sha256 in windowed(
-                merge_files, todo, self.workers, context, refusals=True, tick=self.tick
+                merge_files, todo, self.workers, context, refusals=True, tick=self.lease.check
             ):
                 if isinstance(sha256, Exception):
                     self.lost[merge] = reason(sha256)
                 elif sha256:
                     self.checksums[merge.path(name)] = sha256
                 progress.advance()
-
-    def tick(self) -> int:
-        """Raise LeaseLost if another driver has taken over; return how many workers the cluster has now."""
-        self.lease.check()
-        if self.spec.workers is None and time.monotonic() - self.counted > _CORE_SECONDS:
-            require_cluster()  # which the question below would wait for
-            self.counted, self.workers = time.monotonic(), cluster_cores() or self.workers
-        return self.workers
 
 
 def label_missing(store: Store, city: City, spec: LabelSpec) -> LabelSummary:

@@ -19,7 +19,7 @@ from mcvrp.storage.parallel import in_parallel
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import Merge
 from mcvrp.tasks.label.solving import Attempt, attempting, solver_seed
-from mcvrp.tasks.label.work import LabelRecipe, Unit, UnitReceipt
+from mcvrp.tasks.label.units import LabelRecipe, Unit, UnitReceipt
 
 ATTEMPTS = 3  # runs of the solver before a row is absent
 _HOPELESS = 8  # first rows of a unit: if none of them is solved, the instances are not the cause

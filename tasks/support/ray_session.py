@@ -115,11 +115,6 @@ def require_cluster() -> None:
             continue
 
 
-def cluster_cores() -> int:
-    """Return the number of cores of the session, which may change on a cluster."""
-    return int(ray.cluster_resources().get("CPU", 0))
-
-
 def windowed(
     work: Callable[..., Any],
     items: Iterable[T],
@@ -127,15 +122,14 @@ def windowed(
     shared: object,
     *,
     refusals: bool = False,
-    tick: Callable[[], int] | None = None,
+    tick: Callable[[], object] | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with ``work(item, shared)``, in the order of completion.
 
     ``items`` are consumed as ``workers`` become free, ``shared`` is sent once. If the worker of an item died
     in spite of Ray's retries, its result is the `ray.exceptions.RayError`; with ``refusals``, that of an item
     refused by ``work`` is the McvrpError, which is raised otherwise, as a StoreError always is. ClusterLost
-    if Ray is gone. ``tick`` is called at least twice a second: it may end all by an error, and returns the
-    number of workers from then on.
+    if Ray is gone. ``tick`` is called at least twice a second: it may end all by an error.
     """
     remote = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
     context = ray.put(shared)
@@ -146,7 +140,8 @@ def windowed(
         if time.monotonic() - looked > _LOOK_EVERY:
             require_cluster()
             looked = time.monotonic()
-        workers = tick() if tick else workers
+        if tick:
+            tick()
         for item in islice(waiting, max(0, WINDOW * workers - len(in_flight))):
             in_flight[remote.remote(item, context)] = item
         if not in_flight:
@@ -215,6 +210,11 @@ def _connect(address: str, **options: Any) -> None:
     # Ray has replaced the handler by which the command ends, and Prefect knows a cancelled run.
     if ours is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, ours)
+
+
+def cluster_cores() -> int:
+    """Return the number of cores of the session."""
+    return int(ray.cluster_resources().get("CPU", 0))
 
 
 def _checked(workers: int | None, cores: int, where: str) -> int:

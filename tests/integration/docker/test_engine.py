@@ -24,7 +24,7 @@ import httpx
 import pytest
 
 from mcvrp.flows.config.preset import load_preset
-from mcvrp.flows.server.ui import first_values
+from mcvrp.flows.server.deployments import first_values
 from mcvrp.storage import layout
 from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset

@@ -18,7 +18,7 @@ from prefect.utilities.schema_tools.validation import validate
 from mcvrp.flows import figures
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.stages import STAGES, Stage
-from mcvrp.flows.server.ui import first_values
+from mcvrp.flows.server.deployments import first_values
 from mcvrp.flows.solve import (
     _run_name,  # type: ignore[attr-defined]
     solve,

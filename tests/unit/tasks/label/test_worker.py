@@ -19,7 +19,7 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label import worker
 from mcvrp.tasks.label.plan import Merge
 from mcvrp.tasks.label.solving import Attempt, solver_seed
-from mcvrp.tasks.label.work import Unit, UnitReceipt
+from mcvrp.tasks.label.units import Unit, UnitReceipt
 from mcvrp.tasks.label.worker import ATTEMPTS, WorkerContext, label_unit, merge_files
 from tests.support.datasets import CITY, flipped, forgotten_customer, label_spec, write_rows
 from tests.support.killed import killed_at_each_write

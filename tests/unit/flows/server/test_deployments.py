@@ -18,7 +18,7 @@ from prefect.utilities.callables import parameter_schema
 
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.stages import STAGES
-from mcvrp.flows.server import ui
+from mcvrp.flows.server import deployments
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -33,30 +33,32 @@ def test_a_deployment_keeps_its_parameters_without_a_preset(
 ) -> None:
     """A night that is scheduled in one city does not move to that of a default."""
     smoke, laptop, store = load_preset("smoke"), load_preset("laptop"), Store.open(tmp_path / "store")
-    stored = SimpleNamespace(schedules=[], paused=False, parameters=ui.first_values("nightly", smoke))
+    stored = SimpleNamespace(
+        schedules=[], paused=False, parameters=deployments.first_values("nightly", smoke)
+    )
     read = Mock(return_value=stored)
     client = nullcontext(SimpleNamespace(read_deployment_by_name=read))
-    monkeypatch.setattr(ui, "get_client", lambda sync_client: client)
-    assert ui.deployment("nightly", None, store).parameters["city"] == "smoke"
-    assert ui.deployment("nightly", laptop, store).parameters["city"] == "laptop"
+    monkeypatch.setattr(deployments, "get_client", lambda sync_client: client)
+    assert deployments.deployment("nightly", None, store).parameters["city"] == "smoke"
+    assert deployments.deployment("nightly", laptop, store).parameters["city"] == "laptop"
     put_day(store)
-    assert ui.deployment("nightly", None, store).parameters["city"] == "small"
-    assert ui.deployment("nightly", laptop, store).parameters["city"] == "laptop"
+    assert deployments.deployment("nightly", None, store).parameters["city"] == "small"
+    assert deployments.deployment("nightly", laptop, store).parameters["city"] == "laptop"
     read.side_effect = ObjectNotFound(Exception())
-    assert ui.deployment("pipeline", None, store).parameters["spec"]["city"]["name"] == "laptop"
+    assert deployments.deployment("pipeline", None, store).parameters["spec"]["city"]["name"] == "laptop"
 
 
 @pytest.mark.parametrize("name", [name for name in STAGES if name not in ("city", "pipeline")])
 def test_forms_name_what_the_store_has(name: str, tmp_path: Path) -> None:
     """City, model and dataset; the form of a day without a model of its city names none."""
     store = Store.open(tmp_path / "store")
-    first = ui.first_values(name, load_preset("laptop"))
-    assert ui.stocked(name, first, store) == first
+    first = deployments.first_values(name, load_preset("laptop"))
+    assert deployments.stocked(name, first, store) == first
     save_city(store, "empty", City.uniform(5, seed=1))
-    assert ui.stocked(name, first, store)["city"] == "empty"
-    assert ui.stocked(name, first, store).get("model") is None
+    assert deployments.stocked(name, first, store)["city"] == "empty"
+    assert deployments.stocked(name, first, store).get("model") is None
     put_day(store)
-    filled = ui.stocked(name, first | {"city": "small"}, store)
+    filled = deployments.stocked(name, first | {"city": "small"}, store)
     assert filled.get("model", "small") == "small"
     if name in ("nightly", "improve"):
         assert filled[name]["model"] == "small"
@@ -66,24 +68,26 @@ def test_what_is_scheduled_keeps_its_city(monkeypatch: pytest.MonkeyPatch, tmp_p
     """Also one that the store lacks: its runs are refused, and no other city's champion is retrained."""
     put_day(store := Store.open(tmp_path / "store"))
     nights = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 2 * * *"), active=True)
-    parameters = ui.first_values("nightly", load_preset("smoke"))
+    parameters = deployments.first_values("nightly", load_preset("smoke"))
     stored = SimpleNamespace(schedules=[nights], paused=False, parameters=parameters)
     client = nullcontext(SimpleNamespace(read_deployment_by_name=lambda name: stored))
-    monkeypatch.setattr(ui, "get_client", lambda sync_client: client)
-    assert ui.deployment("nightly", None, store).parameters == parameters
+    monkeypatch.setattr(deployments, "get_client", lambda sync_client: client)
+    assert deployments.deployment("nightly", None, store).parameters == parameters
 
 
 def test_a_damaged_model_is_not_proposed(tmp_path: Path) -> None:
     """The UI starts without it."""
     put_day(store := Store.open(tmp_path / "store"))
     store.put(layout.model_card("small", 1), b"{")
-    filled = ui.stocked("benchmark", ui.first_values("benchmark", load_preset("laptop")), store)
+    filled = deployments.stocked(
+        "benchmark", deployments.first_values("benchmark", load_preset("laptop")), store
+    )
     assert (filled["city"], filled["model"]) == ("small", None)
 
 
 def test_forms_offer_the_names_of_the_store(tmp_path: Path) -> None:
     put_day(store := Store.open(tmp_path / "store"))
-    with offering(ui.names_in(store)):
+    with offering(deployments.names_in(store)):
         properties = parameter_schema(STAGES["solve"].load_flow()).properties
     for field in ("city", "model"):
         first, other, none = properties[field]["anyOf"]
@@ -98,7 +102,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         temporary_settings({PREFECT_HOME: tmp_path}, restore_defaults={PREFECT_API_URL}),
         pytest.raises(McvrpError, match=r"in use: .*give --port"),
     ):
-        ui.serve_stages(None, [], Store.open(tmp_path / "store"), other.getsockname()[1])
+        deployments.serve_stages(None, [], Store.open(tmp_path / "store"), other.getsockname()[1])
 
 
 def test_a_lost_cancellation_is_repeated() -> None:
@@ -112,7 +116,7 @@ def test_a_lost_cancellation_is_repeated() -> None:
         await asyncio.sleep(60)
 
     async def main() -> None:
-        task = asyncio.create_task(ui.until_cancelled(service(), again=0.01))
+        task = asyncio.create_task(deployments.until_cancelled(service(), again=0.01))
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
