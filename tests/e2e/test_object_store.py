@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from mcvrp.storage.cities import load_city
 from mcvrp.storage.labels.dataset import Dataset
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.benchmark.run import results_frame
@@ -20,7 +17,6 @@ from tests.support.fault_kinds import seeds
 from tests.support.results import read_results
 from tests.support.s3_proxy import DISTANT, Proxy
 from tests.support.s3_server import S3Server
-from tests.support.ui import mcvrp_ui
 
 
 def falling_silent(proxy: Proxy, rng: random.Random, end: threading.Event, silences: list[str]) -> None:
@@ -84,17 +80,3 @@ def test_every_stage_outlasts_a_silent_bucket(
         for store in (quiet, silent)
     ]
     np.testing.assert_array_equal(costs[0], costs[1])
-
-
-@pytest.mark.slow
-def test_runs_of_the_ui_use_the_bucket(s3: S3Server, s3_uri: str, tmp_path: Path) -> None:
-    place = Workplace.new(tmp_path)
-    keys: dict[str, Any] = s3.environment()
-    with mcvrp_ui(place, "--store", s3_uri, **keys) as ui:
-        made = ui.ended(ui.start("city"))
-        assert made["state_type"] == "COMPLETED", made["state"]["message"]
-        known = json.dumps([ui.api(f"/{kind}/filter", {}) for kind in ("flow_runs", "artifacts", "logs")])
-        assert f"{s3_uri}/cities/smoke" in known
-        assert keys["AWS_SECRET_ACCESS_KEY"] not in known
-    assert load_city(Store.open(s3_uri), "smoke").customers == 50
-    assert not place.store.exists()

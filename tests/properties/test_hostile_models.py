@@ -18,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from safetensors.numpy import load, save
 
-from mcvrp.flows.cli.main import run
 from mcvrp.model.errors import LONGEST, McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.members import members_of
@@ -142,20 +141,6 @@ def test_a_card_that_cannot_be_loaded_is_refused(folder: Path, change: Change, f
     refused = refusal(folder)
     assert "model.json" in refused
     assert fault in refused
-
-
-def test_solve_reports_a_card_that_cannot_be_loaded(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In one sentence, though another process loads it, and writes nothing."""
-    rewrite(folder / CARD, network(dim="x"))
-    (tmp_path / "monday.csv").write_text("customer,demand\n1,2\n2,3\n")
-    arguments = ["--capacity", "9", "--samples", "2", "--by", "model", "--store", str(folder)]
-    capsys.readouterr()
-    assert run(["solve", str(tmp_path / "monday.csv"), *arguments, "--out", str(tmp_path / "routes")]) == 2
-    line = capsys.readouterr().err.splitlines()[-1]  # after that of a start that takes long, if it does
-    assert line.startswith("mcvrp: model small version 1: ")
-    assert not (tmp_path / "routes").exists()
 
 
 _BF16 = b'{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'

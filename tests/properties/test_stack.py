@@ -78,15 +78,6 @@ def test_secrets_are_generated_once(tmp_path: Path) -> None:
     assert (tmp_path / "docker" / ".env").stat().st_mode & 0o077 == 0
 
 
-def test_prefect_and_ray_require_credentials() -> None:
-    password = environment("prefect")["PREFECT_SERVER_API_AUTH_STRING"]
-    assert password.startswith("mcvrp:${PREFECT_PASSWORD")
-    for service in ("serve", "mcvrp", "ray-head", "ray-worker", "ray-gpu"):
-        assert environment(service)["PREFECT_API_AUTH_STRING"].startswith("mcvrp:${PREFECT_PASSWORD")
-        assert environment(service)["RAY_AUTH_MODE"] == "token"
-        assert environment(service)["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN")
-
-
 # The images ------------------------------------------------------------------------------------
 
 

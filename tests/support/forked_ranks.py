@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import random
 import signal
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from mcvrp.storage.training.metrics import StepMetrics
 from mcvrp.tasks.support.processes import free_port
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.train.job import RankEvent, RankJob, Refused, ranks_died
@@ -106,24 +103,3 @@ def _member(port: int, rank: int, ranks: int, work: Callable[..., None], *argume
 
     with distributed(cores=1):
         work(rank, ranks, *arguments)
-
-
-class Killer:
-    """A fate: ranks are killed at random moments of steps and checkpoints, ``count`` times."""
-
-    def __init__(self, count: int, seed: int) -> None:
-        self.left = count
-        self._random = random.Random(seed)
-        self._due = self._next()
-
-    def __call__(self, event: RankEvent, ranks: int) -> list[int]:
-        self._due -= isinstance(event, StepMetrics)
-        if not self.left or self._due > 0:
-            return []
-        time.sleep(self._random.uniform(0.0, 0.05))  # a few steps, or a checkpoint
-        self.left -= 1
-        self._due = self._next()
-        return list(range(ranks)) if self._random.random() < 0.5 else [self._random.randrange(ranks)]
-
-    def _next(self) -> int:
-        return self._random.randint(1, 9)

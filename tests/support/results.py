@@ -14,8 +14,6 @@ from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import RESULTS, PartRow
 from mcvrp.storage.parquet import read_parquet
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.benchmark.methods import all_methods
-from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 
 ROW = PartRow(
     method="HGS",
@@ -60,27 +58,6 @@ def rows_of(
             "failure": [failure if cost is None else None for cost in costs],
         }
     )
-
-
-def paper_shaped(sizes: Sequence[int]) -> pd.DataFrame:
-    """Return results of the shape of the paper's benchmark, of all methods, to try layouts on.
-
-    The attention model diverged at 400 customers and more, and LKH-3 is not installed.
-    """
-    counts = (1, 100, 1000)
-    spec = BenchmarkSpec(sizes=tuple(sizes), samples=counts, heuristic_samples=counts)
-    absent = "LKH-3 is not installed: pip install elkai"
-    frames = []
-    for name, method in all_methods().items():
-        for n in sizes:
-            diverged = "diverged in training at step 7 of 9" if name == "am" and n >= 400 else None
-            failure = absent if name == "lkh3" else diverged
-            costs = [None, None] if failure else [0.2 * n, 0.3 * n]
-            frames += [
-                rows_of(method.label, n, costs, samples, failure, seconds=0.004 * samples)
-                for samples in spec.samples_of(name)
-            ]
-    return pd.concat(frames)
 
 
 def routed_rows(stream: InstanceStream, costs: Mapping[str, Mapping[int, Sequence[float]]]) -> list[PartRow]:

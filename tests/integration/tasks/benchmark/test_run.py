@@ -119,29 +119,6 @@ def test_a_part_that_kills_its_workers_stops_no_other(
     assert results_frame(read_results(store, "b"))["feasible"].all()
 
 
-def test_an_extension_solves_what_is_new_and_touches_nothing(finished: Store, tmp_path: Path) -> None:
-    store = copied(finished, tmp_path)
-    before = files(store)
-    more = {
-        "methods": ("hgs", "pyvrp", "fm-gs", "fm-ns"),
-        "pyvrp_iterations": 20,
-        "sizes": (20, 21, 22),
-        "instances": (6, 1, 3),
-    }
-    run_benchmark(store, CITY, SPEC.model_copy(update=more), "m")
-    after = files(store)
-    assert before.items() <= after.items()
-    samples: Counter[str] = Counter()
-    for path in after.keys() - before.keys():
-        for row in read_part(store, path):
-            samples[row.method] += len(row.costs)
-    assert samples == {"HGS": 2 * 2, "PyVRP": 10 * 2, "FM-MCVRP (GS)": 2 * 1, "FM-MCVRP (NS)": 2 * 4}
-    assert len(read_results(store, "b")) == 10 * (2 + 2 + 1 + 2)
-    run_benchmark(store, CITY, SPEC, "m")
-    assert files(store) == after
-    assert read_results(store, "b").equals(read_results(finished, "b"))
-
-
 def test_methods_beyond_the_paper_are_never_worse_than_their_start(finished: Store, tmp_path: Path) -> None:
     """Local search is never worse than the samples; equal time is used."""
     beyond = ("fm-bs", "fm-ls", "random-ls", "hgs-equal", "pyvrp-equal")

@@ -20,9 +20,8 @@ from mcvrp.tasks.train import phases as stage
 from mcvrp.tasks.train.job import RankEvent
 from mcvrp.tasks.train.phases import Launcher
 from mcvrp.tasks.train.spec import TrainSpec
-from tests.integration.tasks.train.conftest import filled
 from tests.support.driven_training import DrivenRun, Part
-from tests.support.forked_ranks import Killer, forked
+from tests.support.forked_ranks import forked
 from tests.support.training import CITY, metric_rows, small_spec
 
 pytestmark = pytest.mark.slow
@@ -50,23 +49,6 @@ def assert_same(store: Store, run: str, other: str) -> None:
     assert one is not None
     assert two is not None
     assert one.files == two.files
-
-
-@pytest.mark.parametrize(
-    ("ranks", "zero", "kills", "place"),
-    [(1, 0, 1, "s3"), (1, 0, 12, "folder"), (2, 1, 5, "folder")],
-)
-def test_ranks_that_are_killed_train_the_uninterrupted_run(
-    request: pytest.FixtureRequest, tmp_path: Path, ranks: int, zero: int, kills: int, place: str
-) -> None:
-    """SIGKILL of a rank or of all, in steps and checkpoints, changes no metric and no bit of the weights."""
-    store = filled(tmp_path / "store" if place == "folder" else request.getfixturevalue("s3_uri"))
-    changes = {"phases": (PHASE.model_copy(update={"passes": 1 + kills}),), "zero": zero}
-    train(store, spec_of("whole", ranks, **changes), tmp_path / "cache", forked())
-    killer = Killer(kills, seed=ranks)
-    train(store, spec_of("killed", ranks, **changes), tmp_path / "cache", forked(killer))
-    assert killer.left == 0
-    assert_same(store, "killed", "whole")
 
 
 def test_a_run_whose_parts_are_killed_is_the_uninterrupted_one(store: Store, tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from mcvrp.flows.cli.main import run
 from mcvrp.flows.config.fields import described
-from mcvrp.model.errors import McvrpError
 
 
 def test_a_section_a_list_and_a_field_have_their_fields() -> None:
@@ -23,19 +19,3 @@ def test_every_field_says_what_it_takes_and_means() -> None:
     assert (count.takes, count.default) == ("whole number", "required")
     (split,) = described("label.split")
     assert (split.takes, split.default) == ("train, valid, test", "default train")
-
-
-@pytest.mark.parametrize(
-    ("path", "near"),
-    [
-        ("lable", "label"),
-        ("label.cout", "label.count"),
-        ("label.count.x", "label.count"),
-        ("train.phase", "train.phases"),
-        ("train.networ", "train.network"),
-    ],
-)
-def test_an_unknown_field_is_refused(path: str, near: str) -> None:
-    with pytest.raises(McvrpError, match=rf"{path}' \(did you mean {near}\?"):
-        described(path)
-    assert run(["preset", "fields", path]) == 2

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import logging
 import re
-from collections.abc import Callable
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from uuid import UUID
 
 import pytest
 from prefect.context import FlowRunContext
-from prefect.exceptions import TerminationSignal
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from mcvrp.flows.server import artifacts
@@ -61,22 +57,6 @@ def test_each_piece_of_work_has_a_bar_that_ends_full(made: dict[str, list[tuple[
         map(_PREFECT_TAKES.fullmatch, [*made, artifacts.progress_key("train smoke II-A", "train II-A")])
     )
     assert all(bar[0][0] == 0 and bar[-1][0] == 100 for bar in made.values())
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, partial(TerminationSignal, 15)])
-@pytest.mark.parametrize("resumes", [False, True])
-def test_the_log_of_an_interrupted_run_says_what_is_kept(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    resumes: bool,
-    error: Callable[[], BaseException],
-) -> None:
-    monkeypatch.setattr(logging.getLogger("mcvrp"), "propagate", True)
-    showing = artifacts.showing_progress("label d", resumes=resumes)
-    with pytest.raises((KeyboardInterrupt, SystemExit, TerminationSignal)), showing:
-        raise error()
-    kept = "what is finished is kept, start again to resume" if resumes else "nothing is kept, start again"
-    assert caplog.messages == [f"Interrupted, {kept}"]
 
 
 def test_without_a_record_nothing_is_sent(

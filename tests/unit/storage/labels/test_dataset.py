@@ -11,18 +11,6 @@ from tests.support.datasets import count_footers, fill, label_spec, make_dataset
 from tests.support.labels import N
 
 
-def test_files_that_were_merged_are_left_out(store: Store) -> None:
-    """A merge was killed after the new file, and after the deletion of some of the old ones."""
-    fill(store, 0, 4, 6, 8, 12)
-    before = Dataset.open(store, "d").fingerprint()
-    fill(store, 0, 8)
-    for path in ("rows-00000000-00000004", "rows-00000006-00000008", "rows-00000004-00000006"):
-        labels = load_labels(store, "d", N)
-        assert labels.index.tolist() == list(range(12))
-        assert Dataset.open(store, "d").fingerprint() == before
-        store.delete(f"labels/d/data/n=020/{path}.parquet")
-
-
 def test_rows_of_two_files_are_never_read_twice(store: Store) -> None:
     """As two drivers with other numbers of instances might leave them."""
     fill(store, 0, 6)

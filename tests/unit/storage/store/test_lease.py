@@ -36,15 +36,6 @@ def test_an_ended_lease_is_empty_and_hidden(store: Store) -> None:
     assert store.list("") == []
 
 
-def test_an_owner_at_work_is_named_and_refuses(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    with holding(store, FOLDER, WHAT, ttl=TTL) as lease:
-        refused = rf"{WHAT} by process \d+ on .* since .*: wait for it"
-        with pytest.raises(McvrpError, match=refused), holding(store, FOLDER, WHAT, ttl=20.0):
-            pass
-        lease.check()
-    assert [line for line in caplog.messages if "waiting up to 20 s" in line]
-
-
 KILLED = (
     "import os, sys; from mcvrp.storage.store.lease import holding; from mcvrp.storage import Store\n"
     f"with holding(Store(sys.argv[1]), {FOLDER!r}, 'x'): os.kill(os.getpid(), 9)"

@@ -111,16 +111,6 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
         assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
 
 
-def test_a_killed_run_resumes_with_any_parts(store: Store) -> None:
-    block = block_of(store, SPEC, "hgs")
-    (whole, *_) = block.missing()
-    middle = replace(whole, start=1, stop=3)
-    solve_part(Task(middle, Sweeper()), WorkerContext(store, CITY, 1))
-    missing = [(part.n, part.start, part.stop) for part in block_of(store, SPEC, "hgs").missing()]
-    assert missing == [(20, 0, 1), (20, 3, 5), (22, 0, 3)]
-    assert answered(store, SPEC, "hgs")[0] == 6 * 2
-
-
 def test_runs_are_timed_at_each_number(store: Store) -> None:
     class Slowing(Sweeper):
         def solve(self, *arguments: Any, samples: int, seed: int) -> Iterator[Answer]:

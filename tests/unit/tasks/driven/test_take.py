@@ -299,17 +299,6 @@ def test_a_refused_file_is_read_once_its_columns_and_dates_are_declared(
     assert take(store, city).known == 1
 
 
-def test_ids_are_those_of_the_city_in_any_unicode_form(store: Store) -> None:
-    """Routes, too: an é of two characters is the é of one."""
-    ids = ("depot", "Caf\u00e9", "007", "7", *map("C{}".format, range(9)))
-    town = replace(LYON, addresses=Addresses(ids))
-    rows = "2026-02-27,T\u00e9,1,Cafe\u0301,4,10\n2026-02-27,Te\u0301,2,007,4,10\n"
-    store.put("incoming/friday.csv", f"{HEADER}\n{rows}".encode())
-    taken = take(store, town)
-    assert taken.days == (FRIDAY,)
-    assert driven_label(store, "lyon", FRIDAY).solution in (Solution(((1, 2),)), Solution(((2, 1),)))
-
-
 def test_a_corrupt_day_is_made_again_from_its_file(store: Store) -> None:
     store.put("incoming/friday.csv", GOOD.encode())
     take(store)

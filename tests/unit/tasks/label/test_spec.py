@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pydantic import ValidationError
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.instances import Range, Rules
+from mcvrp.model.instances import Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
 from mcvrp.storage.cities import find_city, save_city
@@ -147,19 +147,6 @@ def test_the_held_out_set_is_a_dataset_of_its_own() -> None:
     assert (apart.dataset, apart.split, apart.count, apart.sizes) == ("d-held-out", "valid", 4, plain.sizes)
     assert LabelSpec.model_validate(apart.model_dump()) == apart
     assert {**apart.identity(CITY), "split": "train"} == plain.identity(CITY)
-
-
-def test_ranges_are_the_specs_else_the_citys_else_the_papers() -> None:
-    """Ranges decide the hash, whoever sets them."""
-    here = City(CITY.xy, demand=(2, 12), capacity=(40, 60))
-    assert spec().rules_in(CITY) == Rules()
-    assert spec().rules_in(here) == Rules((2, 12), (40, 60))
-    assert spec(demand=(1, 3)).rules_in(here) == Rules((1, 3), (40, 60))
-    given = spec(demand=(2, 12), capacity=(40, 60))
-    assert spec().recipe(here).spec_hash == given.recipe(here).spec_hash == given.recipe(CITY).spec_hash
-    assert spec().identity(CITY) == spec(demand=(1, 9)).identity(CITY)
-    with pytest.raises(McvrpError, match="may hold 30 at n=20, a customer may want 40"):
-        spec(demand=(1, 40)).rules_in(CITY).capacity_range(20)
 
 
 @settings(max_examples=40, deadline=None)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pandas as pd
-import pytest
 
-from mcvrp.tasks.report.formats import Page, ReportFigure, render_page, to_latex
-from mcvrp.tasks.report.paper import paper_tables
-from mcvrp.tasks.report.tables import Table, benchmark_table
+from mcvrp.tasks.report.formats import Page, ReportFigure, render_page
+from mcvrp.tasks.report.tables import Table
 from mcvrp.tasks.report.verdict import PICTURE
 from tests.support.markup import Markup
-from tests.support.results import paper_shaped
 
 EVIL = '<script>alert("x")</script> & "quotes" \'too\''
 
@@ -64,28 +58,3 @@ def test_empty_sections_are_left_out() -> None:
     html = render_page(Page("t", "l"))
     assert Markup(html).elements
     assert "<h2" not in html
-
-
-_DOCUMENT = r"""\documentclass[10pt,a4paper]{article}
-\usepackage[a4paper,margin=2cm]{geometry}
-\usepackage[T1]{fontenc}
-\usepackage{booktabs,longtable,array}
-\begin{document}
-%s
-\end{document}
-"""
-
-
-@pytest.mark.skipif(
-    shutil.which("pdflatex") is None, reason="pdflatex is not installed (apt: texlive-latex-base)"
-)
-def test_every_table_compiles_and_is_as_wide_as_the_text(tmp_path: Path) -> None:
-    """All methods: no error and no overfull box."""
-    results = paper_shaped((20, 400, 800))
-    parts = [to_latex(table) for table in (benchmark_table(results), *paper_tables(results))]
-    (tmp_path / "all.tex").write_text(_DOCUMENT % "\\clearpage\n".join(parts))
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    for _ in range(2):  # longtable needs a second pass for its widths
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert not re.search(r"Overfull \\hbox", done.stdout)

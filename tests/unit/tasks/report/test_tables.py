@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import io
-import statistics
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from mcvrp.model.decoding import Decoded
 from mcvrp.model.instances import InstanceStream
 from mcvrp.model.problem import City, Solution, cost
-from mcvrp.tasks.report.formats import Page, render_page, to_csv, to_latex, to_markdown, to_narrow_markdown
-from mcvrp.tasks.report.metrics import blocks_of, figures_of, mean_gap, paired, run_name, wins
+from mcvrp.tasks.report.formats import to_csv, to_latex, to_markdown, to_narrow_markdown
+from mcvrp.tasks.report.metrics import blocks_of, figures_of, paired, run_name, wins
 from mcvrp.tasks.report.tables import Table, benchmark_table
 from tests.support.labels import sweep
 from tests.support.results import rows_of
@@ -56,12 +54,6 @@ def test_gap_is_the_mean_of_the_instances_gaps_and_wins_are_strict() -> None:
     assert pd.isna([alone["gap_mean"], alone["wins"]]).all()  # without a baseline
 
 
-def test_an_instance_that_costs_nothing_has_a_gap() -> None:
-    """One order at the depot's own address."""
-    results = pd.concat([rows_of("HGS", 1, [0.0, 10.0]), rows_of("FM-MCVRP (GS)", 1, [0.0, 11.0])])
-    assert mean_gap(results, ("FM-MCVRP (GS)", 1)) == (5, 5)
-
-
 def test_baseline_is_a_single_run_or_equal_samples() -> None:
     results = pd.concat([rows_of("HGS", 20, HGS), rows_of("HGS", 20, [9.0, 18.0, 36.0], samples=4)])
     table = benchmark_table(results)
@@ -90,33 +82,6 @@ def test_wins_are_a_share_of_the_instances_that_the_baseline_solved() -> None:
     unsolved = rows_of("HGS", 20, [10.0, None, 10.0, 10.0], failure="it crashed")
     results = pd.concat([unsolved, rows_of("LKH-3", 20, [9.0, 9.0, None, 9.0], failure="it crashed")])
     assert benchmark_table(results).cells["Wins (%)"].tolist() == ["–", "66.7"]
-
-
-def test_a_method_without_results_has_a_reason_but_no_row() -> None:
-    results = pd.concat([rows_of("HGS", 20, HGS), rows_of("LKH-3", 20, [None] * 3, failure="not installed")])
-    table = benchmark_table(results)
-    assert table.cells["Method"].tolist() == ["HGS (s = 1)"]
-    for text in (
-        to_markdown(table),
-        render_page(Page("t", "l", tables=[table])),
-        to_latex(table),
-        to_csv(table),
-    ):
-        assert "LKH-3" in text
-        assert "not installed" in text
-
-
-costs = st.lists(st.floats(0.1, 1e4), min_size=1, max_size=30)
-
-
-@settings(max_examples=20)
-@given(costs)
-def test_mean_and_percentiles_agree_with_the_statistics_module(values: list[float]) -> None:
-    """Independent reference: inclusive deciles of Python's statistics module."""
-    got = line(benchmark_table(rows_of("HGS", 20, values)), "HGS")
-    deciles = statistics.quantiles(values, n=10, method="inclusive") if len(values) > 1 else values * 9
-    assert got["cost_mean"] == pytest.approx(statistics.fmean(values))
-    assert (got["cost_p10"], got["cost_p90"]) == pytest.approx((deciles[0], deciles[-1]))
 
 
 def test_pairs_are_matched_by_instance_not_by_row() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
-from mcvrp.tasks.report.verdict import gaps_and_times, readable_name, scores, verdict, warnings
+from mcvrp.tasks.report.verdict import gaps_and_times, scores, verdict, warnings
 from mcvrp.tasks.solvers.hgs import HGS
 from tests.support.results import rows_of
 
@@ -158,15 +158,6 @@ def test_a_busy_machine_is_warned_of() -> None:
     assert "limited to 500 ms of a core took 800 ms" in text
     (text,) = busy()
     assert "hgs-equal" in text
-
-
-def test_names_have_no_codes() -> None:
-    assert readable_name(("FM-MCVRP (GS)", 1)) == "model, greedy"
-    assert readable_name(("FM-MCVRP (NS)", 1)) == "model, one sample"
-    assert readable_name(("AM (VS)", 4)) == "attention model, best of 4 samples"
-    assert readable_name(("FM-MCVRP (NS) + HGS (equal time)", 16)).startswith(
-        "model, best of 16 samples + HGS"
-    )
 
 
 def test_the_widest_beam_speaks_for_the_model_whatever_its_gap() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import logging
 import re
 import shutil
@@ -15,7 +14,6 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
-from mcvrp.flows.cli.output import plain
 from mcvrp.model.decoding import Beam, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import InstanceStream, Rules
@@ -182,25 +180,6 @@ def ingested(store: Store) -> dict[str, Label]:
     """Return the days of `incoming/`, as a night ingests them."""
     take_routes(store, SMALL, today=TODAY, incoming=SPEC.incoming)
     return {day.date.isoformat(): day.label for day in driven_days(store, SMALL.name)}
-
-
-def test_a_refused_file_is_learned_from_once_it_is_corrected(store: Store, decided: list[bool]) -> None:
-    """Until then the night has its other files only, and names the row."""
-    drive(store, 1, 6)
-    drive(store, 7, 12, "more.csv")
-    whole = store.get("incoming/more.csv")
-    store.put("incoming/more.csv", whole.replace(b",r1,1,C", b",r1,1,X"))
-    first = night(store)
-    assert "more.csv: row 6: customer 'X" in first.taken.refused[0]
-    assert len(json.dumps(plain(first))) < 10_000  # of --json: figures, not the days themselves
-    again = night(store)
-    assert (again.record, again.taken.refused) == (None, first.taken.refused)
-    store.put("incoming/more.csv", whole)
-    second = night(store)
-    assert second.taken.refused == ()
-    assert first.record
-    assert second.record
-    assert set(first.record.days) < set(second.record.days)
 
 
 def drawn_pairs(store: Store, trial: str) -> dict[tuple[int, int], float]:

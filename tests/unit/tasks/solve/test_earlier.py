@@ -86,14 +86,6 @@ def test_routes_have_the_columns_of_the_city(tmp_path: Path) -> None:
         read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
 
 
-def test_ids_of_two_unicode_forms_are_one_customer(tmp_path: Path) -> None:
-    """Routes, too: an e with an accent of two characters is the one of a single one."""
-    names, file = Addresses(("d", "Caf\u00e9", "b", "007", "7", "x")), tmp_path / "routes.csv"
-    file.write_text(HEADER + "T\u00e9,1,Cafe\u0301\nTe\u0301,2,b\n")
-    result = read_start(Store.open(tmp_path), str(file), LINE, names, day(1, 2))
-    assert result.solution == Solution(((1, 2),))
-
-
 def test_a_day_begins_with_the_routes_of_another(store: Store, tmp_path: Path) -> None:
     spec: dict[str, Any] = {"samples": 4, "time_limit": 1}
     yesterday, today = (dict.fromkeys(range(first, first + 15), 3) for first in (1, 4))

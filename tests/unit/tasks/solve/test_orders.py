@@ -52,13 +52,6 @@ def test_columns_may_have_names_of_their_own(tmp_path: Path) -> None:
     assert day(SOUND, tmp_path).instance.ids.tolist() == [1, 2]  # the city's names are no obligation
 
 
-def test_ids_of_two_unicode_forms_are_one_customer(store: Store) -> None:
-    """An é as one character, and as two."""
-    orders = [Order(customer=name, demand=1) for name in ("Caf\u00e9", "Cafe\u0301")]
-    table, names = read_orders(orders, store), Addresses(("Depot", "Caf\u00e9"))
-    assert checked_day(table, CITY, names, "town", 20).instance.demands.tolist() == [2]
-
-
 TWO_DAYS = "date,customer,demand\n2026-11-30,C1,3\n2026-11-30,C2,3\n2026-12-01,C3,3\n2026-12-01,C4,2\n"
 MONDAY, TUESDAY = datetime.date(2026, 11, 30), datetime.date(2026, 12, 1)
 

@@ -380,18 +380,6 @@ def test_the_map_names_and_numbers_stops(carried: tuple[Solved, Place]) -> None:
     assert any("order of driving" in text.replace("\n", " ") for text in parsed.texts["dd"])
 
 
-def test_routes_with_a_date_are_driven_routes(carried: tuple[Solved, Place], store: Store) -> None:
-    """A copy in incoming/ becomes the day as it was solved."""
-    day, place = carried
-    shops, own = stored_city(store, "shops"), Store.open(f"{store.uri}-driven")
-    own.put("incoming/friday.csv", place.store.get("routes.csv"))
-    taken, _ = take_routes(own, shops, today=DATE)
-    assert taken.refused == ()
-    label = driven_label(own, "shops", str(DATE))
-    assert label.solution == day.solution
-    assert label.instance.orders_hash == day.planned.day.instance.orders_hash
-
-
 def test_a_day_with_columns_of_its_own_is_read_with_those_of_the_city(store: Store, tmp_path: Path) -> None:
     """The columns of the orders that the city would read are carried under other names."""
     parcels = replace(SHOPS, columns={"id": "Code", "demand": "Colis"})

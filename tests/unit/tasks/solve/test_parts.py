@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -17,14 +15,12 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve import parts
 from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.parts import DECOMPOSITION, PartsMember, cut, in_parts
-from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solvers.budgets import tuned_budget
 from mcvrp.tasks.solvers.hgs import HGS
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.savings import savings
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed, longest_route
 from mcvrp.tasks.support.pool import Pool
-from mcvrp.tasks.support.processes import below
 from tests.support.solving import day_plan
 
 LARGE = City.uniform(600, seed=3)
@@ -130,28 +126,6 @@ def test_a_slice_has_the_settings_of_its_own_length() -> None:
         search = searching.entry.search(**searching.options | {"time_limit": seconds})
         assert isinstance(search, HGS)
         assert search.for_size(450) == HGS(**tuned_budget("hgs", 450, seconds).options())
-
-
-@pytest.mark.slow
-def test_no_process_is_left_behind() -> None:
-    """The portfolio kills the member, whose own children then end."""
-    day = instance(LARGE, 450)
-    portfolio = Portfolio(LARGE, day, NO_LIMITS, 5.0, time.monotonic())
-    before, seen = below(os.getpid()), set[int]()
-    take = portfolio.take
-
-    def watched(found: Any) -> None:
-        take(found)
-        seen.update(each.pid for each in below(os.getpid()) if each not in before)
-
-    portfolio.take = watched  # type: ignore[method-assign]
-    portfolio.search([member(day, cores=2)], "a day")
-    assert len(seen) >= 2, "the member and its child"
-    for _ in range(100):
-        if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in seen):
-            return
-        time.sleep(0.1)
-    pytest.fail("a child of the member still runs")
 
 
 def test_large_days_are_decomposed_unless_a_solver_is_named(tmp_path: Any) -> None:

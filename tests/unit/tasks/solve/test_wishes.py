@@ -84,13 +84,6 @@ def test_columns_that_are_not_used_are_named(store: Store) -> None:
     assert day(store, "priority", 1, drop=True).notes == ()
 
 
-@pytest.mark.parametrize("column", ["service", "service_min", "Service (min)", "priority"])
-def test_a_column_that_counts_with_an_option_is_named(store: Store, column: str) -> None:
-    option = "--drop" if column == "priority" else "--shift and --start-time"
-    (note,) = day(store, column, 1).notes
-    assert note.endswith(f"carried into the routes: {column}; {column} counts with {option} only")
-
-
 TIMES = ["8:00", "08:00-10:00", "8h-10h", "entre 8h30 et 10h", "8-10h", "10.30 Uhr", "until 5 pm", "08:15:00"]
 
 

@@ -12,7 +12,7 @@ from mcvrp.model.decoding import Greedy, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.features import CityTable
 from mcvrp.model.network import FmMcvrp, NetworkConfig
-from mcvrp.model.problem import City, Instance
+from mcvrp.model.problem import City
 from mcvrp.storage.layout import label_spec
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.train.held_out import HeldOut, measured, require
@@ -45,16 +45,6 @@ def test_the_gap_is_the_mean_over_instances(store: Store, network: FmMcvrp) -> N
     network.eval()
     costs = [decode(network, CITY, [i], strategy=Greedy())[0].costs[0] for i in held_out.instances]
     assert gap == pytest.approx(float(np.mean(100 * (np.array(costs) / held_out.costs - 1))))
-
-
-def test_a_label_that_costs_nothing_has_a_gap(network: FmMcvrp) -> None:
-    """Its only customer is at the depot's address."""
-    xy = CITY.xy.copy()
-    xy[1] = xy[0]
-    city = City(xy)
-    instance = Instance(city.city_id, np.array([1]), np.array([3]), 20)
-    held_out = HeldOut(city, [instance], np.zeros(1))
-    assert held_out.gap(network, CityTable.of(city), Greedy(), 1, 0, 1) == 0
 
 
 def test_measuring_does_not_affect_training(store: Store, network: FmMcvrp) -> None:
