@@ -20,7 +20,7 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))$(if $(TORCH),-cpu)
 unexport PYTHONDONTWRITEBYTECODE
 
 BENCHES := $(shell sed -n 's/^\(bench-[a-z]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
-.PHONY: demo test test-unit test-full test-slow check docs format $(BENCHES) up down ps logs test-stack test-stack-full test-engine clean help same
+.PHONY: demo test test-unit test-full test-slow check docs format $(BENCHES) images up down ps logs test-stack test-stack-full test-engine clean help same
 
 help:
 	@echo "make demo        city -> labels -> training -> benchmark on this machine (PRESET=$(PRESET), STORE=$(STORE))"
@@ -114,8 +114,10 @@ COMPOSE := $(DOCKER) compose --env-file docker/.env -f docker/compose.yaml
 UP_SECONDS ?= 600
 SECRETS := POSTGRES_PASSWORD PREFECT_PASSWORD RAY_AUTH_TOKEN S3_ACCESS_KEY S3_SECRET_KEY
 
-up: docker/.env
+images: docker/.env
 	$(COMPOSE) build
+
+up: images
 	$(COMPOSE) up --detach --wait --wait-timeout $(UP_SECONDS)
 
 down: docker/.env
