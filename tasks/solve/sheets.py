@@ -74,8 +74,8 @@ def _sheets(solved: Solved) -> list[_Sheet]:
     for stops, time in zip(routes, times, strict=True):
         load, price, number = stops[-1].load_after, stops[-1].cumulative_cost, f"{ROUTE} {stops[0].of_route}"
         share = 100 * load / capacity
-        totals.append([number, len(stops) - 2, load, capacity, round(share, 1), round(price * factor, decimals)])
-        totals[-1] += [str(stops[-1].arrival)] if clock else []
+        totals.append([number, len(stops) - 2, load, capacity, round(share, 1)])
+        totals[-1] += [round(price * factor, decimals), *([str(stops[-1].arrival)] if clock else [])]
         facts = f"{counted(len(stops) - 2, 'stop')}, load {load:,} of {capacity:,} ({share:.0f} %)"
         rows = [
             [
