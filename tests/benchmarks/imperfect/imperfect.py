@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcvrp import City, Instance, Solution, cost
-from mcvrp.tasks.solvers import SolverEntry, best_of, register
 from mcvrp.tasks.solvers.budgets import budget_for
 from mcvrp.tasks.solvers.hgs import HGS
+from mcvrp.tasks.solvers.registry import SolverEntry, register
 from mcvrp.tasks.solvers.savings import savings
-from mcvrp.tasks.solvers.solver import Answer
+from mcvrp.tasks.solvers.solver import Answer, best_of
 
 
 @dataclass(frozen=True)
