@@ -121,7 +121,7 @@ def _locate(name: str) -> Path:
         return path
     if name not in preset_names():
         near = nearest(name, preset_names(), "there are")
-        raise McvrpError(f"there is no preset {shown(name)}; {near}, or give the path of a .toml file")
+        raise McvrpError(f"there is no preset {shown(name)}, nor is it the path of a .toml file; {near}")
     return FOLDER / f"{name}.toml"
 
 

@@ -33,7 +33,7 @@ _EXPECTED = {  # by type of an error, and by pattern
     "too_short": "a list of at least {min_length}",
     "too_long": "a list of at most {max_length}",
     NAME_PATTERN: "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit",
-    LENGTH_PATTERN: "one with a unit such as 45km or 90min",
+    LENGTH_PATTERN: "one with a unit such as 45km or 1.5h, with a decimal point",
     BASE.pattern: "a model and version such as lyon@3",
     UNIT_PATTERN: "up to 12 characters without spaces, quotation marks, <, > and &",
 }
@@ -105,6 +105,9 @@ def checked(
         return model.model_validate(data)
     except ValidationError as error:
         by_field, details = dict[str, list[ErrorDetails]](), error.errors(include_url=False)
+        unknown = {detail["loc"][:-1] for detail in details if detail["type"] == "extra_forbidden"}
+        # a misspelt field is missing, too: the fields of its section are checked once its name is right
+        details = [each for each in details if each["type"] != "missing" or each["loc"][:-1] not in unknown]
         above = {detail["loc"][:k] for detail in details for k in range(len(detail["loc"]))}
         for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):  # causes first
             if detail["type"] != "too_short" or detail["loc"] not in above:  # invalid members are not counted

@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any
 
@@ -95,6 +96,23 @@ class Tabular:
         if twice := [column for column in own.values() if list(own.values()).count(column) > 1]:
             raise McvrpError(f"column {shown(self.titles[twice[0]])} cannot be two fields: correct --columns")
         return replace(self, called=own | ({"customer": own["id"]} if "id" in own else {}))
+
+    def refuse_misspelt(
+        self, names: Sequence[str], columns: Mapping[str, str], cutoff: float = 0.85
+    ) -> None:
+        """Raise McvrpError if no column is the field ``names``, but one of ``columns``, by name, nearly is.
+
+        ``cutoff`` is that of `difflib`; a column that is another field is no misspelling.
+        """
+        others = [name for name, column in columns.items() if column not in self.called.values()]
+        matches = ((name, get_close_matches(name, others, n=1, cutoff=cutoff)) for name in names)
+        name, close = next((match for match in matches if match[1]), ("", []))
+        if close and self.column(*names) is None:
+            title = self.titles[columns[close[0]]]
+            raise McvrpError(
+                f"{self.name} has a column {shown(title)}: did you mean {shown(name)}? Rename it, or name it "
+                f"in --columns {names[0]}={title}"
+            )
 
     def others(self, used: Iterable[str | None]) -> dict[str, tuple[str, ...]]:
         """Return the text of each column with content that is not among ``used``, by its title."""

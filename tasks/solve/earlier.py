@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
@@ -149,14 +148,10 @@ def _departures(table: Tabular, addresses: Addresses) -> dict[str, str]:
 
 def _unread(table: Tabular, carried: Iterable[str]) -> tuple[str, ...]:
     """Return the columns that are not read; McvrpError if one may be a misspelt ``kept``."""
-    known = {column_key(title) for title in (*OWN, "service", *carried)}
+    known = {column_key(title) for title in (*OWN, "service_seconds", *carried)}
     known |= {f"{file}_{name}" for file in ("address", "order") for name in known}
     unread = [name for name in table.titles if name not in known.union(table.called.values())]
-    if table.column(_KEPT) is None and (close := get_close_matches(_KEPT, unread, n=1, cutoff=0.75)):
-        raise McvrpError(
-            f"{table.name} has a column {shown(table.titles[close[0]])} and none named {_KEPT}: did you mean "
-            f"{_KEPT}? Rename the column, or remove it to keep all routes"
-        )
+    table.refuse_misspelt((_KEPT,), dict(zip(unread, unread, strict=True)), cutoff=0.75)
     return tuple(table.titles[name] for name in unread)
 
 

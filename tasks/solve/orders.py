@@ -17,8 +17,8 @@ from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
 from mcvrp.tasks.files.tabular import Tabular, read_tabular
-from mcvrp.tasks.solve.spec import Order, SolveSpec
-from mcvrp.tasks.solve.wishes import Wishes, notes_on, read_wishes
+from mcvrp.tasks.solve.spec import Order, SolveSpec, column_unit
+from mcvrp.tasks.solve.wishes import PRIORITY, SERVICE, Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import listed
 
 MOST = 2**16 - 1  # maximum demand: instances store 16 bits
@@ -134,6 +134,10 @@ def checked_day(
     spec = spec or SolveSpec()
     table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
+    unread = {column_unit(name)[0]: name for name in table.frame if any(table.text(name))}
+    unread = {name: column for name, column in unread.items() if name not in SERVICE}
+    for names in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
+        table.refuse_misspelt(names, unread)
     table = rows_of(table, date, addresses.dates)
     faults = Faults(table.name)
     limit = _capacity(table, city, capacity, faults)
@@ -144,12 +148,13 @@ def checked_day(
     names = dict(zip(nodes, addresses.names(nodes), strict=True))
     total = {node: sum(demands[node]) for node in nodes}
     for node in nodes:
+        row = table.rows[at.index(node)]
         orders = f" in {len(demands[node])} orders" if len(demands[node]) > 1 else ""
         subject = f"customer {shown(names[node])} has a demand of {total[node]:,}{orders}"
         if total[node] > limit:
-            faults.add(f"{subject}, more than the capacity of a vehicle, {limit:,}")
+            faults.at(row, f"{subject}, more than the capacity of a vehicle, {limit:,}")
         elif total[node] > MOST:
-            faults.add(f"{subject}, more than {MOST:,}: use a larger unit")
+            faults.at(row, f"{subject}, more than {MOST:,}: use a larger unit")
     wishes = read_wishes(table, at, spec, faults)
     faults.check()
     instance = Instance(city.city_id, np.array(nodes), np.array([total[node] for node in nodes]), limit)

@@ -30,6 +30,7 @@ from mcvrp.tasks.solve.earlier import TIMES
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Finding
 from mcvrp.tasks.solve.stops import (
+    SERVICE,
     Stop,
     at_stop,
     further_columns,
@@ -185,7 +186,7 @@ def _texts(solved: Solved, nodes: list[int]) -> pd.DataFrame:
     further, decimal = further_columns(solved, nodes).items(), solved.planned.day.dialect.decimal
     texts = {name: [column.get(node, "") for node in nodes] for name, column in further}
     if solved.planned.spec.timed:  # a number, which has the decimal sign of the others
-        texts["service"] = [text.replace(".", decimal) for text in texts["service"]]
+        texts[SERVICE] = [text.replace(".", decimal) for text in texts[SERVICE]]
     return pd.DataFrame(texts)
 
 

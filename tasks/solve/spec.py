@@ -68,7 +68,7 @@ def _with_unit(value: object) -> object:
     if not isinstance(value, str):
         return value
     if (seconds := seconds_with_unit(value)) is None:
-        raise ValueError(f"{shown(value)} is not a duration with a unit such as 8h, 7h 30min or 28800s")
+        raise ValueError(f"{shown(value)} is not a duration with a unit such as 8h, 7.5h or 7h 30min")
     if seconds > MOST_SECONDS:
         raise ValueError(f"{shown(value)} is more than a week")
     return seconds

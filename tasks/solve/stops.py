@@ -15,6 +15,7 @@ from mcvrp.tasks.solve.earlier import OWN
 from mcvrp.tasks.solvers.solver import route_lengths
 from mcvrp.tasks.support.text import METRES, is_seconds, length_text, time_text
 
+SERVICE = "service_seconds"  # column with the duration of a stop
 _DECIMALS = 6  # of a cost that is neither a length nor a time, which have two
 _PRINTED = 8  # columns of addresses and orders on a sheet of A4
 
@@ -121,7 +122,7 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
 
     Those of ``nodes``, by default of the depot and of all who are served.
 
-    If service times count, the first one is `service`: seconds of all orders of a customer.
+    If service times count, the first one is `service_seconds`: those of all orders of a customer.
 
     A column with a name of `OWN`, or of city or day for one of them, or that both files have with different
     texts, is named after its file: address_route, order_name.
@@ -141,7 +142,7 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
     columns: dict[str, dict[int, str]] = {}
     if planned.spec.timed:
         service = {node: f"{seconds:.10g}" for node, seconds in planned.day.wishes.service.items()}
-        columns["service"] = taken["service"] = service
+        columns[SERVICE] = taken[SERVICE] = service
     for file, table in (("address", of_addresses), ("order", of_orders)):
         for title, texts in table.items():
             name, same = title, taken.get(column_key(title), {})
@@ -160,7 +161,7 @@ def printed_columns(solved: Solved) -> dict[str, dict[int, str]]:
     """
     further = dict(list(further_columns(solved).items())[:_PRINTED])
     if solved.planned.spec.timed:
-        seconds = further.pop("service")
+        seconds = further.pop(SERVICE)
         further["service"] = {node: time_text(float(text)) for node, text in seconds.items()}
     return further
 

@@ -164,7 +164,7 @@ def require_possible(rest: Rest, limits: str, addresses: Addresses, kept: int = 
     """
     if fewest_unserved(rest):
         cause = _cause(rest, addresses, kept)
-        raise McvrpError(f"no routes satisfy {limits}: {cause}: allow more, or leave customers out (drop)")
+        raise McvrpError(f"no routes satisfy {limits}: {cause}: allow more, or leave customers out (--drop)")
 
 
 def none_served(limits: str) -> McvrpError:

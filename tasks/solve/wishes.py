@@ -15,7 +15,7 @@ from mcvrp.tasks.files.tabular import Tabular, column_key
 from mcvrp.tasks.solve.spec import MOST_SECONDS, SolveSpec, column_unit, seconds_with_unit
 from mcvrp.tasks.support.text import listed, time_text, times_of_day
 
-_SERVICE, _PRIORITY = ("service", "service_time", "service_duration"), "priority"
+SERVICE, PRIORITY = ("service", "service_time", "service_duration"), "priority"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
         text = " to ".join(dict.fromkeys([time_text(min(valid)), time_text(max(valid))])) + " per order"
         if column:
             text += f"; numbers in the column {title} are {column_unit(column)[2]}"
-    if spec.drop and (column := table.column(_PRIORITY)):
+    if spec.drop and (column := table.column(PRIORITY)):
         priority = {}
         for node, number in zip(nodes, _numbers(table, column, 0.0, faults), strict=True):
             priority[node] = max(priority.get(node, number), number)
@@ -56,7 +56,7 @@ def read_wishes(table: Tabular, nodes: Sequence[int], spec: SolveSpec, faults: F
 
 
 def _service_column(table: Tabular) -> str | None:
-    names = [column for column in table.frame.columns if column_unit(column)[0] in _SERVICE]
+    names = [column for column in table.frame.columns if column_unit(column)[0] in SERVICE]
     return table.column(*dict.fromkeys(("service", *names)))
 
 
@@ -73,9 +73,9 @@ def _numbers(
     cells, unit, expected = table.text(column), 1.0, "a number"
     bare = cells != ""
     if durations:
-        unit, expected = column_unit(column)[1], "a number or a duration such as 3min"
+        unit, expected = column_unit(column)[1], "a number or a duration such as 2.5min"
         for k, cell in enumerate(cells):
-            if (seconds := seconds_with_unit(cell)) is not None:
+            if (seconds := seconds_with_unit(cell.replace(table.dialect.decimal, "."))) is not None:
                 values[k], bare[k] = seconds, False
     if bare.any():
         values[bare] = unit * table.where(bare).numbers(column, faults, expected)
@@ -86,7 +86,7 @@ def notes_on(
     table: Tabular, further: Mapping[str, Sequence[str]], wishes: Wishes, spec: SolveSpec
 ) -> Iterator[str]:
     """Yield what the ``further`` columns do not mean for the routes, even if they look like limits."""
-    used = {table.titles[column] for column in [table.column(_PRIORITY)] if column and spec.drop}
+    used = {table.titles[column] for column in [table.column(PRIORITY)] if column and spec.drop}
     further = {title: texts for title, texts in further.items() if title not in used}
     if not further:
         return
@@ -105,8 +105,8 @@ def _option(column: str) -> str | None:
     """Return the option that an optional column of orders counts with, None for other columns."""
     return (
         "--drop"
-        if column == _PRIORITY
+        if column == PRIORITY
         else "--shift and --start-time"
-        if column_unit(column)[0] in _SERVICE
+        if column_unit(column)[0] in SERVICE
         else None
     )

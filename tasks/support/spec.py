@@ -168,7 +168,7 @@ class OrdersSpec(StrictSpec):
         least = self.demand[1] if self.demand else 1
         if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
             raise ValueError(
-                f"capacity = {list(self.capacity)} is not a range from the largest demand, {least}, upwards"
+                f"capacity = {list(self.capacity)} is not LO HI with LO from the largest demand, {least}"
             )
         return self
 

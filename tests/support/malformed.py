@@ -153,7 +153,7 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     ),
     case("the depot", "customer,demand\nDepot,4\n", "row 2: 'Depot' is the depot"),
     case("many", "customer,demand\nX9,2.5\nC1,\n\n,1\nC2,x\n", "'X9'", "2.5", "row 3", "row 5", "row 6"),
-    case("too much", "customer,demand\nC1,12\nC1,9\n", "customer 'C1' has a demand of 21 in 2 orders"),
+    case("too much", "customer,demand\nC1,12\nC1,9\n", "row 2: customer 'C1' has a demand of 21 in 2 orders"),
     case("thirty faults", "customer,demand\n" + "X,1\n" * 30, "row 2:", "24 more"),
     case(
         "all in tenths",
@@ -166,6 +166,10 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case("two capacities", "customer,demand,capacity\nC1,1,20\nC2,1,30\n", "20 in row 2", "30 in row 3"),
     case("another capacity", "customer,demand,capacity\nC1,1,30\n", "20 as an option and 30"),
     case("lots of capacity", "customer,demand,capacity\nC1,1,lots\n", "row 2: capacity is 'lots'"),
+    case(
+        "a priority misspelt", "customer,demand,Prioritty\nC1,1,2\n", "'Prioritty': did you mean 'priority'?"
+    ),
+    case("a duration misspelt", "customer,demand,servcie_min\nC1,1,2\n", "'servcie_min': did you mean 'serv"),
     case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "TW Start of day.csv asks for a time"),
 )
 
@@ -189,7 +193,7 @@ KEPT = (  # of eleven orders of 3 and two vehicles of 20
     case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
     case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes, x or 1"),
-    case("a mark misspelt", "route,stop,customer,Keep\n1,1,C1,\n2,1,C2,\n", "'Keep'", "did you mean kept?"),
+    case("a mark misspelt", "route,stop,customer,Keep\n1,1,C1,\n2,1,C2,\n", "'Keep'", "did you mean 'kept'?"),
     case("the depot's stop", "route,stop,customer\n1,0,C1\n1,1,C2\n", "row 2: the stop at 'C1' is number 0"),
     case("no mark", "route,stop,customer,kept\n1,1,C1,\n", "keep.csv keeps no route"),
     case("a gap", "route,stop,customer,kept\n1,1,C1,\n1,2,C2,1\n", "row 2: stop 1 of route '1' is not kept"),

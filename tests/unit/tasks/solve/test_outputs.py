@@ -194,7 +194,7 @@ def test_service_times_have_the_decimal_sign_of_their_file(
     data = place.store.get(place.path("routes.csv"))
     table = read_tabular("routes.csv", data)
     served = table.frame[table.text("customer") == "1"]
-    assert served["service"].tolist() == ["90,5"]
+    assert served["service_seconds"].tolist() == ["90,5"]
     assert b"90.5" not in data
     for page in ("routes.html", "map.html"):
         text = place.store.get(place.path(page)).decode().partition("<body>")[2].partition("<script>")[0]
@@ -202,7 +202,7 @@ def test_service_times_have_the_decimal_sign_of_their_file(
         assert not re.search(r"\d\.\d+<", text)
     lengths = solved_day(store, str(tmp_path / "day.csv"), 5000, time_limit=0.2, samples=0)
     assert length_text(lengths.cost, "unit").replace(".", ",") in map_page(lengths)
-    assert b'"service": "90.5"' in place.store.get(place.path("routes.geojson"))
+    assert b'"service_seconds": "90.5"' in place.store.get(place.path("routes.geojson"))
 
 
 def test_a_day_was_made_from_its_city_and_all_of_its_orders(store: Store, place: Place) -> None:

@@ -66,20 +66,20 @@ def test_the_columns_may_have_names_of_the_city(store: Store) -> None:
 
 @pytest.mark.parametrize("cell", ["3 mn", "0:03:00", "min", "1.2.3min", "-3min"])
 def test_what_is_no_duration_is_refused(store: Store, cell: str) -> None:
-    message = f"row 2: service is '{cell}', not a number or a duration such as 3min"
+    message = f"row 2: service is '{cell}', not a number or a duration such as 2.5min"
     with pytest.raises(McvrpError, match=message):
         day(store, "service", cell, shift=600)
 
 
 def test_columns_that_are_not_used_are_named(store: Store) -> None:
     """With --drop and no priority, or --shift and no service; not if the option has nothing to use."""
-    unused = "not used: Créneau and Priorité (if one of them has it, name it: --columns"
-    header = "Créneau;Priorité"
+    unused = "not used: Créneau and Rang (if one of them has it, name it: --columns"
+    header = "Créneau;Rang"
     notes = day(store, header, "matin;1", "soir;2", drop=True).notes
     assert f"no column priority, so all customers are equally urgent; {unused} priority=NAME)" in notes
     notes = day(store, header, "matin;1", "soir;2", shift=600).notes
     assert f"no column service, so stops take no time; {unused} service=NAME)" in notes
-    for spec in ({}, {"drop": True, "columns": {"priority": "Priorité"}}, {"shift": 600, "service": 9}):
+    for spec in ({}, {"drop": True, "columns": {"priority": "Rang"}}, {"shift": 600, "service": 9}):
         assert not any("not used" in note for note in day(store, header, "matin;1", "soir;2", **spec).notes)
     assert day(store, "priority", 1, drop=True).notes == ()
 
