@@ -97,9 +97,7 @@ class Tabular:
             raise McvrpError(f"column {shown(self.titles[twice[0]])} cannot be two fields: correct --columns")
         return replace(self, called=own | ({"customer": own["id"]} if "id" in own else {}))
 
-    def refuse_misspelt(
-        self, names: Sequence[str], columns: Mapping[str, str], cutoff: float = 0.85
-    ) -> None:
+    def refuse_misspelt(self, names: Sequence[str], columns: Mapping[str, str], cutoff: float = 0.85) -> None:
         """Raise McvrpError if no column is the field ``names``, but one of ``columns``, by name, nearly is.
 
         ``cutoff`` is that of `difflib`; a column that is another field is no misspelling.

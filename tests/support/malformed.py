@@ -169,7 +169,7 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case(
         "a priority misspelt", "customer,demand,Prioritty\nC1,1,2\n", "'Prioritty': did you mean 'priority'?"
     ),
-    case("a duration misspelt", "customer,demand,servcie_min\nC1,1,2\n", "'servcie_min': did you mean 'serv"),
+    case("a duration misspelt", "customer,demand,servcie_min\nC1,1,2\n", "did you mean 'service'?"),
     case("a time window", "customer,demand,TW Start\nC1,1,8:00\n", "TW Start of day.csv asks for a time"),
 )
 

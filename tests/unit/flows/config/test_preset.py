@@ -50,7 +50,7 @@ def test_every_error_has_a_line_that_names_file_and_field(tmp_path: Path) -> Non
     assert [line.split(" = ")[0] for line in said.splitlines()] == ["train.dataset", "train.smallest"]
     own.write_text((FOLDER / "smoke.toml").read_text().replace("[label]", "[lable]"))
     assert "own.toml: lable: there is no such field (did you mean label?)" in error(str(own)).splitlines()[0]
-    own.write_text((FOLDER / "smoke.toml").read_text().replace("smallest", "smalest", 1))
+    own.write_text((FOLDER / "smoke.toml").read_text().replace("\nsmallest", "\nsmalest", 1))
     assert error(str(own)).endswith("smalest: there is no such field (did you mean smallest?)")
     own.write_text("".join(f"field{k} = 1\n" for k in range(200)))
     assert error(str(own)).endswith("\nand 100 more: correct these first")
