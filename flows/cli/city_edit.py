@@ -35,7 +35,7 @@ def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
     from mcvrp.flows.config.validation import checked
     from mcvrp.flows.figures import CitySummary, city_figures
     from mcvrp.storage.cities import stored_city
-    from mcvrp.tasks.city.edit import change_city
+    from mcvrp.tasks.city.make import change_city
     from mcvrp.tasks.city.spec import AddressFile
 
     if not any(vars(changes).values()):
@@ -58,7 +58,7 @@ def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
 @command(cities, "remove a city that nothing in the store refers to", preset=False)
 def remove(common: Common, city: CityArgument) -> Outcome:
     from mcvrp.flows.cli.output import writing
-    from mcvrp.tasks.city.edit import remove_city
+    from mcvrp.tasks.city.make import remove_city
 
     store, name = writing(common), layout.checked_name("city", city)
     remove_city(store, name)

@@ -15,8 +15,7 @@ from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.addresses import WIDEST, AddressTable, address_table, centred, to_metres
 from mcvrp.tasks.city.costs import read_costs
-from mcvrp.tasks.city.on_roads import OnRoads, on_roads
-from mcvrp.tasks.city.roads import UNITS
+from mcvrp.tasks.city.roads import UNITS, OnRoads, on_roads
 from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes

@@ -1,15 +1,17 @@
-"""Stage that creates a city; a repeated call returns the existing one."""
+"""Cities of a store: created, a repeated call returns the existing one; changed, removed."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import RoadFacts, StoredCity, has_city, save_city, stored_city
+from mcvrp.storage.cities import RoadFacts, StoredCity, city_names, has_city, save_city, stored_city
 from mcvrp.storage.provenance import OUTSIDE, Parent, Provenance, made
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.spec import AddressFile as AddressFile, CitySpec as CitySpec, PlannedCity as PlannedCity
@@ -73,6 +75,37 @@ def make_city(store: Store, spec: CitySpec, cache: Path | None = None) -> Planne
     if new:
         save_city(store, spec.name, planned.city, planned.addresses, provenance, planned.roads)
     return planned
+
+
+def change_city(store: Store, stored: StoredCity, new: AddressFile) -> PlannedCity:
+    """Write the ranges, names of columns and order of dates of ``new`` to the city ``stored``.
+
+    Returns the city. An interrupted call can be repeated.
+    """
+    name, path = stored.name, layout.city_card(stored.name)
+    fields = new.model_dump(mode="json", include={"demand", "capacity", "columns", "dates"})
+    store.delete(layout.city_readme(name))
+    store.put_json(path, {**store.get_json(path), **fields})
+    return make_city(store, CitySpec(name=name, source="imported"))  # writes the card again
+
+
+def remove_city(store: Store, name: str) -> None:
+    """Remove the city ``name``; McvrpError names the first day, dataset, model or city that refers to it."""
+    if used := next(_references(store, stored_city(store, name)), None):
+        raise McvrpError(f"{store.url(used)} refers to city {name!r}: only an unused city can be removed")
+    store.delete(layout.city_card(name))  # first: a city without a card does not exist
+    store.delete(layout.city_dir(name))
+
+
+def _references(store: Store, stored: StoredCity) -> Iterator[str]:
+    city_id = stored.city.city_id
+    yield from store.list(layout.driven_days_dir(stored.name))
+    for path in chain.from_iterable(map(store.list, ("labels", "models", "attention", "benchmarks"))):
+        if path.endswith(".json") and city_id.encode() in store.get(path):
+            yield path
+    for other in city_names(store):
+        if store.get_json(layout.city_card(other)).get("parent") == city_id:
+            yield layout.city_dir(other)
 
 
 def _provenance(store: Store, spec: CitySpec, roads: RoadFacts | None) -> Provenance:

@@ -28,7 +28,7 @@ from mcvrp.storage.parquet import UNREADABLE
 from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped, whole
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
 from mcvrp.tasks.files.spreadsheet import ENDINGS, OVERVIEW, ROUTE, cell_text, is_spreadsheet, read_sheet
-from mcvrp.tasks.support.text import counted, listed
+from mcvrp.tasks.support.text import listed
 
 _MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
@@ -39,7 +39,7 @@ _PARQUET = b"PAR1"
 _BINARY = (b"%PDF", b"\x1f\x8b")  # PDF and gzip, which may decode as Windows-1252
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FRACTION = r"\A[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\Z"
-_DECIMALS = r"[0-9]+[.,][0-9]{1,2}"
+_DECIMALS = re.compile("[0-9]+[.,][0-9]{1,2}")
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}"  # the sign may separate thousands
 _COMMA = r"[0-9]+,0{1,2}"  # whole, if the comma is a decimal sign
 _BATCH = 256  # rows
@@ -163,10 +163,9 @@ class Tabular:
     def whole_numbers(self, name: str, low: int, high: int, faults: Faults) -> NDArray[np.int64]:
         """Return a column of whole numbers, int64 ``(N,)``; other cells are added to ``faults``.
 
-        In files of other separators than commas 1.000 may be a thousand, and is refused. Numbers with
-        decimals are one fault of the column.
+        In files of other separators than commas 1.000 may be a thousand, and is refused.
         """
-        numbers, title, decimals = np.full(len(self), low), self.titles[name], list[int]()
+        numbers, title = np.full(len(self), low), self.titles[name]
         declared = _DECLARED.get(self.dialect.separator)
         may_group = declared != "."
         for k, cell in enumerate(self.text(name)):
@@ -177,15 +176,10 @@ class Tabular:
                 numbers[k] = number
             elif declared != "," and re.fullmatch(_COMMA, cell):
                 faults.at(self.rows[k], f"{title} is {_unclear(cell, 'decimal comma')}")
-            elif number is None and re.fullmatch(_DECIMALS, cell):
-                decimals.append(k)
             else:
                 what = shown(cell) if cell else "missing"
-                faults.at(self.rows[k], f"{title} is {what}, not a whole number from {low} to {high:,}")
-        for k in decimals[:1]:
-            others = f", like {counted(len(decimals) - 1, 'other row')}" if decimals[1:] else ""
-            what = f"{shown(self.text(name)[k])}, not a whole number{others}"
-            faults.at(self.rows[k], f"{title} is {what}: give tenths or hundredths, for the capacity, too")
+                hint = ": give tenths or hundredths, for the capacity, too" * bool(_DECIMALS.fullmatch(cell))
+                faults.at(self.rows[k], f"{title} is {what}, not a whole number from {low} to {high:,}{hint}")
         return numbers
 
 

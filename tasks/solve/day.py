@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.streets import Way
+from mcvrp.tasks.city.osrm import Way
 from mcvrp.tasks.solve.earlier import Rest
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of

@@ -22,7 +22,7 @@ from mcvrp.storage import layout, markdown
 from mcvrp.storage.markdown import card, code, escaped, image, section
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.streets import Way
+from mcvrp.tasks.city.osrm import Way
 from mcvrp.tasks.files.csv_cells import csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved

@@ -17,8 +17,8 @@ from mcvrp.storage.cities import stored_city
 from mcvrp.storage.layout import city_readme
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.make import AddressFile, CitySpec, PlannedCity, make_city, plan_city
-from mcvrp.tasks.city.on_roads import cut_off
 from mcvrp.tasks.city.osrm import Osrm, osrm
+from mcvrp.tasks.city.roads import cut_off
 from mcvrp.tasks.support.processes import is_alive
 from tests.integration.tasks.city.test_roads import somewhere
 from tests.support.datasets import everything

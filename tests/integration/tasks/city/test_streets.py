@@ -10,8 +10,7 @@ import pytest
 from pyproj import Geod
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.tasks.city import streets
-from mcvrp.tasks.city.osrm import osrm
+from mcvrp.tasks.city.osrm import osrm, way
 from mcvrp.tasks.city.roads import road_costs
 from tests.integration.tasks.city.test_roads import somewhere
 
@@ -27,7 +26,7 @@ def test_a_way_costs_what_the_tables_say(helsinki: Path, tmp_path: Path, most: i
         depot = int(np.isnan(times + times.T).sum(axis=0).argmin())
         others = np.flatnonzero(~np.isnan(times[depot] + times[:, depot]))
         route = [depot, *np.setdiff1d(others, depot), depot]
-        found = streets.way(replace(server, most=most), places[route])
+        found = way(replace(server, most=most), places[route])
     legs = route[:-1], route[1:]
     assert len(route) > 20
     assert np.array_equal(found.seconds, times[legs])
@@ -41,4 +40,4 @@ def test_no_way_is_one_sentence(helsinki: Path, tmp_path: Path) -> None:
         times = road_costs(server, places, "time")[0]
         a, b = np.argwhere(np.isnan(times))[0]
         with pytest.raises(McvrpError, match=r"gives no way \('Impossible route"):
-            streets.way(server, places[[a, b]])
+            way(server, places[[a, b]])

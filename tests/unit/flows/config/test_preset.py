@@ -62,7 +62,7 @@ def test_an_error_names_the_line_of_its_field(tmp_path: Path) -> None:
         (FOLDER / "laptop.toml")
         .read_text()
         .replace("lr = 0.0003", "lr = -1")
-        .replace("\ncount =", "\ncounts =")
+        .replace("\ncount =", "\n# count =")
     )
     (tmp_path / "own.toml").write_text(text)
     line = text.splitlines().index("lr = -1") + 1
