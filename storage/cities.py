@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -48,6 +48,7 @@ class Addresses:
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each of m + 1 texts
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
+    separator: str = ","  # of their file, if it is CSV
 
     @classmethod
     def numbered(cls, customers: int) -> Addresses:
@@ -79,7 +80,7 @@ class Addresses:
         more = {spelled.get(title.casefold(), title): texts for title, texts in (further or {}).items()}
         titles = dict.fromkeys([*self.further, *more])
         texts = {title: (*self.further.get(title, old), *more.get(title, new)) for title in titles}
-        return Addresses((*self.ids, *ids), both, self.projection, texts, self.columns, self.dates)
+        return replace(self, ids=(*self.ids, *ids), lonlat=both, further=texts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,7 @@ class CityCard:
     extends: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
+    separator: str = ","
     provenance: Provenance | None = None
     roads: RoadFacts | None = None
 
@@ -161,6 +163,7 @@ def save_city(
         parent=city.ancestors[-1] if city.extends else None,
         columns=addresses.columns if addresses else {},
         dates=addresses.dates if addresses else None,
+        separator=addresses.separator if addresses else ",",
         provenance=provenance,
         roads=roads,
     )
@@ -228,7 +231,8 @@ def stored_city(store: Store, name: str) -> StoredCity:
         )
     addresses = Addresses.numbered(city.customers)
     if ids:
-        addresses = Addresses(ids, lonlat, card.projection, further, card.columns, card.dates)
+        own = card.columns, card.dates, card.separator
+        addresses = Addresses(ids, lonlat, card.projection, further, *own)
     return StoredCity(name, city, addresses, card.source, card.provenance, card.roads)
 
 

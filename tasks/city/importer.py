@@ -66,7 +66,8 @@ def import_city(
             "wide: import each region separately, or give x and y of a projection of your own"
         )
     lonlat = read.places if read.degrees else None
-    addresses = Addresses(read.ids, lonlat, projection, read.further, spec.columns, spec.dates)
+    own = spec.columns, spec.dates, table.dialect.separator
+    addresses = Addresses(read.ids, lonlat, projection, read.further, *own)
     notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
     return _planned(city, addresses, notes, roads)
 

@@ -34,12 +34,12 @@ _MOST_CELLS = 20_000_000
 _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,|"
 _DECLARED = {",": ".", ";": ","}  # decimal sign of programs that use this separator
-_OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
+OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
 _PARQUET = b"PAR1"
 _BINARY = (b"%PDF", b"\x1f\x8b")  # PDF and gzip, which may decode as Windows-1252
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FRACTION = r"\A[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?\Z"
-_DECIMALS = re.compile("[0-9]+[.,][0-9]{1,2}")
+_DECIMALS = r"[0-9]+[.,][0-9]{1,2}"
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}"  # the sign may separate thousands
 _COMMA = r"[0-9]+,0{1,2}"  # whole, if the comma is a decimal sign
 _BATCH = 256  # rows
@@ -177,9 +177,10 @@ class Tabular:
             elif declared != "," and re.fullmatch(_COMMA, cell):
                 faults.at(self.rows[k], f"{title} is {_unclear(cell, 'decimal comma')}")
             else:
-                what = shown(cell) if cell else "missing"
-                hint = ": give tenths or hundredths, for the capacity, too" * bool(_DECIMALS.fullmatch(cell))
-                faults.at(self.rows[k], f"{title} is {what}, not a whole number from {low} to {high:,}{hint}")
+                what, expected = shown(cell) if cell else "missing", f" from {low} to {high:,}"
+                if number is None and re.fullmatch(_DECIMALS, cell):
+                    expected = ": give tenths or hundredths, for the capacity, too"
+                faults.at(self.rows[k], f"{title} is {what}, not a whole number{expected}")
         return numbers
 
 
@@ -201,7 +202,7 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
         others = listed(map(shown, read.others))
         note = f"only sheet {shown(read.title)} of {name} was read, not {others} (--sheet chooses one)"
         notes = (note,) if read.others else ()
-        return _cells_table(f"{name}, sheet {shown(read.title)}", read.csv, notes, _OF_EXCEL)
+        return _cells_table(f"{name}, sheet {shown(read.title)}", read.csv, notes, OF_EXCEL)
     if sheet is not None:
         raise McvrpError(f"{name} is not a workbook: omit --sheet")
     if name.lower().endswith(ENDINGS):

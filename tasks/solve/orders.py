@@ -16,7 +16,7 @@ from mcvrp.storage.cities import UNKNOWN, Addresses, DateOrder, city_names, stor
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import PLAIN, Dialect, dates
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes, is_pasted
-from mcvrp.tasks.files.tabular import Tabular, read_tabular
+from mcvrp.tasks.files.tabular import OF_EXCEL, Tabular, read_tabular
 from mcvrp.tasks.solve.spec import Order, SolveSpec, column_unit
 from mcvrp.tasks.solve.wishes import PRIORITY, SERVICE, Wishes, notes_on, read_wishes
 from mcvrp.tasks.support.text import listed
@@ -167,7 +167,10 @@ def checked_day(
     further = _further(others, at)
     notes = [*table.notes, *notes_on(table, others, wishes, spec)]
     notes += _days_of_others(table, others)
-    return Day(table.name, instance, len(table), merged, further, table.dialect, tuple(notes), wishes)
+    dialect = table.dialect
+    if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses
+        dialect = replace(dialect, separator=";", decimal=",")
+    return Day(table.name, instance, len(table), merged, further, dialect, tuple(notes), wishes)
 
 
 def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None = None) -> Tabular:

@@ -158,7 +158,7 @@ ORDERS = (  # for customers C1 to C12, whose vehicles hold 20
     case(
         "all in tenths",
         "customer;demand\nC1;52,5\nC2;3,5\nC3;1,5\n",
-        "row 2: demand is '52,5', not a whole number from 1 to 65,535: give tenths or",
+        "row 2: demand is '52,5', not a whole number: give tenths or hundredths",
     ),
     case(
         "a decimal comma", 'customer,demand\nC1,"2,0"\n', "row 2: demand is '2,0', which may have", "decimal"

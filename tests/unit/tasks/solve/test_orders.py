@@ -225,6 +225,17 @@ def test_orders_are_read_from_the_store_or_refused(tmp_path: Path) -> None:
         read_orders("store:../monday.csv", store)
 
 
+def test_routes_of_a_workbook_are_csv_like_the_addresses(store: Store) -> None:
+    """A CSV of the orders' own stays as it is."""
+    store.put("day.xlsx", xlsx({"Orders": [["customer", "demand"], ["C1", 3]]}))
+    store.put("day.csv", b"\xef\xbb\xbf" + SOUND.encode())
+    local = replace(NAMES, separator=";")
+    cases = (("xlsx", NAMES, ",."), ("xlsx", local, ";,"), ("csv", local, ",."))
+    for ending, addresses, signs in cases:
+        read = checked_day(read_orders(f"store:day.{ending}", store), CITY, addresses, "town", 20).dialect
+        assert (read.separator + read.decimal, read.encoding) == (signs, "utf-8-sig")
+
+
 def test_large_demands_are_kept(tmp_path: Path) -> None:
     result = day("customer,demand\nC1,60000\nC1,5535\n", tmp_path, 100_000)
     np.testing.assert_array_equal(result.instance.demands, [65_535])
