@@ -48,7 +48,11 @@ def parse(arguments: Sequence[str]) -> app.Call | int:
     try:
         call: app.Call | int = app.app(args=list(arguments), prog_name="mcvrp", standalone_mode=False)
     except typer.TyperException as error:
-        raise McvrpError(brief(" ".join(error.format_message().split()))) from None
+        text = " ".join(error.format_message().split())
+        text = text.replace(
+            "Got unexpected extra argument(s)", "these values belong to no argument or option:"
+        )
+        raise McvrpError(brief(text)) from None
     return call
 
 

@@ -163,7 +163,7 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
         return ids.index(depot) if depot in ids else None
     for mark, row in zip(marks, table.rows.tolist(), strict=True):
         if mark not in _TRUE + _FALSE:
-            faults.at(row, f"depot is {shown(mark)}, not 1 (the depot), 0 or empty")
+            faults.at(row, f"depot is {shown(mark)}, not 1, yes or true (the depot), 0, no, false or empty")
     if len(marked) > 1:
         rows = listed(int(table.rows[k]) for k in marked)
         faults.add(f"rows {rows} are depots: a city has one depot, import one city for each")

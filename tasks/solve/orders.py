@@ -134,10 +134,10 @@ def checked_day(
     spec = spec or SolveSpec()
     table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
-    unread = {column_unit(name)[0]: name for name in table.frame if any(table.text(name))}
+    unread = {column_unit(name)[0]: name for name in table.titles if any(table.text(name))}
     unread = {name: column for name, column in unread.items() if name not in SERVICE}
-    for names in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
-        table.refuse_misspelt(names, unread)
+    for words in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
+        table.refuse_misspelt(words, unread)
     table = rows_of(table, date, addresses.dates)
     faults = Faults(table.name)
     limit = _capacity(table, city, capacity, faults)
