@@ -2,7 +2,7 @@
 
 The projection is a transverse Mercator one, centred on the city and true to scale along its central meridian.
 At x metres to the east or west, lengths are too large by x^2 / 2 R^2 (R: radius of the Earth): 0.0003 % at
-15 km, 0.03 % at 150 km, the edge of the widest city.
+15 km, 0.03 % at 150 km, 0.11 % at 300 km, the edge of the widest city.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LAT, _LON, _DEPOT = ("lat", "latitude"), ("lon", "lng", "long", "longitude"), "
 _FIELDS = ("id", "lat", "lon", "x", "y", _DEPOT)
 _TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
-WIDEST = 300.0  # maximum width of a city in kilometres
+_WIDEST = 300.0  # kilometres from the center of all addresses
 _CENTRE_DIGITS = 4  # decimals of the centre in degrees, about 10 m
 _MILLIMETRES = 3  # decimals of a metre: beyond them versions of PROJ differ, and with them the city's id
 _EARTH = 6371.0  # radius in kilometres
@@ -73,7 +73,7 @@ def address_table(
     ``columns`` and ``needed`` are those of `Tabular.calling`.
 
     McvrpError naming every invalid row: a missing or duplicate id, a missing or invalid coordinate, a place
-    over a city's width from all others, a second depot, or with ``needs_depot`` a missing one.
+    over 300 km from the center of all, a second depot, or with ``needs_depot`` a missing one.
     """
     table = table.calling(columns or {}, [name for name in needed if name in _FIELDS])
     faults = Faults(table.name)
@@ -124,13 +124,13 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
                 )
         if valid.any():
             distance = kilometres(np.where(valid[:, None], places, 0), median_place(places[valid]))
-            outside = np.flatnonzero(valid & (distance > WIDEST))
+            outside = np.flatnonzero(valid & (distance > _WIDEST))
             for k in outside:
                 lat_lon = _shown(places[k, ::-1])
                 faults.at(table.rows[k], f"{lat_lon} is {distance[k]:,.4g} km away")
             if len(outside):
                 hint = "correct them, or import each region separately"
-                faults.add(f"addresses over {WIDEST:g} km from the center of all: {hint}")
+                faults.add(f"addresses over {_WIDEST:g} km from the center of all: {hint}")
         return places, True
     elif x and y:
         xy = np.column_stack([table.numbers(x, faults), table.numbers(y, faults)])

@@ -13,7 +13,7 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.addresses import WIDEST, AddressTable, address_table, centred, to_metres
+from mcvrp.tasks.city.addresses import AddressTable, address_table, centred, to_metres
 from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.roads import UNITS, OnRoads, on_roads
 from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
@@ -59,12 +59,6 @@ def import_city(
     spare = spec.spare_of(len(read.ids) - 1)
     xy = _coordinates(read.name, read.places, projection, unit, matrix is not None)
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=spec.demand, capacity=spec.capacity)
-    kilometres = city.scale * _metres(unit, matrix is not None) / 1000 if projection else 0.0
-    if kilometres > WIDEST:
-        raise McvrpError(
-            f"{read.name}: the addresses stretch over {kilometres:,.0f} km, a city is at most {WIDEST:g} km "
-            "wide: import each region separately, or give x and y of a projection of your own"
-        )
     lonlat = read.places if read.degrees else None
     own = spec.columns, spec.dates, table.dialect.separator
     addresses = Addresses(read.ids, lonlat, projection, read.further, *own)

@@ -99,7 +99,6 @@ ADDRESSES = (
     ),
     case("a geocoder's zero", sound((3, "a,0,0,0")), "row 3: (0, 0)", "km away"),
     case("another country", sound((3, "a,52.5,13.4,0")), "row 3: (52.5, 13.4)", "km from the center"),
-    case("a region", "id,lat,lon,depot\nd,45,4,1\na,45,2.0,0\nb,45,6.0,0\n", "stretch over", "300 km"),
     case("no depot marked", sound((2, "d,45.76,4.84,0")), "no row is the depot", "--columns depot="),
     case("two depots", sound((3, "a,45.77,4.85,1")), "rows 2 and 3 are depots"),
     case("a depot of others", sound(), "column depot marks 'd'", "--depot is 'a'", depot="a"),

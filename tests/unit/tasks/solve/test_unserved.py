@@ -227,7 +227,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         text = "40 s to 1 min 40 s per order; numbers in the column service are seconds"
         assert solve_figures(result)["service time"] == text
         table = stop_table(result)
-        assert dict(zip(table["customer"], table["service"], strict=True)) == {
+        assert dict(zip(table["customer"], table["service_seconds"], strict=True)) == {
             "Depot": "",
             "West": "100",
             "East": "100",
