@@ -76,7 +76,7 @@ def stored(folder: Path) -> list[Path]:
         ("inspect --set label.count=1", ["mcvrp inspect uses no preset"]),
         ("promote lyon 1 --set label.count=1", ["mcvrp promote uses no preset"]),
         ("rollback lyon --preset smoke", ["mcvrp rollback lyon uses no preset"]),
-        ("verify lyon --preset smok", ["no preset 'smok'; did you mean smoke?"]),
+        ("verify lyon --preset smok", ["no preset 'smok', nor", "; did you mean smoke?"]),
         ("city import {file} --roads http://a:b@c", ["addresses.roads", "http://HOST:PORT"]),
         ("city import {file} --roads x.osm.pbf --by car", ["addresses.roads.by", "'distance'", "'car'"]),
         ("city import {file} --roads x.osm.pbf --unit s", ["leave unit out"]),
