@@ -87,11 +87,15 @@ def address_table(
     )
 
 
+def _missing(table: Tabular, what: str, names: str) -> str:
+    columns = listed(table.titles.values(), most=10)
+    return f"there {what} (columns: {columns}): rename some, or give --columns {names}"
+
+
 def _ids(table: Tabular, faults: Faults) -> list[str]:
     column = table.column(*_IDS)
     if column is None:
-        columns = listed(table.titles.values())
-        faults.add(f"there is no column id (columns: {columns}): rename one, or name it in --columns id=NAME")
+        faults.add(_missing(table, "is no column id", "id=NAME"))
         return []
     ids = table.ids(column).tolist()
     first: dict[str, int] = {}
@@ -138,8 +142,7 @@ def _places(table: Tabular, faults: Faults) -> tuple[NDArray[np.float64], bool]:
             faults.at(table.rows[k], f"{_shown(xy[k])} is beyond {LARGEST:g}")
         return xy, False
     else:
-        columns = listed(table.titles.values(), most=8)
-        faults.add(f"there are no columns lat and lon, or x and y (columns: {columns})")
+        faults.add(_missing(table, "are no columns lat and lon, or x and y", "lat=NAME --columns lon=NAME"))
     return np.zeros((len(table), 2)), False
 
 
