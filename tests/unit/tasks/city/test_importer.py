@@ -124,7 +124,7 @@ def test_options_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
         ("own.csv", {"unrounded": True}, r"is not a \.vrp file, for which unrounded is meant"),
         ("named.csv", {"columns": {"id": "Code"}}, "no column 'Code'"),
         ("named.csv", {"columns": {"id": "Name", "lat": "name"}}, "'Name' cannot be two fields"),
-        ("named.csv", {}, "rename one, or name it in --columns id=NAME"),
+        ("named.csv", {}, "or give --columns id=NAME"),
     ],
 )
 def test_an_option_that_does_not_fit_the_file_is_named(
