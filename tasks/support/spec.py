@@ -168,7 +168,8 @@ class OrdersSpec(StrictSpec):
         least = self.demand[1] if self.demand else 1
         if self.capacity and not least <= self.capacity[0] <= self.capacity[1] < 2**32:
             raise ValueError(
-                f"capacity = {list(self.capacity)} is not LO HI with LO from the largest demand, {least}"
+                f"capacity = {list(self.capacity)} is not a range from the smallest to the largest capacity, "
+                f"at least the largest demand, {least}"
             )
         return self
 

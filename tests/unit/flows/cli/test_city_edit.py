@@ -65,7 +65,7 @@ def test_an_import_with_other_ranges_names_the_command_that_changes_them(
         (["lyon", "--demand", "5", "2"], "demand = [5, 2] is not a range"),
         (
             ["lyon", "--demand", "1", "9", "--capacity", "8", "8"],
-            "capacity = [8, 8] is not LO HI with LO from the largest demand, 9",
+            "capacity = [8, 8] is not a range from the smallest to the largest capacity",
         ),
         (["lyon", "--columns", "colour=red"], "colour"),
         (["plain", "--dates", "day-first"], "is synthetic"),

@@ -48,7 +48,7 @@ def spec(**changes: object) -> LabelSpec:
         ({"demand": (0, 9)}, "demand"),
         (
             {"demand": (1, 9), "capacity": (8, 20)},
-            r"capacity = \[8, 20\] is not LO HI with LO from the largest demand, 9",
+            r"capacity = \[8, 20\] is not a range from the smallest to the largest capacity",
         ),
         ({"capacity": (30, 20)}, "capacity"),
         ({"dataset": "../d"}, "dataset"),
