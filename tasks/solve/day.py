@@ -12,6 +12,7 @@ from mcvrp.model.problem import Instance, Solution, cost
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import Way
 from mcvrp.tasks.solve.earlier import Rest
+from mcvrp.tasks.solve.limits import within_length
 from mcvrp.tasks.solve.member import Found
 from mcvrp.tasks.solve.members import members_of
 from mcvrp.tasks.solve.plan import Planned
@@ -112,7 +113,9 @@ def solve_day(store: Store, planned: Planned, began: float) -> Solved:
     best = portfolio.solution
     # one route, or all at one place: nothing to search for
     trivial = best is not None and (rest.instance.n == 1 or cost(rest.city, best) == 0)
-    starts = tuple(found.solution for found in first if found.solution and found.by != SAVINGS)
+    # a search has starts of its own, which know no limits
+    of_use = (found for found in first if found.by != SAVINGS or rest.limits.given)
+    starts = tuple(found.solution for found in of_use if found.solution)
     members = [] if trivial else members_of(store, planned, rest, starts)
     solution = portfolio.search(members, f"solve {planned.day.source}")
     search = portfolio.searched(kept_cost, kept_routes)
@@ -123,6 +126,7 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
     """Yield the routes of the ``rest`` that are known before the search."""
     instance = rest.instance
     (built,) = savings(rest.city, instance, planned.spec.seed, 1)
+    built = within_length(built, rest.limits, rest.city)
     if planned.spec.by == AUTO or instance.n == 1 or cost(rest.city, built) == 0:
         yield Found(SAVINGS, built)
     if planned.start:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError
-from mcvrp.model.problem import COST_TOLERANCE, City, Instance
+from mcvrp.model.problem import COST_TOLERANCE, City, Instance, Solution
 from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import METRES, is_seconds, readable_unit, time_text, unit_text
 
 
 def limits_text(limits: Limits, unit: str) -> str:
@@ -24,10 +25,9 @@ def limits_text(limits: Limits, unit: str) -> str:
     options = [f"--fleet {limits.fleet}"] if limits.fleet is not None else []
     if limits.longest_route is not None:
         factor, name = readable_unit(unit, limits.longest_route)
-        name = "s" if is_seconds(unit) else name
-        suffix = name if name in (*METRES, *SECONDS) else ""
-        longest = f"--longest-route {limits.longest_route * factor:.10g}{suffix}"
-        options.append(longest if limits.service is None else f"--shift {_option(limits.longest_route)}")
+        longest = f"{limits.longest_route * factor:.10g}{name if name in METRES else ''}"
+        longest = _option(limits.longest_route) if is_seconds(unit) else longest
+        options.append(f"--{'longest-route' if limits.service is None else 'shift'} {longest}")
     return " and ".join(options)
 
 
@@ -89,6 +89,20 @@ def too_far(limits: Limits, city: City, instance: Instance) -> NDArray[np.bool_]
     if limits.longest_route is None:
         return np.zeros(instance.n, dtype=bool)
     return round_trips(limits, city, instance) > limits.longest_route * (1 + COST_TOLERANCE)
+
+
+def within_length(solution: Solution, limits: Limits, city: City) -> Solution:
+    """Return ``solution`` with its routes cut where the next customer would make them too long."""
+    alone, routes = replace(limits, fleet=None), list[tuple[int, ...]]()
+    for route in solution.routes:
+        part: tuple[int, ...] = ()
+        for node in route:
+            if part and alone.broken(city, Solution(((*part, node),))):
+                routes.append(part)
+                part = ()
+            part = (*part, node)
+        routes.append(part)
+    return Solution(tuple(routes))
 
 
 def fewest_left_out(

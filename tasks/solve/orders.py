@@ -135,7 +135,9 @@ def checked_day(
     table = table.calling({**addresses.columns, **spec.columns}, spec.columns.keys() - _OF_ROUTES)
     customer = _customer_column(table)
     filled = [name for name in table.titles if name.isascii() and any(table.text(name))]
-    unread = {column_unit(name)[0]: name for name in filled}  # "Priorité" is another language's, no misspelling
+    unread = {
+        column_unit(name)[0]: name for name in filled
+    }  # "Priorité" is another language's, no misspelling
     unread = {name: column for name, column in unread.items() if name not in SERVICE}
     for words in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
         table.refuse_misspelt(words, unread)

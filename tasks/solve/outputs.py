@@ -384,7 +384,8 @@ def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
     if service := planned.day.wishes.service_text:
         figures["service time"] = service
     if start := planned.spec.start_time:
-        back = max(stops_of(solved), key=lambda stops: stops[-1].arrival_minutes or 0.0)[-1]
+        times = {str(stops[-1].arrival): stops[-1] for stops in stops_of(solved)}
+        back = times[max(times, key=lambda time: (time[5:], time))]  # "00:10 +1" is after "23:50"
         figures["start"] = f"{start}; route {back.of_route} is the last one back, at {back.arrival}"
     if left_out := solved.unserved:
         total = sum(each.demand for each in left_out)

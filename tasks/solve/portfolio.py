@@ -210,7 +210,7 @@ class Portfolio:
             limits = limits_text(self.limits, self.city.unit)
             return (
                 f"no routes within {limits} were found in {self.time_limit:g} s: increase the time limit or "
-                "the limit, or leave customers out (drop)"
+                "the limit, or leave customers out (--drop)"
             )
         waited = f"no routes were found in {self.time_limit:g} s: increase the time limit"
         return "; ".join(f"{label}: {why}" for label, why in self.failures.items()) or waited
