@@ -14,7 +14,7 @@ from mcvrp.tasks.solve.spec import AUTO, SolveSpec
 from mcvrp.tasks.solvers.registry import SOLVERS, finishers
 from mcvrp.tasks.solvers.searches import vehicles_needed
 from mcvrp.tasks.solvers.solver import Limits
-from mcvrp.tasks.support.text import METRES, is_seconds, readable_unit, time_text, unit_text
+from mcvrp.tasks.support.text import METRES, SECONDS, is_seconds, readable_unit, time_text, unit_text
 
 
 def limits_text(limits: Limits, unit: str) -> str:
@@ -25,9 +25,13 @@ def limits_text(limits: Limits, unit: str) -> str:
     options = [f"--fleet {limits.fleet}"] if limits.fleet is not None else []
     if limits.longest_route is not None:
         factor, name = readable_unit(unit, limits.longest_route)
-        longest = f"{limits.longest_route * factor:.10g}{name if name in METRES else ''}"
-        longest = _option(limits.longest_route) if is_seconds(unit) else longest
-        options.append(f"--{'longest-route' if limits.service is None else 'shift'} {longest}")
+        if is_seconds(unit):
+            factor, name = (1.0, "s") if limits.longest_route % 60 else (1 / 60, "min")
+        longest = f"{limits.longest_route * factor:.10g}{name if name in (*METRES, *SECONDS) else ''}"
+        is_shift = limits.service is not None
+        options.append(
+            f"--shift {_option(limits.longest_route)}" if is_shift else f"--longest-route {longest}"
+        )
     return " and ".join(options)
 
 

@@ -162,7 +162,7 @@ class HGS(LimitedSearch):
             "mu": self.population,
             "nbGranular": self.granular,
             "lambda_": self.offspring,
-            "nbIterPenaltyManagement": _HARD_PRICES if hard else None,
+            "nbIterPenaltyManagement": _HARD_PRICES if hard or self.longest_route is not None else None,
         }
         return {name: value for name, value in options.items() if value is not None}
 

@@ -37,7 +37,8 @@ def test_an_ended_lease_is_empty_and_hidden(store: Store) -> None:
 
 
 KILLED = (
-    "import os, sys\nfrom mcvrp.storage.store.lease import holding\nfrom mcvrp.storage.store.store import Store\n"
+    "import os, sys; from mcvrp.storage.store.lease import holding\n"
+    "from mcvrp.storage.store.store import Store\n"
     f"with holding(Store(sys.argv[1]), {FOLDER!r}, 'x'): os.kill(os.getpid(), 9)"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 from typing import Any
@@ -16,13 +17,13 @@ from mcvrp.storage.cities import Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solve.day import solve_day
 from mcvrp.tasks.solve.earlier import Rest
-from mcvrp.tasks.solve.limits import limits_text, require_supported, round_trips, too_far
+from mcvrp.tasks.solve.limits import limits_text, require_supported, round_trips, too_far, within_length
 from mcvrp.tasks.solve.member import Found, SearchMember
 from mcvrp.tasks.solve.plan import Planned
 from mcvrp.tasks.solve.portfolio import Portfolio
 from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solve.unserved import require_possible
-from mcvrp.tasks.solvers.solver import Limits, SolverFailed
+from mcvrp.tasks.solvers.solver import Limits, SolverFailed, route_lengths
 from tests.support.solving import day_plan
 
 pytestmark = pytest.mark.usefixtures("impatient")
@@ -89,6 +90,17 @@ def test_a_start_within_the_limits_is_an_answer() -> None:
     assert set(limited(together, longest_route=30.0).findings) == {"HGS"}
 
 
+def test_a_route_that_is_too_long_is_cut_where_it_has_to_be() -> None:
+    """So that each part fits in, and no two of a route that follow one another would together."""
+    city = City.framed(np.random.default_rng(3).random((31, 2)))
+    whole, most = Solution((tuple(range(1, 21)), tuple(range(21, 31)))), Limits(fleet=1, longest_route=3.0)
+    parts = within_length(whole, most, city).routes
+    assert [node for part in parts for node in part] == list(range(1, 31))
+    assert route_lengths(city, Solution(parts)).max() <= 3.0 < route_lengths(city, whole).max()
+    for part, following in itertools.pairwise(parts):
+        assert following[0] == 21 or route_lengths(city, Solution(((*part, following[0]),)))[0] > 3.0
+
+
 def test_distance_is_that_of_the_shortest_path() -> None:
     """In a cost matrix, a path via another customer of the day may be cheaper."""
     costs = np.array([[0.0, 1, 9], [1, 0, 1], [9, 1, 0]])
@@ -112,7 +124,7 @@ def test_distance_is_that_of_the_shortest_path() -> None:
         ("45 km", "km", 45, "--longest-route 45km"),
         ("1.5mi", "m", 2414.016, "--longest-route 2.414016km"),
         ("900m", "km", 0.9, "--longest-route 0.9km"),
-        ("90 min", "s", 5400, "--longest-route 5400s"),
+        ("90 min", "s", 5400, "--longest-route 90min"),
         ("1.5h", "min", 90, "--longest-route 90min"),
         (2.5, "unit", 2.5, "--longest-route 2.5"),
     ],

@@ -484,8 +484,10 @@ def test_a_vehicle_that_has_left_keeps_its_departure(store: Store, tmp_path: Pat
     stops = keep.read_text().splitlines(keepends=True)
     keep.write_text("".join(line for line in stops if not line.startswith("3,")))
     for start, times in (("9:00", ["08:00", "08:00", "09:00"]), (None, [None] * 3)):
-        routes = stops_of(solved_day(store, demands, 9, keep=str(keep), start_time=start, **options))
-        assert [route[0].departure for route in routes] == times
+        solved = solved_day(store, demands, 9, keep=str(keep), start_time=start, **options)
+        assert [route[0].departure for route in stops_of(solved)] == times
+        if start:
+            assert solve_figures(solved)["start"] == "9:00; route 3 is the last one back, at 09:20"
     write_day(place, solved_day(store, demands, 9, keep=str(keep), **options))
     again = solved_day(store, demands, 9, **options).planned
     with pytest.raises(McvrpError, match="holds routes that were kept"):
