@@ -77,10 +77,12 @@ def rollback(
 ) -> Outcome:
     from mcvrp.flows.cli.output import writing
     from mcvrp.flows.cli.stage import spec_of
+    from mcvrp.storage.models.models import chosen_model
     from mcvrp.storage.models.registry import roll_back
 
-    name = model or spec_of(common).train.model
-    return _moved(name, *roll_back(writing(common), name, why or ""))
+    name, store = model or spec_of(common).train.model, writing(common)
+    chosen_model(store, name, None)  # there has to be one
+    return _moved(name, *roll_back(store, name, why or ""))
 
 
 def _moved(name: str, was: int | None, now: int | None) -> Outcome:

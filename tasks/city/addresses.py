@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mcvrp.model.city import nfc
 from mcvrp.model.errors import shown
 from mcvrp.tasks.files.file_bytes import LARGEST, Faults
-from mcvrp.tasks.files.tabular import Tabular
+from mcvrp.tasks.files.tabular import NO, YES, Tabular
 from mcvrp.tasks.support.text import listed
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _IDS = ("id", "customer_id", "customer")
 _LAT, _LON, _DEPOT = ("lat", "latitude"), ("lon", "lng", "long", "longitude"), "depot"
 _FIELDS = ("id", "lat", "lon", "x", "y", _DEPOT)
-_TRUE, _FALSE = ("1", "true", "yes"), ("", "0", "false", "no")
 _LONGEST_ID = 100  # characters
 _WIDEST = 300.0  # kilometres from the center of all addresses
 _CENTRE_DIGITS = 4  # decimals of the centre in degrees, about 10 m
@@ -154,7 +153,7 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
     column = table.column(_DEPOT)
     cells = table.text(column).tolist() if column else [""] * len(table)
     marks = [mark.lower().removesuffix(".0") for mark in cells]
-    marked = [k for k, mark in enumerate(marks) if mark in _TRUE]
+    marked = [k for k, mark in enumerate(marks) if mark in YES]
     if depot is not None:
         if depot not in ids and ids:
             faults.add(f"depot {shown(depot)} is not an id in the file")
@@ -165,12 +164,12 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
             )
         return ids.index(depot) if depot in ids else None
     for mark, row in zip(marks, table.rows.tolist(), strict=True):
-        if mark not in _TRUE + _FALSE:
-            faults.at(row, f"depot is {shown(mark)}, not 1, yes or true (the depot), 0, no, false or empty")
+        if mark not in YES + NO:
+            faults.at(row, f"depot is {shown(mark)}, not 1, yes or x (the depot), 0, no or empty")
     if len(marked) > 1:
         rows = listed(int(table.rows[k]) for k in marked)
         faults.add(f"rows {rows} are depots: a city has one depot, import one city for each")
-    elif not marked and needed and set(marks) <= {*_TRUE, *_FALSE}:
+    elif not marked and needed and set(marks) <= {*YES, *NO}:
         faults.add(
             "no row is the depot: mark it with 1 in a column depot, name its column (--columns depot=…), or "
             "pass its id (--depot ID)"

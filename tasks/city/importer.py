@@ -20,7 +20,7 @@ from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import METRES, listed, times_of_day
+from mcvrp.tasks.support.text import METRES, counted, listed, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 # smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
@@ -271,4 +271,4 @@ def _far(city: City, addresses: Addresses) -> list[str]:
 
 def _notes(city: City) -> list[str]:
     count = len(city.xy) - len(np.unique(city.xy, axis=0))
-    return [f"{count:,} addresses have the same coordinates as another one"] if count else []
+    return [f"{counted(count, 'row')} with the coordinates of another one"] if count else []

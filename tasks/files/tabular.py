@@ -35,6 +35,7 @@ _MOST_COLUMNS = 1000
 _SEPARATORS = ";\t,|"
 _DECLARED = {",": ".", ";": ","}  # decimal sign of programs that use this separator
 OF_EXCEL = Dialect(encoding="utf-8-sig")  # with a mark, Excel opens CSV as UTF-8
+YES, NO = ("1", "yes", "true", "x", "ja", "oui"), ("", "0", "no", "false", "nein", "non")  # marks of rows
 _PARQUET = b"PAR1"
 _BINARY = (b"%PDF", b"\x1f\x8b")  # PDF and gzip, which may decode as Windows-1252
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

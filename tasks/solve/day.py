@@ -59,6 +59,11 @@ class Solved:
         return [*kept, *itertools.islice(numbers, len(self.solution.routes) - len(kept))]
 
     @property
+    def looks(self) -> list[int]:
+        """Numbers of the colours of the routes, from 0: by their names, so that a kept route has its own."""
+        return [int(name) - 1 if name.isdecimal() else k for k, name in enumerate(self.names)]
+
+    @property
     def cost(self) -> float:
         """Cost of all routes."""
         return cost(self.planned.city, self.solution)
@@ -160,7 +165,8 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     planned, unserved = solved.planned, solved.unserved
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
-        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {listed(planned.kept.names)}"
+        others = "; its other routes are not marked and are planned again" if planned.kept.others else ""
+        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {listed(planned.kept.names)}{others}"
         if unread := planned.kept.unread:
             yield f"further columns of {planned.kept.name}, which are not used: {listed(unread)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])

@@ -18,7 +18,7 @@ from mcvrp.storage.cities import UNKNOWN, Addresses
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.files.csv_cells import whole
 from mcvrp.tasks.files.file_bytes import Faults, file_bytes
-from mcvrp.tasks.files.tabular import Tabular, column_key, read_tabular
+from mcvrp.tasks.files.tabular import NO, YES, Tabular, column_key, read_tabular
 from mcvrp.tasks.solve.orders import MOST, rows_of
 from mcvrp.tasks.solve.spec import CLOCK
 from mcvrp.tasks.solvers.pyvrp import only
@@ -34,7 +34,6 @@ OWN = (
     *("minutes", "kilometres", "legs", *TIMES),
 )
 _COLUMNS, _KEPT = ("route", "stop", "customer"), "kept"
-_YES, _NO = ("1", "true", "yes", "x"), ("", "0", "false", "no")
 
 Route = tuple[int, ...]
 
@@ -160,9 +159,9 @@ def _marks(table: Tabular, faults: Faults) -> pd.Series[bool]:
     if (column := table.column(_KEPT)) is None:
         return pd.Series(True, table.rows)
     cells = pd.Series(table.text(column), table.rows).str.casefold()
-    for row in cells.index[~cells.isin(_YES + _NO)]:
+    for row in cells.index[~cells.isin(YES + NO)]:
         faults.at(row, f"{_KEPT} is {shown(cells[row])}, not yes, x or 1, nor no, 0 or empty")
-    return cells.isin(_YES)
+    return cells.isin(YES)
 
 
 def rest_of(
@@ -245,6 +244,10 @@ def read_routes(table: Tabular, addresses: Addresses, city: str, faults: Faults)
         faults.at(row, f"{table.titles[stop]} is {stops['number'][row]:g}, not a whole number")
     for row in stops.index[stops["route"] == ""]:
         faults.at(row, "route is missing")
+    back = stops["route"].map(stops[stops["node"] == DEPOT].groupby("route")["number"].max())
+    for row in stops.index[(back > 0) & (stops["number"] > back)]:
+        route_name = f"of route {shown(stops['route'][row])} is after its return, stop {back[row]:g}"
+        faults.at(row, f"stop {stops['number'][row]:g} {route_name}")
     stops = stops[stops["node"] != DEPOT]
     for row, first in _repeated(stops.dropna(), "route", "number"):
         number = f"{stops['number'][row]:g}, in row {first}"

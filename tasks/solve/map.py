@@ -44,9 +44,9 @@ _NAME = 14  # characters of a customer's name
 _TEXT = 120  # characters of a text
 
 
-def colour(k: int) -> str:
-    """Return the colour of the ``k``-th route, counted from 0."""
-    return _COLOURS[k % len(_COLOURS)]
+def colours(solved: Solved) -> list[str]:
+    """Return the colour of each route."""
+    return [_COLOURS[look % len(_COLOURS)] for look in solved.looks]
 
 
 def route_map(solved: Solved) -> bytes:
@@ -124,18 +124,18 @@ def lines_of(solved: Solved) -> list[NDArray[np.float64]]:
 def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line2D:
     city, instance = solved.planned.city, solved.instance
     route = list(solved.solution.routes[k])
-    xy, thin = city.xy, max(0.9, 2.4 - instance.n / 200)
-    dash = _DASHES[k // len(_COLOURS) % len(_DASHES)]
-    axis.plot(*line.T, color=colour(k), linestyle=dash, linewidth=thin, zorder=2)
+    xy, thin, colour = city.xy, max(0.9, 2.4 - instance.n / 200), colours(solved)[k]
+    dash = _DASHES[solved.looks[k] // len(_COLOURS) % len(_DASHES)]
+    axis.plot(*line.T, color=colour, linestyle=dash, linewidth=thin, zorder=2)
     if arrow := _arrow(line, xy[route[0]]):
         (x, y), (east, north) = arrow[0], arrow[1] * _spread(xy) / 100
-        head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour(k), "linewidth": 0, "mutation_scale": 16}
+        head: dict[str, Any] = {"arrowstyle": "-|>", "color": colour, "linewidth": 0, "mutation_scale": 16}
         axis.annotate("", (x + east, y + north), (x - east, y - north), arrowprops=head, zorder=3)
     load = int(instance.demands[np.searchsorted(instance.ids, route)].sum())
     name = _plain(shortened(solved.names[k], _NAME))
     kept = ", kept" if k < len(solved.planned.decided.routes) else ""
     label = f"{name}: {counted(len(route), 'stop')}, {load}/{instance.capacity}{kept}"
-    return Line2D([], [], color=colour(k), linestyle=dash, linewidth=2.4, label=label)
+    return Line2D([], [], color=colour, linestyle=dash, linewidth=2.4, label=label)
 
 
 def _arrow(
@@ -168,10 +168,10 @@ def _draw_stops(axis: Axes, solved: Solved) -> NDArray[np.float64]:
     size = 95 if numbered else 18 * max(0.9, 2.4 - customers / 200)
     centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": "white", "zorder": 4}
     first = 1
-    for k, each in enumerate(labels):
+    for each, colour in zip(labels, colours(solved), strict=True):
         here = places[first : first + len(each)]
         first += len(each)
-        axis.scatter(here[:, 0], here[:, 1], s=size, color=colour(k), **looks)
+        axis.scatter(here[:, 0], here[:, 1], s=size, color=colour, **looks)
         if numbered:
             for place, numbers in zip(here.tolist(), each.values(), strict=True):
                 axis.annotate(numbers, place, fontsize=FONT - 5 if len(numbers) < 3 else FONT - 7, **centred)
@@ -228,7 +228,7 @@ def _number(axis: Axes, solved: Solved, stops: NDArray[np.float64]) -> None:
             tuple(shift.tolist()),
             textcoords="offset points",
             fontweight="bold",
-            bbox={"boxstyle": "round,pad=0.2", "linewidth": 0, "facecolor": colour(k)},
+            bbox={"boxstyle": "round,pad=0.2", "linewidth": 0, "facecolor": colours(solved)[k]},
             zorder=6,
             **looks,
         )
@@ -266,6 +266,7 @@ def map_page(solved: Solved) -> str:
         left_out=list(zip(points[left_out].tolist(), solved.unserved, strict=True)),
         routes=[
             _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further, dialect)
+            | {"colour": colours(solved)[k]}
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,
@@ -289,7 +290,6 @@ def _drawn(
         "name": shortened(str(stops[0].route), _NAME),
         "title": stops[0].of_route,
         "kept": stops[0].kept,
-        "colour": colour(k),
         "line": "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in line),
         "arrow": middle,
         "degrees": round(float(np.degrees(np.arctan2(south, east)))),

@@ -202,7 +202,7 @@ def _geojson(solved: Solved) -> bytes:
     In degrees if the city has them; otherwise in its own coordinates, which a member of the document
     declares. A route along streets has their minutes and kilometres, and those of its legs.
     """
-    from mcvrp.tasks.solve.map import colour
+    from mcvrp.tasks.solve.map import colours
 
     planned, routes, further = solved.planned, stops_of(solved), further_columns(solved)
     points, capacity = _points(planned), planned.day.instance.capacity
@@ -220,7 +220,7 @@ def _geojson(solved: Solved) -> bytes:
             "capacity": capacity,
             "utilisation": round(load / capacity, 4),
             "cost": stops[-1].cumulative_cost,
-            "stroke": colour(k),
+            "stroke": colours(solved)[k],
             "stroke-width": 3,
             **({"kept": True} if stops[0].kept else {}),
             **(_legs(solved.ways[k], stops) if solved.ways else {}),

@@ -13,7 +13,7 @@ from xlsxwriter import Workbook
 from mcvrp.storage import markdown
 from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE
 from mcvrp.tasks.solve.day import Solved
-from mcvrp.tasks.solve.map import colour
+from mcvrp.tasks.solve.map import colours
 from mcvrp.tasks.solve.stops import (
     Stop,
     day_text,
@@ -109,8 +109,8 @@ def _since_depot(stop: Stop, factor: float, decimals: int | None) -> list[Cell]:
 def pages(solved: Solved) -> str:
     """Return the HTML document in which each vehicle starts on a new page."""
     sheets, title = _sheets(solved)[1:], solved.planned.day.source
-    colours, local = [colour(k) for k in range(len(sheets))], solved.planned.day.dialect.local
-    values: dict[str, Any] = {"title": title, "sheets": sheets, "colours": colours, "local": local}
+    local = solved.planned.day.dialect.local
+    values: dict[str, Any] = {"title": title, "sheets": sheets, "colours": colours(solved), "local": local}
     return markdown.render("mcvrp.tasks.solve", "routes.html.j2", **values)
 
 

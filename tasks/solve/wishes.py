@@ -90,7 +90,8 @@ def notes_on(
     further = {title: texts for title, texts in further.items() if title not in used}
     if not further:
         return
-    options = {title: _option(column_key(title)) for title in further}
+    fields = {table.titles[column]: name for name, column in table.called.items()}
+    options = {title: _option(fields.get(title, column_key(title))) for title in further}
     unused = [f"{title} counts with {option} only" for title, option in options.items() if option]
     yield "; ".join([f"further columns of the orders, carried into the routes: {listed(further)}", *unused])
     yield from times_of_day(further)

@@ -190,6 +190,11 @@ KEPT = (  # of eleven orders of 3 and two vehicles of 20
         "row 4: the demand of 'C2' is '4', and 3 in the orders",
     ),
     case("a stop twice", "route,stop,customer\na,1,C1\nb,1,C2\na,1.0,C3\n", "row 4: route 'a' already has"),
+    case(
+        "a late stop",
+        "route,stop,customer\na,0,Depot\na,1,C1\na,3,C2\na,2,Depot\n",
+        "row 4: stop 3 of route 'a' is after its return, stop 2",
+    ),
     case("no route", "route,stop,customer\na,1,C1\n,2,C2\n", "row 3: route is missing"),
     case("its own mark", "route,stop,customer,kept\n1,1,C1,soon\n", "row 2: kept is 'soon', not yes, x or 1"),
     case("a mark misspelt", "route,stop,customer,Keep\n1,1,C1,\n2,1,C2,\n", "'Keep'", "did you mean 'kept'?"),

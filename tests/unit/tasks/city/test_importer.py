@@ -214,7 +214,7 @@ def test_addresses_of_usual_cities_are_not_far(tmp_path: Path) -> None:
 def test_addresses_at_one_place_are_taken_and_counted(tmp_path: Path) -> None:
     """Two customers at one place are two nodes; a city at a single point has a frame."""
     made = imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,6,7,0\nb,6,7,0\n")
-    assert made.notes == ("1 addresses have the same coordinates as another one",)
+    assert made.notes == ("1 row with the coordinates of another one",)
     assert imported(tmp_path, "id,x,y,depot\nd,5,5,1\na,5,5,0\n").city.scale > 0
     # UTM coordinates of addresses a few metres apart are inside the frame despite rounding
     rows = [f"n{k},{500_000_000 + k / 7:.6f},{300_000_000 + k / 3:.6f},{int(k == 0)}" for k in range(9)]

@@ -201,7 +201,7 @@ def test_a_search_without_routes_ends_in_time(store: Store, by: str) -> None:
     limits: dict[str, Any] = {"fleet": 2, "longest_route": float(trips.max()), "by": by, "samples": 0}
     orders = dict.fromkeys(range(1, 9), 1)
     day = day_plan(store, orders, 18, time_limit=1.0, **limits)
-    with pytest.raises(SolverFailed, match=r"no routes within --fleet 2 and .* \(drop\)$"):
+    with pytest.raises(SolverFailed, match=r"no routes within --fleet 2 and .* \(--drop\)$"):
         solve_day(store, day, time.monotonic())
     served = solved_day(store, orders, 18, drop=True, time_limit=1.0, **limits)
     assert served.unserved
