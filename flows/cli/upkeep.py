@@ -49,10 +49,13 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
     ]
     if not report.good:
         removed = "removed" if report.deleted else f"mcvrp verify {name} --delete removes them"
-        bad = f"{counted(len(report.faults), 'bad file')} ({removed}), " if report.faults else ""
+        kept = sum(fault.misnamed for fault in report.faults)
+        bad = len(report.faults) - kept
+        faulty = f"{counted(bad, 'bad file')} ({removed}), " if bad else ""
+        faulty += f"{counted(kept, 'misnamed file')} (never removed), " if kept else ""
         missing = counted(report.missing_rows, "label")
-        lines[-1] += f"; {bad}{missing} missing, {report.absent:,} without an answer"
-        lines[-1] += ": mcvrp label makes what is missing" if report.missing or report.faults else ""
+        lines[-1] += f"; {faulty}{missing} missing, {report.absent:,} without an answer"
+        lines[-1] += ": mcvrp label makes what is missing" if report.missing or bad else ""
     return "\n".join(lines)
 
 

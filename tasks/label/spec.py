@@ -311,7 +311,7 @@ def stored_spec(store: Store, dataset: str) -> tuple[LabelSpec, str]:
     """Return the spec of ``dataset`` and the id of its city; McvrpError if the spec is missing or corrupt."""
     path = layout.label_spec(dataset)
     try:
-        fields = dict(store.get_json(path))
+        fields = dict(parse_json(store.get(path)))
         city_id, version = str(fields.pop("city_id")), fields.pop("schema_version")
         if version != SCHEMA_VERSION:
             raise McvrpError(

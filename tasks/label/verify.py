@@ -32,6 +32,7 @@ class FileFault:
 
     path: str
     what: str
+    misnamed: bool = False  # it has not the name of a label file, and is never removed
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
@@ -98,7 +99,7 @@ def verify_dataset(
 def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> VerificationReport:
     dataset, foreign = source.spec.dataset, list[str]()
     files = list_files(store, dataset, foreign=foreign)
-    faults = [FileFault(path, misnamed(store, dataset, path)) for path in foreign]
+    faults = [FileFault(path, misnamed(store, dataset, path), misnamed=True) for path in foreign]
     context = _VerifyContext(store, source, _manifest(store, dataset, faults))
     results = dict(_verified(context, files, cores))
     for path, result in results.items():
@@ -109,9 +110,8 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     for before, file in (pair for n in good for pair in pairwise(good[n])):
         if file.start < before.stop:  # of two drivers at once: `mcvrp label` fills the gap
             faults.append(FileFault(file.path, f"has rows of {before.path}, too"))
-    ours = {fault.path for fault in faults} - set(foreign)  # a foreign file is not deleted
     if delete:
-        store.delete_files(sorted(ours))
+        store.delete_files(sorted(fault.path for fault in faults if not fault.misnamed))
     kept = [results[file.path] for n in good for file in good[n]]
     footers = [result for result in kept if isinstance(result, Footer)]
     return VerificationReport(
@@ -121,7 +121,7 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
         faults=tuple(sorted(faults, key=lambda fault: fault.path)),
         missing=tuple(_missing(source.spec, good)),
         absent=sum(len(footer.absent) for footer in footers),
-        deleted=delete and bool(ours),
+        deleted=delete and any(not fault.misnamed for fault in faults),
         manifest=context.manifest is not None,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -179,12 +180,15 @@ def test_a_verification_has_a_line_per_fault_and_exit_code_1(
     good = VerificationReport("d", rows=9, files=2)
     faults = (FileFault("a.parquet", "is wrong"), FileFault("b.parquet", "is cut"))
     bad = replace(good, faults=faults, missing=((20, 5, 6), (21, 0, 4)), absent=1)
-    for report, code in ((good, 0), (bad, 1)):
+    foreign = replace(good, faults=(FileFault("c.parquet", "is misnamed", misnamed=True),))
+    for report, code in ((good, 0), (foreign, 1), (bad, 1)):
         monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, r=report, **__: r)
         assert cli.run(["verify", "d"]) == code
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:3] == ["a.parquet: is wrong", "b.parquet: is cut"]
-    assert lines[3:5] == ["n=20: no labels in rows 5 to 5", "n=21: no labels in rows 0 to 3"]
+    assert "1 misnamed file (never removed)" in lines[2]
+    assert not re.search("bad file|mcvrp", lines[2])  # no command helps
+    assert lines[3:5] == ["a.parquet: is wrong", "b.parquet: is cut"]
+    assert lines[5:7] == ["n=20: no labels in rows 5 to 5", "n=21: no labels in rows 0 to 3"]
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["good"], document["faults"][0]["path"]) == (False, "a.parquet")

@@ -33,7 +33,7 @@ def test_a_file_of_another_name_is_listed_and_the_others_are_verified(store: Sto
     for delete in (False, True):
         report = verify.verify_dataset(store, "d", delete=delete)
         [fault] = report.faults
-        assert fault.path == foreign
+        assert (fault.path, fault.misnamed) == (foreign, True)
         assert f"rename it to {label_path(0)}" in fault.what
         assert (report.files, report.missing, store.exists(foreign)) == (4, (), True)
         assert not report.deleted
