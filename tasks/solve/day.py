@@ -87,7 +87,7 @@ class Solved:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know of orders, model, limits and search, one sentence each."""
-        notes = *_notes(self.planned, self.instance), *self.search.notes, *_limit_notes(self)
+        notes = *_notes(self), *self.search.notes, *_limit_notes(self)
         return (*notes, *filter(None, [self.ways_note]), *self.failures)
 
 
@@ -140,9 +140,10 @@ def _first_routes(planned: Planned, rest: Rest) -> Iterator[Found]:
         yield Found(EARLIER if rest is planned.rest else ROOM, rest.start)
 
 
-def _notes(planned: Planned, served: Instance) -> Iterator[str]:
+def _notes(solved: Solved) -> Iterator[str]:
     """Yield what was assumed of the orders, the start and the model."""
-    day, card, n = planned.day, planned.card, served.n
+    planned, n = solved.planned, solved.instance.n
+    day, card, decoded = planned.day, planned.card, any(each.samples for each in solved.search.findings)
     yield from day.notes
     if planned.without_model:
         yield f"searched without a model: {planned.without_model}"
@@ -151,7 +152,7 @@ def _notes(planned: Planned, served: Instance) -> Iterator[str]:
     yield from day.merged[:_NAMED]
     if len(day.merged) > _NAMED:
         yield f"orders of {counted(len(day.merged) - _NAMED, 'more customer')} merged, one delivery each"
-    if card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
+    if decoded and card and card.smallest and card.largest and not card.smallest <= n <= card.largest:
         yield (
             f"the model was trained on {card.smallest} to {card.largest} customers and this day has {n}: "
             "its gap may be larger"

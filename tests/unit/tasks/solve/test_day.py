@@ -82,6 +82,7 @@ def test_damaged_weights_are_reported_beside_the_routes_of_the_search(tmp_path: 
     assert str(file) in failure
     assert failure.endswith(f"run rm -r '{file.parent}' and mcvrp train, which publishes it again")
     assert failure in solved.notes
+    assert not any("the model was trained" in note for note in solved.notes)  # it was not used
     with pytest.raises(SolverFailed, match=r"run rm -r .* and mcvrp train"):
         solved_day(own, demands(day), by="model")
 
