@@ -229,10 +229,9 @@ def stored_city(store: Store, name: str) -> StoredCity:
         raise McvrpError(
             f"{store.url(path)} holds city {city.city_id}, but its card names {shown(card.city_id)}: {_AGAIN}"
         )
-    addresses = Addresses.numbered(city.customers)
-    if ids:
-        own = card.columns, card.dates, card.separator
-        addresses = Addresses(ids, lonlat, card.projection, further, *own)
+    own = card.columns, card.dates, card.separator
+    ids = ids or Addresses.numbered(city.customers).ids
+    addresses = Addresses(ids, lonlat, card.projection, further, *own)
     return StoredCity(name, city, addresses, card.source, card.provenance, card.roads)
 
 

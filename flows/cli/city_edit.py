@@ -42,8 +42,6 @@ def set_(common: Common, city: CityArgument, changes: Changes) -> Outcome:
         raise McvrpError("nothing to change: give --demand, --capacity, --columns or --dates")
     store, began = writing(common), time.monotonic()
     stored = stored_city(store, layout.checked_name("city", city))
-    if stored.source == "synthetic" and (changes.columns or changes.dates):
-        raise McvrpError(f"city {city!r} is synthetic and has no files: leave --columns and --dates out")
     fields = {
         "demand": changes.demand or stored.city.demand,
         "capacity": changes.capacity or stored.city.capacity,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.errors import shown
 from mcvrp.model.problem import DEPOT, City, Instance, Solution
-from mcvrp.storage.cities import UNKNOWN, DateOrder, StoredCity
+from mcvrp.storage.cities import UNKNOWN, StoredCity
 from mcvrp.tasks.files.csv_cells import dates
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import Tabular
@@ -36,19 +36,16 @@ class CheckedDay:
     solution: Solution
 
 
-def checked_days(
-    table: Tabular, city: StoredCity, *, today: datetime.date, order: DateOrder | None = None
-) -> list[CheckedDay]:
+def checked_days(table: Tabular, city: StoredCity, *, today: datetime.date) -> list[CheckedDay]:
     """Return the days of ``table``, which has a column for each of `COLUMNS` and one row per stop, by date.
 
-    ``order`` is that of day and month in dates such as 02/11/2026. McvrpError names all rows that are not
-    valid, such as those of days after ``today``.
+    McvrpError names all rows that are not valid, such as those of days after ``today``.
     """
     faults = Faults(table.name)
     column = {name: table.column(name) or name for name in COLUMNS}
     stops = pd.DataFrame(
         {
-            "day": _days(pd.Series(table.text(column["date"]), table.rows), today, order, faults),
+            "day": _days(pd.Series(table.text(column["date"]), table.rows), city, today, faults),
             "route": table.ids(column["route"]),
             "node": _nodes(table, column["customer"], city, faults),
         },
@@ -65,16 +62,16 @@ def checked_days(
 
 
 def _days(
-    cells: pd.Series[str], today: datetime.date, order: DateOrder | None, faults: Faults
+    cells: pd.Series[str], city: StoredCity, today: datetime.date, faults: Faults
 ) -> pd.Series[pd.Timestamp]:
     """Return the day of each row; those without a valid one are added to ``faults``."""
-    text = cells.astype("string").str.removesuffix(_MIDNIGHT)
+    text, order = cells.astype("string").str.removesuffix(_MIDNIGHT), city.addresses.dates
     days, day_first, month_first = (dates(text, each) for each in (order, "day-first", "month-first"))
     unclear = days.isna() & (day_first.notna() | month_first.notna()) & (order is None)
     for row in text.index[unclear][:1]:
         faults.add(
             f"date {shown(text[row])} in row {row} may have day or month first: give their order "
-            "(mcvrp city set CITY --dates), or write dates like 2026-01-31"
+            f"(mcvrp city set {city.name} --dates day-first|month-first), or write dates like 2026-01-31"
         )
     ahead = days > pd.Timestamp(today)
     for why, wrong in (

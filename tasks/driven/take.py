@@ -75,7 +75,7 @@ def take_routes(
         for file in unknown:
             try:
                 sha256, table = read_routes(store, file.path, city)
-                checked = checked_days(table, city, today=today, order=city.addresses.dates)
+                checked = checked_days(table, city, today=today)
                 _require_known(checked, days, dates_of)
             except StoreUnavailable:  # says nothing about the file
                 raise
@@ -112,10 +112,14 @@ def _require_known(
             continue
         label = stored.label
         if (label.solution, label.instance.orders_hash) != (day.solution, day.instance.orders_hash):
-            other = next((file.path for file, dated in dates_of.items() if date in dated), "an earlier file")
+            other = next(
+                (file.path for file, dated in dates_of.items() if date in dated),
+                "an earlier version of it, or another file",
+            )
             raise McvrpError(
                 f"its routes of {date} are not those of {other}, which were ingested: one file has all "
-                f"routes of a day; if this one is right, move the other away and remove {stored.address}"
+                "routes of a day; if this one is right, move others of that day away and remove "
+                f"{stored.address}"
             )
 
 

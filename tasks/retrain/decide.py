@@ -79,7 +79,7 @@ def decide(pairs: pd.DataFrame, *, alpha: float, worst: float, more: str = "") -
     against += [reason for group in groups if (reason := _worse(*group, alpha, worst))]
     better = [part for part, p in p_values.items() if p < alpha]
     if not better:
-        pairs_or_p = {part: f"{len(rows)} pairs" for part, rows in parts.items()}
+        pairs_or_p = {part: counted(len(rows), "pair") for part, rows in parts.items()}
         pairs_or_p |= {part: f"p = {p:.3f}" for part, p in p_values.items()}
         shown = [f"{part}: {parts[part].mean():+.2f} %, {text}" for part, text in pairs_or_p.items()]
         rules = [f"required: p < {alpha:g} with at least {LEAST_PAIRS} pairs"]

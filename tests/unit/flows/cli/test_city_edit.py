@@ -28,20 +28,22 @@ def text(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join((captured.out + captured.err).split())
 
 
-def test_what_the_id_does_not_cover_can_be_set(store: Store) -> None:
+@pytest.mark.parametrize("city", ["lyon", "synthetic"])
+def test_what_the_id_does_not_cover_can_be_set(store: Store, city: str) -> None:
     """One field leaves the others; the card follows; addresses, costs and id stay."""
-    before = stored_city(store, "lyon")
-    assert cli.run(["city", "set", "lyon", "--capacity", "30", "40", "--columns", "id=Code client"]) == 0
-    assert cli.run(["city", "set", "lyon", "--demand", "2", "5", "--dates", "day-first"]) == 0
-    after = stored_city(store, "lyon")
+    save_city(store, "synthetic", stored_city(store, "lyon").city)
+    before = stored_city(store, city)
+    assert cli.run(["city", "set", city, "--capacity", "30", "40", "--columns", "id=Code client"]) == 0
+    assert cli.run(["city", "set", city, "--demand", "2", "5", "--dates", "day-first"]) == 0
+    after = stored_city(store, city)
     assert (after.city.demand, after.city.capacity) == ((2, 5), (30, 40))
     assert (after.addresses.columns, after.addresses.dates) == (
-        {"demand": "Colis", "id": "Code client"},
+        {**before.addresses.columns, "id": "Code client"},
         "day-first",
     )
     assert after.city.city_id == before.city.city_id
     assert after.addresses.further == before.addresses.further
-    assert "30 to 40" in store.get(layout.city_readme("lyon")).decode()
+    assert "30 to 40" in store.get(layout.city_readme(city)).decode()
 
 
 def test_an_import_with_other_ranges_names_the_command_that_changes_them(
@@ -68,13 +70,11 @@ def test_an_import_with_other_ranges_names_the_command_that_changes_them(
             "capacity = [8, 8] is not a range from the smallest to the largest capacity",
         ),
         (["lyon", "--columns", "colour=red"], "colour"),
-        (["plain", "--dates", "day-first"], "is synthetic"),
     ],
 )
 def test_what_cannot_be_set_is_refused(
     store: Store, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_city(store, "plain", stored_city(store, "lyon").city)
     before = {path: store.get(path) for path in store.list("cities")}
     assert cli.run(["city", "set", *arguments]) == 2
     assert words in text(capsys)

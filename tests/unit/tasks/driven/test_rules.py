@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ Row = tuple[Any, ...]
 def check(rows: list[Row], order: DateOrder | None = None) -> list[CheckedDay]:
     lines = ["date,route,stop,customer,demand,capacity", *(",".join(map(str, row)) for row in rows)]
     table = read_tabular("friday.csv", "\n".join(lines).encode())
-    return checked_days(table, TOWN, today=TODAY, order=order)
+    town = replace(TOWN, addresses=replace(TOWN.addresses, dates=order))
+    return checked_days(table, town, today=TODAY)
 
 
 def dated(cells: list[str], order: DateOrder | None = None) -> list[str]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
 from mcvrp.tasks.retrain.decide import COLUMNS, DRAWN, HELD_OUT, decide, size_range
+from mcvrp.tasks.support.text import counted
 
 
 def pairs(change: dict[tuple[str, int], float], count: int = 40, spread: float = 0.2) -> pd.DataFrame:
@@ -64,7 +65,7 @@ def test_an_answer_that_is_lost_forbids_it() -> None:
 def test_a_few_days_show_nothing(days: int) -> None:
     decision = decide(pairs({(HELD_OUT, 30): -5.0}, count=days), alpha=0.05, worst=0.5)
     assert not decision.promote
-    assert f" %, {days} pairs; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
+    assert f" %, {counted(days, 'pair')}; required: p < 0.05 with at least 30 pairs)" in decision.reasons[0]
     assert decide(pairs({(HELD_OUT, 30): -5.0}, count=30), alpha=0.05, worst=0.5).promote
 
 
