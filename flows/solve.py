@@ -70,7 +70,8 @@ Orders = Annotated[
     shown(
         "Orders",
         "Text: a file in the store, such as orders/monday.csv or a CVRPLIB .vrp, or the lines of a table, "
-        "pasted with its header; list: orders as JSON",
+        "pasted with its header, such as customer,demand,capacity (customers of a synthetic city are "
+        "1, 2, …); list: orders as JSON",
     ),
 ]
 Capacity = Annotated[

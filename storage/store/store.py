@@ -71,7 +71,8 @@ class Store:
         """Return the store at ``uri``, a local path or ``s3://bucket/prefix``.
 
         Endpoint, region and credentials of an object store come from the environment (AWS_...) and profiles.
-        StoreError if it does not answer at once, cannot be written, is a file, or is to be read and absent.
+        StoreError if it does not answer at once, is a file, or cannot be written; with ``writable`` False,
+        which refuses no later write, if it is absent instead.
         """
         store = cls.at(uri)
         if not store._local:
