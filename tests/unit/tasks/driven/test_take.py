@@ -155,9 +155,7 @@ def test_a_file_that_contradicts_a_day_is_refused(store: Store, text: str) -> No
     assert f"remove {store.url(layout.driven_day('lyon', FRIDAY))}" in refused
     assert taken.days == ()
     store.put("incoming/friday.csv", store.get("incoming/later.csv"))
-    assert [
-        "are not those of an earlier version of it, or another" in each for each in take(store).refused
-    ] == [True, True]
+    assert ["those of an earlier version of it" in each for each in take(store).refused] == [True, True]
     store.delete(layout.driven_day("lyon", FRIDAY))
     assert take(store).days == (FRIDAY, SATURDAY)
 
