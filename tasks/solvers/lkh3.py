@@ -62,7 +62,7 @@ class LKH3:
     @property
     def configuration(self) -> str:
         """Program and parameters in one line."""
-        settings = f"MAX_TRIALS = {self.iterations or 'n'}, RUNS = {self.runs}, default VEHICLES, {_SCALED}"
+        settings = f"MAX_TRIALS = {self.iterations or 'n'}, RUNS = {self.runs}, minimum fleet, {_SCALED}"
         return f"{self.version}, {settings}; the time includes the start of one process per run"
 
     def solve(
