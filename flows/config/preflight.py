@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
+from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
@@ -62,7 +63,7 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
 
 
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
-    """Raise McvrpError if a model of the benchmark does not exist or belongs to another city."""
+    """Raise McvrpError if a model is missing, of another city or, its version unset, not that of the report."""
     from mcvrp.storage.models.models import chosen_model
     from mcvrp.tasks.benchmark.prepare import attention_cards, require_sizes
 
@@ -74,7 +75,15 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
         return
     if model is None:
         raise McvrpError("model is missing: name one, because a method of the benchmark uses it")
-    chosen_model(store, model, benchmark.version).require_city(city.city, city.name)
+    card = chosen_model(store, model, benchmark.version)
+    card.require_city(city.city, city.name)
+    path = f"{layout.benchmark_dir(benchmark.run)}/configuration.json"
+    reported = store.get_json(path).get("model") if not benchmark.version and store.exists(path) else None
+    if reported and reported != {"name": card.name, "version": card.version}:
+        raise McvrpError(
+            f"report {benchmark.run!r} is of model {reported['name']!r} version {reported['version']}, not of "
+            f"{card.name!r} version {card.version}: set benchmark.run to another name, or benchmark.version"
+        )
 
 
 def check_pipeline(store: Store, spec: PipelineSpec) -> None:

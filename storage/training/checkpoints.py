@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -45,13 +45,17 @@ class Origin:
     recipe: Mapping[str, Any]  # fields of the phase's spec, and of the run's that change the result
     parent: str  # checksum of the initial weights; "" for random ones
 
-    def require(self, wanted: Origin, what: str, hint: str) -> None:
-        """Raise McvrpError, with the first difference but the city, if this origin is not ``wanted``."""
+    def require(self, wanted: Origin, what: str, hint: str, section: str, fields: Container[str]) -> None:
+        """Raise McvrpError, with the first difference but the city, if this origin is not ``wanted``.
+
+        It has the preset's name of one of the ``fields`` of ``section``.
+        """
         stored, current = _flat(self), _flat(wanted)
         names = [name for name in stored | current if stored.get(name) != current.get(name)]
         if names:
             name, more = names[0], f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             then, now = (values.get(name, "not set") for values in (stored, current))
+            name = f"{section}.{name}" if name.split(".")[0] in fields else name
             raise McvrpError(f"{what} was trained with {name} = {then}, now it is {now}{more}: {hint}")
 
 
@@ -218,7 +222,6 @@ def best_checkpoint(states: Sequence[CheckpointState]) -> list[CheckpointState]:
 
 
 def _flat(origin: Origin) -> dict[str, Any]:
-    values: dict[str, Any] = {"fingerprint of the labels": origin.fingerprint}
-    for group in ("network", "recipe"):
-        values |= {f"{group}.{name}": value for name, value in getattr(origin, group).items()}
+    network = {f"network.{name}": value for name, value in origin.network.items()}
+    values = {"fingerprint of the labels": origin.fingerprint, **network, **origin.recipe}
     return values | {"weights to start from": origin.parent}

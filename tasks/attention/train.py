@@ -97,5 +97,5 @@ def _stored(store: Store, city: City, spec: AttentionSpec, n: int) -> AttentionC
                 "(attention.model)"
             )
         require_city(store, city, origin.city_id, f"{model} is", hint)
-        origin.require(origin_of(city, spec, n), model, hint)
+        origin.require(origin_of(city, spec, n), model, hint, "attention", AttentionSpec.model_fields)
     return stored

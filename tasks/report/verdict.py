@@ -31,7 +31,7 @@ CODES = (
 PICTURE = "gap-time"  # name of the figure of `gaps_and_times`
 _FEW = 100  # instances, below which a mean's error is rarely small
 _LIMIT = re.compile(r", ([\d.e-]+) s, ")  # time limit of a search in its configuration
-_BUSY = 1.5  # times of a time limit, from which on other processes had the cores
+_BUSY, _OVERHEAD = 1.25, 1e-3  # times a time limit, and seconds more, until other processes had the cores
 _LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
 _MARKS = "osD^vP*X<>ph8d"
 _ERRORS = 2  # standard errors, below which a difference is none
@@ -182,7 +182,7 @@ def warnings(results: pd.DataFrame) -> Iterator[str]:
     longest = max(limits, default=0.0)
     if not limits:
         yield "No time limit (hgs-equal) tells whether the machine was busy: times may be too long."
-    elif took[limits[longest]] > _BUSY * longest:
+    elif took[limits[longest]] > _BUSY * longest + _OVERHEAD:
         yield (
             f"The machine was busy: runs limited to {format_seconds(longest)} of a core took "
             f"{format_seconds(float(took[limits[longest]]))}. Times are too long."

@@ -114,10 +114,10 @@ def check_origin(store: Store, city: City, state: CheckpointState, wanted: Origi
 
     A checkpoint of a city that ``city`` extends is accepted.
     """
-    hint = f"name the run differently or delete {store.url(phase_dir(state.run, state.phase))}"
+    hint = f"set train.run to another name, or delete {store.url(phase_dir(state.run, state.phase))}"
     phase = f"phase {state.phase!r} of run {state.run!r}"
     require_city(store, city, state.origin.city_id, f"{phase} is", hint)
-    state.origin.require(wanted, phase, hint)
+    state.origin.require(wanted, phase, hint, "train", TrainSpec.model_fields)
 
 
 def _require_sizes(city: City, spec: TrainSpec) -> None:
@@ -214,7 +214,8 @@ def _base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
     networks = [dict(each) | {"dropout": 0.0} for each in (card.network, _network_of(city, spec))]
     base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
-    base.require(wanted, f"train.base {spec.base}", "use the network of the base")
+    fields = TrainSpec.model_fields
+    base.require(wanted, f"train.base {spec.base}", "use the network of the base", "train", fields)
     return card
 
 

@@ -145,10 +145,10 @@ def test_the_last_intact_checkpoint_counts(
 
 def test_another_origin_is_an_error_with_field_and_both_values() -> None:
     """It names the first difference."""
-    ORIGIN.require(replace(ORIGIN, city_id="other"), "it", "hint")  # see `require_city`
+    ORIGIN.require(replace(ORIGIN, city_id="other"), "it", "hint", "train", ())  # see `require_city`
     other = replace(ORIGIN, network={"dim": 16, "heads": 2}, recipe={"lr": 0.1})
-    with pytest.raises(McvrpError, match=r"with network.dim = 8, now it is 16 \(and 1 more\): hint"):
-        ORIGIN.require(other, "it", "hint")
+    with pytest.raises(McvrpError, match=r"with train.network.dim = 8, now it is 16 \(and 1 more\): hint"):
+        ORIGIN.require(other, "it", "hint", "train", ("network",))
 
 
 def test_later_checkpoints_are_never_pruned(store: Store) -> None:

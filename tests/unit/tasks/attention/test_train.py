@@ -139,7 +139,7 @@ def test_models_and_checkpoints_of_other_settings_are_refused(
         check_attention_models(store, CITY, TINY)
     store.delete("attention")
     train_attention(store, CITY, TINY)
-    with pytest.raises(McvrpError, match=r"with recipe.lr = 0.001, now it is 0.1: use another name"):
+    with pytest.raises(McvrpError, match=r"with attention.lr = 0.001, now it is 0.1: use another name"):
         check_attention_models(store, CITY, changed(lr=0.1))
     save_city(store, "lyon", CITY)
     save_city(store, "paris", other)

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from mcvrp.flows.cli import main as cli
+from mcvrp.flows.config.preflight import check_benchmark
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.model.decoding import Greedy, Nucleus, decode
 from mcvrp.model.errors import McvrpError
 from mcvrp.model.problem import City, Instance
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import write_results
+from mcvrp.storage.cities import stored_city
 from mcvrp.storage.models.attention import AttentionCard
 from mcvrp.storage.models.models import ModelCard
 from mcvrp.storage.store.store import Store
@@ -50,7 +52,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def put_models(store: Store, city_id: str) -> None:
     """Store a model and an attention model of another city under the names of the smoke preset."""
-    card = ModelCard("smoke", 1, city_id, {}, "r", "d", "f", True, {}, 1, "0" * 64)
+    card = ModelCard("smoke", 1, city_id, {"classes": 51}, "r", "d", "f", True, {}, 1, "0" * 64)
     store.put_json(f"{layout.model_dir('smoke', 1)}/model.json", asdict(card))
     am = AttentionCard("smoke", 20, city_id, {}, {}, 1, 0.0, (), 1.0, "here")
     store.put_json(layout.attention_card("smoke", 20), asdict(am))
@@ -81,6 +83,20 @@ def test_the_command_refuses_in_one_sentence(
     assert err.count("\n") == 1
     assert all(part in err for part in parts), err
     assert store.list("") == before
+
+
+def test_a_report_of_another_version_is_replaced_only_if_the_version_is_set(store: Store) -> None:
+    """Repeated after a promotion, the command would replace the report of the version that was trained."""
+    put_models(store, make_city(store, SMOKE.city).city.city_id)
+    smoke, path = stored_city(store, "smoke"), f"{layout.benchmark_dir('smoke')}/configuration.json"
+    for version, asked in ((1, None), (2, 1)):
+        store.put_json(path, {"model": {"name": "smoke", "version": version}})
+        spec = SMOKE.benchmark.model_copy(update={"version": asked, "attention": "none"})
+        check_benchmark(store, smoke, spec, "smoke")
+    with pytest.raises(
+        McvrpError, match=r"model 'smoke' version 2, not of 'smoke' version 1: set benchmark.run"
+    ):
+        check_benchmark(store, smoke, spec.model_copy(update={"version": None}), "smoke")
 
 
 def solved(solver: Callable[[], Solver]) -> Callable[[list[Instance]], object]:

@@ -154,8 +154,9 @@ def test_a_busy_machine_is_warned_of() -> None:
 
     short, quiet, several = limited(0.002, 0.02), limited(0.5, 0.52), limited(0.5, 5.2, samples=10)
     assert busy(short, quiet, several) == []
-    (text,) = busy(short, limited(0.5, 0.8))
-    assert "limited to 500 ms of a core took 800 ms" in text
+    assert busy(limited(0.002, 0.0034)) == []
+    (text,) = busy(short, limited(0.05, 0.065))
+    assert "limited to 50.0 ms of a core took 65.0 ms" in text
     (text,) = busy()
     assert "hgs-equal" in text
 

@@ -186,10 +186,13 @@ def test_a_phase_needs_the_previous_one(store: Store) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"network": small_spec().network.model_copy(update={"dim": 32})}, "network.dim = 16, now it is 32"),
+        (
+            {"network": small_spec().network.model_copy(update={"dim": 32})},
+            "with train.network.dim = 16, now it is 32",
+        ),
         (
             {"phases": tuple(p.model_copy(update={"lr": 0.1}) for p in small_spec().phases)},
-            "recipe.lr = 0.01, now it is 0.1",
+            "with lr = 0.01, now it is 0.1",
         ),
     ],
 )
@@ -399,7 +402,7 @@ def test_ranks_do_not_restart_from_a_foreign_checkpoint(store: Store) -> None:
         pretend(replace(job, origin=replace(job.origin, recipe=recipe)), progress, 2)
         raise ranks_died(job, "node lost")
 
-    with pytest.raises(McvrpError, match=r"recipe.seed = 2, now it is 1: name the run differently"):
+    with pytest.raises(McvrpError, match=r"with train.seed = 2, now it is 1: set train.run"):
         train_phase(store, small_spec(), "I", foreign)
 
 
