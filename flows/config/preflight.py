@@ -63,7 +63,7 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
 
 
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
-    """Raise McvrpError if a model is missing, of another city or, its version unset, not that of the report."""
+    """Raise McvrpError if a model is missing, of another city, or not that of a report to be replaced."""
     from mcvrp.storage.models.models import chosen_model
     from mcvrp.tasks.benchmark.prepare import attention_cards, require_sizes
 
@@ -81,8 +81,8 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
     reported = store.get_json(path).get("model") if not benchmark.version and store.exists(path) else None
     if reported and reported != {"name": card.name, "version": card.version}:
         raise McvrpError(
-            f"report {benchmark.run!r} is of model {reported['name']!r} version {reported['version']}, not of "
-            f"{card.name!r} version {card.version}: set benchmark.run to another name, or benchmark.version"
+            f"report {benchmark.run!r} is of model {reported['name']!r} version {reported['version']}, not "
+            f"of {card.name!r} version {card.version}: set benchmark.run to another name, or benchmark.version"
         )
 
 

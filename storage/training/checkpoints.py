@@ -46,10 +46,7 @@ class Origin:
     parent: str  # checksum of the initial weights; "" for random ones
 
     def require(self, wanted: Origin, what: str, hint: str, section: str, fields: Container[str]) -> None:
-        """Raise McvrpError, with the first difference but the city, if this origin is not ``wanted``.
-
-        It has the preset's name of one of the ``fields`` of ``section``.
-        """
+        """Raise McvrpError, with the first difference, a field of ``section``, if this is not ``wanted``."""
         stored, current = _flat(self), _flat(wanted)
         names = [name for name in stored | current if stored.get(name) != current.get(name)]
         if names:

@@ -86,7 +86,6 @@ def test_the_command_refuses_in_one_sentence(
 
 
 def test_a_report_of_another_version_is_replaced_only_if_the_version_is_set(store: Store) -> None:
-    """Repeated after a promotion, the command would replace the report of the version that was trained."""
     put_models(store, make_city(store, SMOKE.city).city.city_id)
     smoke, path = stored_city(store, "smoke"), f"{layout.benchmark_dir('smoke')}/configuration.json"
     for version, asked in ((1, None), (2, 1)):
