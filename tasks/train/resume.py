@@ -214,8 +214,7 @@ def _base_card(store: Store, city: City, spec: TrainSpec) -> ModelCard | None:
         raise McvrpError(f"train.base = {spec.base}: {error}") from error
     networks = [dict(each) | {"dropout": 0.0} for each in (card.network, _network_of(city, spec))]
     base, wanted = (Origin(city.city_id, "", network, {}, "") for network in networks)
-    fields = TrainSpec.model_fields
-    base.require(wanted, f"train.base {spec.base}", "use the network of the base", "train", fields)
+    base.require(wanted, f"train.base {spec.base}", "use its network", "train", TrainSpec.model_fields)
     return card
 
 
