@@ -81,8 +81,8 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
     reported = store.get_json(path).get("model") if not benchmark.version and store.exists(path) else None
     if reported and reported != {"name": card.name, "version": card.version}:
         raise McvrpError(
-            f"report {benchmark.run!r} is of model {reported['name']!r} version {reported['version']}, "
-            f"not of {card.name!r} version {card.version}: set benchmark.run to another name, or benchmark.version"
+            f"report {benchmark.run!r} is of model {reported['name']!r} version {reported['version']}, not "
+            f"of {card.name!r} version {card.version}: set benchmark.version, or another benchmark.run"
         )
 
 

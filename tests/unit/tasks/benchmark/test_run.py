@@ -93,7 +93,7 @@ def test_a_report_of_another_version_is_replaced_only_if_the_version_is_set(stor
         spec = SMOKE.benchmark.model_copy(update={"version": asked, "attention": "none"})
         check_benchmark(store, smoke, spec, "smoke")
     with pytest.raises(
-        McvrpError, match=r"model 'smoke' version 2, not of 'smoke' version 1: set benchmark.run"
+        McvrpError, match=r"model 'smoke' version 2, not of 'smoke' version 1: set benchmark.version"
     ):
         check_benchmark(store, smoke, spec.model_copy(update={"version": None}), "smoke")
 
