@@ -59,11 +59,11 @@ def write(place: Place, solved: Solved) -> None:
 
 
 City = Annotated[
-    CityName | None, shown("City", "Name of the city in the store; type None for a .vrp, which has its own")
+    CityName | None, shown("City", "Name of the city in the store; choose None for a .vrp, which has its own")
 ]
 Model = Annotated[
     Annotated[str, InStore("models")] | None,
-    shown("Model", "Name of the model in the store; type None: search without one"),
+    shown("Model", "Name of the model in the store; choose None to search without one"),
 ]
 Orders = Annotated[
     str | list[Order],

@@ -52,7 +52,7 @@ CityName = Annotated[
 ]
 ModelName = Annotated[
     Annotated[str, InStore("models")] | None,
-    shown("Model", "Name of the model in the store; type None if no method needs one"),
+    shown("Model", "Name of the model in the store; choose None if no method needs one"),
 ]
 StoreUri = Annotated[
     str | None,
