@@ -167,7 +167,10 @@ def _limit_notes(solved: Solved) -> Iterator[str]:
     limits, kept = planned.spec.limits, planned.decided.routes
     if planned.kept:
         others = "; its other routes are not marked and are planned again" if planned.kept.others else ""
-        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {listed(planned.kept.names)}{others}"
+        names = listed(planned.kept.names, most=20)
+        yield f"{planned.kept.name} keeps {counted(len(kept), 'route')}: {names}{others}"
+        if (start := planned.spec.start_time) and not all(planned.kept.starts):
+            yield f"kept routes without a departure in {planned.kept.name} leave at {start}"
         if unread := planned.kept.unread:
             yield f"further columns of {planned.kept.name}, which are not used: {listed(unread)}"
     planned_routes = Solution(solved.solution.routes[len(kept) :])

@@ -266,7 +266,7 @@ def map_page(solved: Solved) -> str:
         left_out=list(zip(points[left_out].tolist(), solved.unserved, strict=True)),
         routes=[
             _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further, dialect)
-            | {"colour": colours(solved)[k]}
+            | {"colour": colours(solved)[k], "dash": ("", "9 6", "2 5")[solved.looks[k] // len(_COLOURS) % 3]}
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,

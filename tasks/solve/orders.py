@@ -168,7 +168,7 @@ def checked_day(
     )
     others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
     further = _further(others, at)
-    notes = [*table.notes, *notes_on(table, others, wishes, spec)]
+    notes = [*table.notes, *notes_on(table, others, wishes, spec, addresses.columns.get("service"))]
     notes += _days_of_others(table, others)
     dialect = table.dialect
     if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses

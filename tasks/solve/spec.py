@@ -210,7 +210,7 @@ class SolveSpec(DecodingSpec, SearchSpec, LimitsSpec):
         number, own = re.findall(LENGTH_PATTERN, longest)[0] if isinstance(longest, str) else (longest, "")
         text = longest if own else f"{longest:.10g}"
         units, example = (METRES, "km") if unit in METRES else (SECONDS, "min")
-        example = f"30{example}" if own else f"{text}{example}"
+        example = f"a limit such as 30{example}" if own else f"{text}{example}"
         if unit not in units:
             units, example = {"": 1.0, unit: 1.0}, "a number in that unit"
         if own not in units:

@@ -83,9 +83,16 @@ def _numbers(
 
 
 def notes_on(
-    table: Tabular, further: Mapping[str, Sequence[str]], wishes: Wishes, spec: SolveSpec
+    table: Tabular,
+    further: Mapping[str, Sequence[str]],
+    wishes: Wishes,
+    spec: SolveSpec,
+    missing: str | None = None,
 ) -> Iterator[str]:
-    """Yield what the ``further`` columns do not mean for the routes, even if they look like limits."""
+    """Yield what the ``further`` columns do not mean for the routes, even if they look like limits.
+
+    ``missing`` is the city's name of the column of service times, if it has one.
+    """
     used = {table.titles[column] for column in [table.column(PRIORITY)] if column and spec.drop}
     further = {title: texts for title, texts in further.items() if title not in used}
     if not further:
@@ -98,8 +105,9 @@ def notes_on(
     others = f"not used: {listed(further, most=10)} (if one of them has it, name it:"
     if spec.drop and wishes.priority is None:
         yield f"no column priority, so all customers are equally urgent; {others} --columns priority=NAME)"
-    if spec.timed and spec.service is None and _service_column(table) is None:
-        yield f"no column service, so stops take no time; {others} --columns service=NAME)"
+    if spec.timed and (missing or spec.service is None) and _service_column(table) is None:
+        stops = f"no column {missing or 'service'}, so stops take {time_text(spec.service or 0)}"
+        yield f"{stops}; {others} --columns service=NAME)"
 
 
 def _option(column: str) -> str | None:

@@ -193,7 +193,8 @@ def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:
             (line,) = right.plot(gap["step"], gap[column], color=GREEN, ms=5, lw=1.4, label=label)
             line.set(marker=marker, mfc=fill)
     right.set_ylabel(_GAP, color=GREEN, fontsize=FONT)
-    right.set_ylim(0, 1.1 * max(rows[["greedy_gap", "best_gap"]].max().max(), 1.0))
+    gaps = rows[["greedy_gap", "best_gap"]]  # negative where the model is better than its labels
+    right.set_ylim(1.1 * min(gaps.min().min(), 0.0), 1.1 * max(gaps.max().max(), 1.0))
     right.spines["top"].set_visible(False)
     right.tick_params(labelsize=FONT - 1, labelcolor=GREEN)
     return right

@@ -153,7 +153,7 @@ def test_a_length_may_have_a_unit(given: Any, unit: str, number: float, text: st
         ({"service": 300.0}, "s", "--service 5min counts with --shift and --start-time only: give one"),
         ({"start_time": "08:00"}, "m", "--start-time counts .* in m: import it with --by time .* or omit it"),
         ({"shift": 28800.0}, "m", "costs of city 'lyon' are in m: import .* or use --longest-route"),
-        ({"longest_route": "45km"}, "s", "route 45km, but costs of the city are in s: give 30min"),
+        ({"longest_route": "45km"}, "s", "costs of the city are in s: give a limit such as 30min"),
         (
             {"longest_route": 45.0},
             "seconds",

@@ -78,7 +78,7 @@ def test_columns_that_are_not_used_are_named(store: Store) -> None:
     notes = day(store, header, "matin;1", "soir;2", drop=True).notes
     assert f"no column priority, so all customers are equally urgent; {unused} priority=NAME)" in notes
     notes = day(store, header, "matin;1", "soir;2", shift=600).notes
-    assert f"no column service, so stops take no time; {unused} service=NAME)" in notes
+    assert f"no column service, so stops take 0 s; {unused} service=NAME)" in notes
     for spec in ({}, {"drop": True, "columns": {"priority": "Rang"}}, {"shift": 600, "service": 9}):
         assert not any("not used" in note for note in day(store, header, "matin;1", "soir;2", **spec).notes)
     assert day(store, "priority", 1, drop=True).notes == ()
