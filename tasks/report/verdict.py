@@ -111,7 +111,7 @@ def verdict(
     solver = next((score for score in every if _configured(all_sizes, score.method, labelled_by)), None)
     if solver is None:
         by = "; ".join(dict.fromkeys(labelled_by.values()))
-        yield f"No method of this benchmark has the settings of its labels ({by})."
+        yield f"Its labels are by a solver ({by}) that is no method of this benchmark."
     elif solver.method == base:
         yield f"Its labels are by {reference} with the same settings, on other instances."
     else:

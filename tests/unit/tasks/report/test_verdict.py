@@ -64,9 +64,10 @@ def test_the_solver_of_the_labels_is_compared_if_it_is_among_the_methods() -> No
         "model's routes cost 20.00 ± 0.00 % less than Savings, which made its labels"
         in list(verdict(frame, worse))[-1]
     )
-    assert "labels are by otherwise;" in list(verdict(frame, other))[-1]
+    assert "labels are by a solver (otherwise)" in list(verdict(frame, other))[-1]
     assert (
-        "labels are by Savings as it comes;" in list(verdict(frame, worse | {50: "Savings as it comes"}))[-1]
+        "labels are by a solver (Savings as it comes)"
+        in list(verdict(frame, worse | {50: "Savings as it comes"}))[-1]
     )
     assert "labels" not in " ".join(verdict(frame, {}))
 

@@ -64,7 +64,7 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     made = HGS(iterations=30, fleet=99).configuration
     spec = LabelSpec(dataset="d", smallest=20, largest=20, count=9, iterations=30, fleet=99)
     store.put_json(path, spec.identity(CITY) | {"smallest": 20, "largest": 20, "count": 9})
-    assert f"labels are by {made};" in report(store)
+    assert f"labels are by a solver ({made})" in report(store)
     settings = store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")
     assert settings["label"] == store.get_json(path)
     assert settings["train"] == {"batch": 256}
