@@ -162,7 +162,10 @@ class HGS(LimitedSearch):
             "mu": self.population,
             "nbGranular": self.granular,
             "lambda_": self.offspring,
-            "nbIterPenaltyManagement": _HARD_PRICES if hard or self.longest_route is not None else None,
+            # seconds may pass otherwise before any solution is within a longest route
+            "nbIterPenaltyManagement": _HARD_PRICES
+            if hard or (self.time_limit and self.longest_route)
+            else None,
         }
         return {name: value for name, value in options.items() if value is not None}
 
