@@ -7,6 +7,7 @@ The server that is started here has the database of `prefect server start`, so t
 from __future__ import annotations
 
 import contextlib
+import http.client
 import logging
 import os
 import re
@@ -160,7 +161,7 @@ def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=2.0) as response:  # noqa: S310
             return bool(response.status == HTTPStatus.OK)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):  # another program has the port
         return False
 
 

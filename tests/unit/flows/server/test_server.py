@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, TCPServer
 
 import prefect
 import pytest
@@ -105,6 +106,23 @@ def test_without_a_server_the_stage_runs_unrecorded(
         assert counts(1) == 2
     reason = f"no server answers at {url}: start it, or unset" if configured else "--no-prefect"
     assert [line.partition(reason)[0] for line in caplog.messages] == ["Prefect has no record of this run ("]
+
+
+def test_a_port_of_a_program_without_http_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.0)
+
+    class Frames(StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(
+                bytes.fromhex("00 00 18 04 00 00 00 00 00 00")
+            )  # HTTP/2's first, as gRPC sends it
+
+    with TCPServer(("127.0.0.1", 0), Frames) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{other.server_address[1]}/api"
+        with temporary_settings({PREFECT_API_URL: url}), pytest.raises(NoServer, match="no server answers"):
+            configured_server()
+        other.shutdown()
 
 
 def test_an_unrecorded_stage_checks_its_parameters_too() -> None:
