@@ -63,7 +63,7 @@ City = Annotated[
 ]
 Model = Annotated[
     Annotated[str, InStore("models")] | None,
-    shown("Model", "Name of the model in the store; choose None to search without one"),
+    shown("Model", "Name of the model in the store; None: the city's, if it has one; samples 0: no model"),
 ]
 Orders = Annotated[
     str | list[Order],
@@ -135,7 +135,8 @@ def solve(
     or in the store (store:PATH). In a deployed run, relative paths are in the store.
     """
     began, opened = time.monotonic(), open_store(store)
-    request = Request(orders, city, model, capacity, start, keep, date, unrounded)
+    usual = "" if city else None  # a .vrp has a city of its own, and no model
+    request = Request(orders, city, model, capacity, start, keep, date, unrounded, usual)
     spec = limits.model_dump() | search.model_dump() | decoding.model_dump()
     planned = plan_day(opened, request, SolveSpec(**spec))
     place = Place(opened, layout.solution_dir(day_name(planned)))

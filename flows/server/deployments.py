@@ -161,6 +161,8 @@ def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDe
     makes = name in _MAKING
     if not (preset or makes or any(schedule.active for schedule in schedules)):
         parameters = stocked(name, parameters, store)
+    if name == "solve" and preset and parameters["model"] not in store.folders("models"):
+        parameters = parameters | {"model": None}  # runs use the city's, once it has one
     limit = ConcurrencyLimitConfig(
         limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
     )
@@ -219,7 +221,7 @@ def _is_of(store: Store, city: City, model: str) -> bool:
 
 
 def end_silent_runs(within: timedelta = SILENT) -> None:
-    """Have the server end runs that send no heartbeat ``within`` a time: their process was killed.
+    """Have the server end runs that send no heartbeat ``within`` a time: killed, or not begun.
 
     As in Prefect's documentation: "Detect zombie flows".
     """
@@ -229,7 +231,7 @@ def end_silent_runs(within: timedelta = SILENT) -> None:
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": f"{_RUN}*"}),
             for_each={"prefect.resource.id"},
-            after={f"{_RUN}heartbeat"},
+            after={f"{_RUN}heartbeat", f"{_RUN}Submitting"},
             expect={f"{_RUN}heartbeat", *_ENDED},
             posture=Posture.Proactive,
             within=within,

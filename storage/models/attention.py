@@ -169,7 +169,7 @@ def load_attention_model(store: Store, name: str, n: int) -> tuple[AttentionMode
 
 def attention_table(cards: Iterable[AttentionCard]) -> str:
     """Return a Markdown table with one row per model: length of its training, and final cost."""
-    header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Time (s)", "Diverged", "City"]
+    header = ["Customers", "Steps", "Epochs", "Untrained cost", "Greedy cost", "Time (s)", "Diverged"]
     rows = [
         [
             str(card.n),
@@ -179,11 +179,10 @@ def attention_table(cards: Iterable[AttentionCard]) -> str:
             f"{card.epochs[-1].greedy:.3f}" if card.epochs and card.diverged is None else "–",
             f"{card.seconds:,.0f}",
             card.diverged or "no",
-            card.city_id,
         ]
         for card in cards
     ]
-    return markdown.table(header, rows, "rrrrrrll")
+    return markdown.table(header, rows, "rrrrrrl")
 
 
 def _readme(card: AttentionCard) -> str:

@@ -131,7 +131,7 @@ def model_card(store: Store, name: str, version: int | str | None = None) -> Mod
         others = alternatives(name, store.folders("models"))
         raise McvrpError(
             f"there is no model {name!r} in {store.url()}{others}: run mcvrp train with its preset (in the "
-            "UI: the flow train, or None for Model, if the form has it)"
+            "UI: the flow train)"
         )
     listed = ", ".join(map(str, numbers))
     if version == "champion":  # also for nights, which no number can be given

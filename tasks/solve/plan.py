@@ -169,9 +169,7 @@ def _card(
     try:
         card.require_city(city, name)
     except McvrpError as error:
-        raise McvrpError(
-            f"{error}; use --samples 0 (in the UI: None for Model) to search without one"
-        ) from error
+        raise McvrpError(f"{error}; use --samples 0 to search without one") from error
     return card, without
 
 

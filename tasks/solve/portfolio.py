@@ -129,7 +129,8 @@ class Portfolio:
                 while running and not self._settled(until, members):
                     self._receive(running, until)
                     progress.update(min(int(self._elapsed()), progress.total), self._note())
-                progress.update(progress.total)  # the search may end before its time
+                progress.total = min(progress.total, max(1, round(self._elapsed())))  # it may end early
+                progress.update(progress.total)
             except KeyboardInterrupt:
                 if self.solution is None:
                     raise

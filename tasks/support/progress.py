@@ -142,7 +142,7 @@ class Progress:
         report = self.report()
         if self._bar:
             rest = "  ".join(report.pace)
-            self._bar.update(self._bar.task_ids[0], completed=self.done, rest=rest)
+            self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total, rest=rest)
         elif line:
             self._logged = self.done
             logger.info(str(report))

@@ -65,3 +65,14 @@ def test_after_a_kill_the_same_run_ends_with_equal_labels(
             assert ui.ended(again, 400)["state_type"] == "COMPLETED"
     assert made.items() <= {p: p.stat().st_mtime_ns for p in place.store.rglob("rows-*.parquet")}.items()
     assert labels(place) == undisturbed
+
+
+def test_a_run_that_was_being_started_ends(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """`mcvrp ui` stops before the run has sent a heartbeat: it does not stay open for good."""
+    place = Workplace.new(tmp_path_factory.mktemp("started"))
+    with mcvrp_ui(place) as ui:
+        run = ui.start("city")
+        ui.reaches(run, "Submitting")
+        ui.stop(signal.SIGTERM)
+    with mcvrp_ui(place) as ui:
+        assert ui.ended(run)["state_type"] == "CRASHED"

@@ -108,7 +108,7 @@ def test_a_model_of_another_city_is_refused_if_it_is_named(
     command = ("solve", "monday.csv", "--capacity", "9", "--city", "lyon", "--out", "nowhere")
     refusal = refused(capsys, *command, "--model", "small")
     assert "model 'small' version 1 routes city" in refusal
-    assert refusal.endswith("; use --samples 0 (in the UI: None for Model) to search without one")
+    assert refusal.endswith("; use --samples 0 to search without one")
     for options in (("--by", "model"), ("--version", "3")):
         assert "the store has no model of city 'lyon': train one" in refused(capsys, *command, *options)
     for name in ("one", "two"):

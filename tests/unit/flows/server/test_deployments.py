@@ -44,6 +44,9 @@ def test_a_deployment_keeps_its_parameters_without_a_preset(
     put_day(store)
     assert deployments.deployment("nightly", None, store).parameters["city"] == "small"
     assert deployments.deployment("nightly", laptop, store).parameters["city"] == "laptop"
+    ours = load_preset("smoke", ["city.name=small", "train.model=small"])
+    assert deployments.deployment("solve", ours, store).parameters["model"] == "small"
+    assert deployments.deployment("solve", laptop, store).parameters["model"] is None
     read.side_effect = ObjectNotFound(Exception())
     assert deployments.deployment("pipeline", None, store).parameters["spec"]["city"]["name"] == "laptop"
 

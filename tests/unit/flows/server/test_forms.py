@@ -125,12 +125,15 @@ def test_a_run_is_named_by_its_day_but_not_by_a_long_text_of_orders() -> None:
 
 
 def test_pasted_orders_are_called_so(tmp_path: Path) -> None:
-    """And a model of the form that is not trained yet can be left out."""
+    """And without a model's name, as in the form of an empty store, that of the city searches."""
     put_day(store := Store.open(tmp_path))
     search = {"by": "pyvrp", "time_limit": 0.2}
     day: dict[str, Any] = {"city": "small", "capacity": 9, "search": search, "store": store.uri}
     assert solve("customer,demand\n1,2\n2,3\n", **day).planned.day.source == "pasted orders"
-    with pytest.raises(McvrpError, match=r"no model 'laptop' .*None for Model"):
+    card = solve("customer,demand\n1,2\n2,3\n", **day | {"search": {"time_limit": 0.2}}).planned.card
+    assert card is not None
+    assert card.name == "small"
+    with pytest.raises(McvrpError, match=r"no model 'laptop' .*the flow train"):
         solve("customer,demand\n1,2\n2,3\n", **day | {"model": "laptop", "search": {}})
 
 

@@ -22,6 +22,7 @@ from mcvrp.tasks.solve.spec import SolveSpec
 from mcvrp.tasks.solvers.local_search import random_solution
 from mcvrp.tasks.solvers.solver import NO_LIMITS, Limits, SolverFailed
 from mcvrp.tasks.support.machine import local_cores
+from mcvrp.tasks.support.progress import ProgressReport, listening
 from tests.support.scripted import Scripted
 from tests.support.solving import CITY, one_way_city
 
@@ -93,10 +94,12 @@ def test_the_search_ends_when_nothing_improves_or_the_time_is_up() -> None:
     """0.04 s per customer after the last improvement; a patient one, or one without routes, at the limit."""
     first, later = sorted((random_solution(DAY, k) for k in (1, 2)), key=lambda each: -cost(CITY, each))
     searching = Scripted("one", ((0.0, first), (0.3, later), (60.0, first)))
-    search = portfolio()
-    solution = search.search([searching], "a day")
+    search, reports = portfolio(), list[ProgressReport]()
+    with listening(reports.append):
+        solution = search.search([searching], "a day")
     assert cost(CITY, solution) == cost(CITY, later)
     assert search.seconds < 25
+    assert reports[-1].done == reports[-1].total <= search.seconds + 1
     patient = portfolio(2.5, patient=True)
     patient.search([Scripted("one", ((0.0, first), (60.0, first)))], "a day")
     assert patient.seconds >= 2.4
