@@ -73,7 +73,7 @@ def label_figures(label: LabelSummary) -> Figures:
         "time": duration(label.seconds),
     }
     if label.new and label.solving > 0:
-        figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, solver time"
+        figures["solver speed"] = f"{label.new / label.solving:,.1f} labels/s per core"
         figures["workers"] = str(label.workers)
     if label.absent:
         figures["unsolved"] = counted(label.absent, "instance")
@@ -177,7 +177,7 @@ def night_figures(night: NightSummary) -> Figures:
     else:
         held_out_text = f" ({len(taken.days):,} held out or learned before)" if taken.days else ""
         why = f"no new days to learn from{held_out_text}"
-        figures["decision"] = f"{why}: nothing to do, other settings apply once there are some"
+        figures["decision"] = f"{why}: nothing to do; changed settings take effect with the next new day"
     return figures | {"champion": f"version {night.champion}"}
 
 

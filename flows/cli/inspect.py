@@ -41,8 +41,10 @@ def inspect(store: Store, path: str) -> Outcome:
         return _file(store, path)
     files = {file.path: file.size for file in store.files(path)}
     if path and not files:
-        folder, _, _ = path.rpartition("/")
-        others = alternatives(path, [f"{folder}/{name}".strip("/") for name in store.folders(folder)])
+        asked, (folder, _, _) = path, path.rpartition("/")
+        while folder and not store.files(folder):  # a misspelt folder, not what is in it
+            asked, (folder, _, _) = folder, folder.rpartition("/")
+        others = alternatives(asked, [f"{folder}/{name}".strip("/") for name in store.folders(folder)])
         raise McvrpError(f"there is nothing at {store.url(path)}{others}: mcvrp inspect lists the store")
     return (_folder if "/" in path else _overview)(store, path, files)
 

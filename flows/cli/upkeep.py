@@ -39,7 +39,7 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
     from mcvrp.tasks.support.text import counted
 
     lines = [str(fault) for fault in report.faults]
-    lines += [f"n={n}: no labels in rows {start} to {stop - 1}" for n, start, stop in report.missing]
+    lines += [f"n={n}: no labels in rows {start} to {stop} (excluded)" for n, start, stop in report.missing]
     if not report.manifest:
         lines += ["no checksums were compared, as there is no valid manifest: mcvrp label writes it"]
     rate = report.rows / seconds if seconds > 0 else 0.0
@@ -52,10 +52,12 @@ def _text(name: str, report: VerificationReport, seconds: float) -> str:
         kept = sum(fault.misnamed for fault in report.faults)
         bad = len(report.faults) - kept
         faulty = f"{counted(bad, 'bad file')} ({removed}), " if bad else ""
-        faulty += f"{counted(kept, 'misnamed file')} (never removed), " if kept else ""
+        faulty += f"{counted(kept, 'misplaced file')} (never removed), " if kept else ""
         missing = counted(report.missing_rows, "label")
         lines[-1] += f"; {faulty}{missing} missing, {report.absent:,} without an answer"
-        lines[-1] += ": mcvrp label makes what is missing" if report.missing or bad else ""
+        first = "once misplaced files are away, " if kept else ""
+        again = f": {first}mcvrp label with the same settings makes what is missing"
+        lines[-1] += again if report.missing or bad else ""
     return "\n".join(lines)
 
 

@@ -57,7 +57,11 @@ def misnamed(store: Store, dataset: str, path: str) -> str:
         footer = read_footer(store, path)
     except McvrpError:  # it has none
         return "has not the name of a label file: move it away"
-    own = layout.label_file(dataset, footer.n, footer.row_start, footer.row_stop)
+    return other_name(layout.label_file(dataset, footer.n, footer.row_start, footer.row_stop))
+
+
+def other_name(own: str) -> str:
+    """Return what is wrong with a file whose rows belong into the file ``own``."""
     return f"has not the name of its rows: rename it to {own} unless there is one, or move it away"
 
 

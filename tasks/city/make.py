@@ -31,7 +31,7 @@ def plan_city(store: Store, spec: CitySpec, cache: Path | None = None) -> Planne
         if stored is None:
             raise McvrpError(
                 f"there is no city {spec.name!r} in {store.url()}: "
-                f"run mcvrp city import FILE --name {spec.name} (in the UI, the flow city)"
+                f"run mcvrp city import FILE --name {spec.name}"
             )
         return PlannedCity(
             stored.city,

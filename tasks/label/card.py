@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from humanize import naturalsize
 
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
@@ -58,12 +59,15 @@ def card_text(
     """Return the card as Markdown."""
     spec, rows = manifest.get("spec") or {}, sum(size.rows for size in statistics)
     sizes = " to ".join(dict.fromkeys(str(size.n) for size in (*statistics[:1], *statistics[-1:])))
+    seconds = sum(size.seconds for size in statistics)
     kind = "straight lines" if city.matrix is None else "from a matrix, given or of roads"
     figures = {
         "city": f"`{city.city_id}`, {city.customers:,} addresses",
         "costs": f"{kind}, in {unit_text(city.unit)}",
         "instances": f"the {spec['split']} split of seed {spec['seed']}" if "seed" in spec else "",
-        "solver time": f"{sum(size.seconds for size in statistics) / 3600:,.2f} core-hours",
+        "solver time": f"{seconds / 3600:,.0f} core-hours"
+        if seconds >= 3600
+        else f"{duration(seconds)} of a core",
         "fingerprint": f"`{manifest.get('fingerprint')}`",
     }
     absent = sum(size.absent for size in statistics)
@@ -94,7 +98,7 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
             f"{size.rows:,}",
             f"{size.absent:,}",
             f"{size.runtime:.3g} s",
-            f"{size.bytes / 1e6:,.1f}",
+            naturalsize(size.bytes),
         ]
         for size in shown
     ]
@@ -104,8 +108,8 @@ def size_tables(statistics: Sequence[SizeStatistics]) -> str:
         sum(getattr(size, column) for size in statistics) for column in ("rows", "absent", "bytes")
     )
     seconds = duration(sum(size.seconds for size in statistics))
-    rows.append([name, f"{labels:,}", f"{absent:,}", f"{seconds} in all", f"{size_bytes / 1e6:,.1f}"])
-    counted = table(["Customers", "Labels", "Unsolved", "Solver time", "MB"], rows, right=True)
+    rows.append([name, f"{labels:,}", f"{absent:,}", f"{seconds} in all", naturalsize(size_bytes)])
+    counted = table(["Customers", "Labels", "Unsolved", "Solver time per label", "Size"], rows, right=True)
     distances = table(["Customers", "Distance", "Routes"], solutions, right=True)
     return f"{counted}\n\n{distances}"
 

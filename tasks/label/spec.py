@@ -279,7 +279,8 @@ class SpecDocument:
             values = [(key, shown(stored.get(key)), shown(identity[key])) for key in differing]
             details = "; ".join(f"{key} is {old}, requested {new}" for key, old, new in values)
             raise McvrpError(
-                f"dataset {name!r} was made from another spec ({details}): request the same, or another name"
+                f"dataset {name!r} was made from another spec ({details}): request the same, "
+                "or another name (--set label.dataset=NAME)"
             )
 
     def rows_per_file(self, spec: LabelSpec, n: int) -> int:

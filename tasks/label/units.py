@@ -61,7 +61,7 @@ class Unit:
         return layout.label_file(dataset, self.n, self.start, self.stop)
 
     def __str__(self) -> str:
-        return f"rows {self.start} to {self.stop} of n={self.n}"
+        return f"rows {self.start} to {self.stop} (excluded) of n={self.n}"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mcvrp.storage.store.errors import StoreError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.label.plan import gaps
 from mcvrp.tasks.label.spec import LabelSpec, Source, of_trial, stored_spec
-from mcvrp.tasks.label.verify_file import verify_file
+from mcvrp.tasks.label.verify_file import Misplaced, verify_file
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.ray_session import ray_session, windowed
 from mcvrp.tasks.support.text import counted
@@ -32,7 +32,7 @@ class FileFault:
 
     path: str
     what: str
-    misnamed: bool = False  # it has not the name of a label file, and is never removed
+    misnamed: bool = False  # whole but of another name, or no label file: it is never removed
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
@@ -104,7 +104,7 @@ def _verify(store: Store, source: Source, cores: int, *, delete: bool) -> Verifi
     results = dict(_verified(context, files, cores))
     for path, result in results.items():
         if isinstance(result, str):
-            faults.append(FileFault(path, result))
+            faults.append(FileFault(path, result, misnamed=isinstance(result, Misplaced)))
     bad = {fault.path for fault in faults}
     good = {n: without_merged([f for f in files[n] if f.path not in bad]) for n in files}
     for before, file in (pair for n in good for pair in pairwise(good[n])):

@@ -141,6 +141,7 @@ def test_nights_are_a_table(full: Store) -> None:
     [
         ("labels/lptop", "nothing at .*labels/lptop .did you mean labels/laptop"),
         ("citis", "nothing at .*citis .did you mean cities"),
+        ("citis/laptop", "nothing at .*citis/laptop .did you mean cities"),
         ("s3://bucket/labels/d", "s3://bucket/labels/d"),
         ("/etc/passwd", "/etc/passwd"),
         ("../outside", "leads out of the store"),
@@ -185,10 +186,13 @@ def test_a_verification_has_a_line_per_fault_and_exit_code_1(
         monkeypatch.setattr("mcvrp.tasks.label.verify.verify_dataset", lambda *_, r=report, **__: r)
         assert cli.run(["verify", "d"]) == code
     lines = capsys.readouterr().out.splitlines()
-    assert "1 misnamed file (never removed)" in lines[2]
+    assert "1 misplaced file (never removed)" in lines[2]
     assert not re.search("bad file|mcvrp", lines[2])  # no command helps
     assert lines[3:5] == ["a.parquet: is wrong", "b.parquet: is cut"]
-    assert lines[5:7] == ["n=20: no labels in rows 5 to 5", "n=21: no labels in rows 0 to 3"]
+    assert lines[5:7] == [
+        "n=20: no labels in rows 5 to 6 (excluded)",
+        "n=21: no labels in rows 0 to 4 (excluded)",
+    ]
     assert cli.run(["verify", "d", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["good"], document["faults"][0]["path"]) == (False, "a.parquet")

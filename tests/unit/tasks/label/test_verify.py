@@ -26,9 +26,11 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "ray_session", lambda workers: nullcontext(1))
 
 
-def test_a_file_of_another_name_is_listed_and_the_others_are_verified(store: Store) -> None:
+@pytest.mark.parametrize("name", ["n=020/copy.parquet", "n=020/rows-00000010-00000016.parquet"])
+def test_a_whole_file_of_another_name_is_kept_and_the_others_are_verified(store: Store, name: str) -> None:
+    """Also if the name is one that the dataset's own files have."""
     make_dataset(store, label_spec())
-    foreign = "labels/d/data/n=020/copy.parquet"
+    foreign = f"labels/d/data/{name}"
     store.put(foreign, store.get(label_path(0)))
     for delete in (False, True):
         report = verify.verify_dataset(store, "d", delete=delete)

@@ -17,6 +17,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from mcvrp.model.canonical_form import canonical
 from mcvrp.model.problem import City, Instance, Solution
+from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays
 from mcvrp.storage.labels.checks import row_faults
 from mcvrp.storage.labels.label_files import parse_footer
@@ -116,9 +117,9 @@ def with_footer(data: bytes, **changes: Any) -> bytes:
     [
         ({"spec_hash": "0123"}, "made from spec 0123"),
         ({"city_id": "0123"}, "labels of city 0123"),
-        ({"n": 21}, "rows 6 to 10 of n=21, not those of its name"),
-        ({"row_start": 0}, "rows 0 to 10 of n=20, not those of its name"),
-        ({"row_stop": 99}, "rows 6 to 99 of n=20, not those of its name"),
+        ({"n": 21}, f"rename it to {layout.label_file('d', 21, 6, 10)}"),
+        ({"row_start": 0}, "4 rows, its footer says 10"),
+        ({"row_stop": 99}, "4 rows, its footer says 93"),
         ({"absent": {99: ""}}, "its footer says 3"),
         ({"absent": {"x": ""}}, "not a label file"),
         ({"content": "0" * 32}, "other rows than its footer declares"),
@@ -133,7 +134,7 @@ def test_a_footer_that_lies_is_named(file: File, changes: dict[str, Any], what: 
 def test_rows_beyond_the_spec_are_named(file: File) -> None:
     data, source = file
     smaller = Source(source.spec.model_copy(update={"count": 8}), source.city)
-    assert "the spec has n=20 to 21, 8 rows each" in fault(data, smaller)
+    assert "the spec n=20 to 21, 8 rows each" in fault(data, smaller)
 
 
 def written(table: pa.Table) -> bytes:
