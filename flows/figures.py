@@ -73,7 +73,7 @@ def label_figures(label: LabelSummary) -> Figures:
         "time": duration(label.seconds),
     }
     if label.new and label.solving > 0:
-        figures["solver speed"] = f"{label.new / label.solving:,.1f} labels/s per core"
+        figures["speed"] = f"{label.new / label.solving:,.1f} labels/s per core, the solver alone"
         figures["workers"] = str(label.workers)
     if label.absent:
         figures["unsolved"] = counted(label.absent, "instance")
