@@ -190,10 +190,7 @@ def _city(
         return PurePath(vrp.name).stem, vrp.city, Addresses.numbered(vrp.city.customers), None
     stored = stored_city(store, name)
     if vrp and vrp.city.city_id != stored.city.city_id:
-        raise McvrpError(
-            f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out (in a form, "
-            "choose its type None)"
-        )
+        raise McvrpError(f"city {name!r} is not that of {vrp.name}, which has its own: leave the city out")
     return name, stored.city, stored.addresses, stored.roads
 
 
