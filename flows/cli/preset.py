@@ -44,11 +44,11 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
         raise McvrpError(f"--sizes {low} {high} is not a range from 1 upwards: give LO HI")
     fit = _possible(low, stored.city), _possible(high, stored.city)
     if sizes and fit != sizes:
-        own = (
-            "" if stored.city.capacity else ", others need capacities of its own (mcvrp city set --capacity)"
-        )
         least, most = _possible(1, stored.city), _possible(stored.city.customers, stored.city)
-        raise McvrpError(f"--sizes {low} {high}: city {stored.name!r} has days of {least} to {most}{own}")
+        message = f"--sizes {low} {high}: days of city {stored.name!r} can have {least} to {most} customers"
+        if not stored.city.capacity and high <= stored.city.customers:
+            message += f"; other sizes need its capacity (mcvrp city set {stored.name} --capacity LO HI)"
+        raise McvrpError(message)
     data = base.document(common.overrides)
     data["city"] = {"name": stored.name, "source": "imported"}
     _adapt(data, spec, name, fit, stored.city)
@@ -59,7 +59,10 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
     spec.label.rules_in(stored.city).capacity_range(spec.label.largest)
     if not Store.open(".").put_new(file, text.encode()):
         raise McvrpError(f"{file} exists: remove it, or give another name")
-    described = f"customers per day: {fit[0]} to {fit[1]} (wanted: {low} to {high})"
+    described = f"customers per day: {fit[0]} to {fit[1]}"
+    if fit != (low, high):
+        source = "driven days" if days else f"preset {base.name}"
+        described += f", as the city allows ({source}: {low} to {high})"
     document = {"preset": file, "base": base.name, "sizes": fit}
     return Outcome(document, f"{described}\n{file}: run mcvrp plan --preset {file}")
 

@@ -6,13 +6,16 @@ themselves (`config.inputs`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 from mcvrp.flows.config import settings
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage import layout
 from mcvrp.storage.cities import StoredCity
+from mcvrp.storage.documents import read_document
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.attention.spec import AttentionSpec
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
@@ -62,6 +65,22 @@ def check_attention(store: Store, city: AnyCity, attention: AttentionSpec) -> No
     check_attention_models(store, city.city, attention)
 
 
+@dataclass(frozen=True)
+class _Reported:
+    name: str
+    version: int
+
+
+@dataclass(frozen=True)
+class _Configuration:
+    """Settings of a report (`configuration.json`)."""
+
+    model: _Reported | None = None
+    label: Any = None
+    train: Any = None
+    benchmark: Any = None
+
+
 def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, model: str | None) -> None:
     """Raise McvrpError if a model is missing, of another city, or not that of a report to be replaced."""
     from mcvrp.storage.models.models import chosen_model
@@ -78,10 +97,12 @@ def check_benchmark(store: Store, city: StoredCity, benchmark: BenchmarkSpec, mo
     card = chosen_model(store, model, benchmark.version)
     card.require_city(city.city, city.name)
     path = f"{layout.benchmark_dir(benchmark.run)}/configuration.json"
-    reported = store.get_json(path).get("model") if not benchmark.version and store.exists(path) else None
-    if reported and reported != {"name": card.name, "version": card.version}:
+    if benchmark.version or not store.exists(path):
+        return
+    kept = read_document(store, path, _Configuration, named="configuration of a report", hint="remove it")
+    if kept.model and kept.model != _Reported(card.name, card.version):
         raise McvrpError(
-            f"report {benchmark.run!r} is of model {reported['name']!r} version {reported['version']}, not "
+            f"report {benchmark.run!r} is of model {kept.model.name!r} version {kept.model.version}, not "
             f"of {card.name!r} version {card.version}: set benchmark.version, or another benchmark.run"
         )
 

@@ -50,7 +50,11 @@ class Comparison:
 
     def compared_with(self, method: str, samples: int) -> MethodRun:
         """Return the baseline of ``method`` with ``samples``, and its number of runs."""
-        return self.baseline, samples if self.equal_samples and not TIMED.search(method) else 1
+        return self.baseline, samples if self.equal_samples and not _runs_once(method) else 1
+
+
+def _runs_once(method: str) -> bool:  # a beam's width is no number of samples
+    return method == BEAM or bool(TIMED.search(method))
 
 
 _EQUAL = "at equal numbers of samples"
@@ -118,8 +122,9 @@ def _notes(comparison: Comparison, numbers: pd.DataFrame, others: Sequence[str],
     yield from data_notes(numbers, unit)
     if others:
         yield f"Not in the paper: {', '.join(others)}."
-    if comparison.equal_samples and any(map(TIMED.search, others)):
-        yield f"Gaps and wins of rows with a time limit are to a single run of {comparison.baseline}."
+    if comparison.equal_samples and any(map(_runs_once, others)):
+        rows = "beams and of rows with a time limit"
+        yield f"Gaps and wins of {rows} are to a single run of {comparison.baseline}."
 
 
 def _rows(

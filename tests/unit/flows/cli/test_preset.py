@@ -65,7 +65,9 @@ def test_the_benchmark_of_a_company_takes_a_minute(place: Store, base: str) -> N
         assert sum(3600 * cost.core_hours for cost in plan[-2:]) < 2.5 * 60
 
 
-def test_sizes_are_the_customers_per_day_that_were_driven(place: Store) -> None:
+def test_sizes_are_the_customers_per_day_that_were_driven(
+    place: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     city = load_city(place, "lyon")
     for day, n in enumerate((22, 26)):
         nodes = np.arange(1, n + 1)
@@ -73,6 +75,7 @@ def test_sizes_are_the_customers_per_day_that_were_driven(place: Store) -> None:
         routes = Solution.of([[node] for node in nodes.tolist()])
         write_day(place, "lyon", city, datetime.date(2026, 3, 1 + day), (instance, routes), "0" * 64)
     assert sizes(made()) == (22, 26)
+    assert capsys.readouterr().out.count("22 to 26") == 1  # a second range only if it differs
 
 
 @pytest.mark.parametrize("given", [(20, 60), (30, 30), (21, 40), (20, 100)])
@@ -118,8 +121,8 @@ def test_landmarks_are_for_a_pointer_network_of_a_city_with_a_cost_matrix(
         ("paris --preset smoke", "a preset's with mcvrp city create --preset"),
         ("a/b --city lyon", "not a valid name for a preset"),
         ("lyon --sizes 9 3", "--sizes 9 3 is not a range from 1 upwards: give LO HI"),
-        ("lyon --sizes 5 90", "--sizes 5 90: city 'lyon' has days of 20 to 100, others need capacities"),
-        ("lyon --sizes 50 101", "--sizes 50 101: city 'lyon' has days of 20 to 100"),
+        ("lyon --sizes 5 90", "--sizes 5 90: days of city 'lyon' can have 20 to 100 customers; other"),
+        ("lyon --sizes 50 101", "--sizes 50 101: days of city 'lyon' can have 20 to 100 customers\n"),
         ("lyon --set label.cuont=1", "label.cuont"),
         ("kept --city lyon", "kept.toml exists: remove it"),
         ("hamlet", "no capacity rule for 15 customers"),

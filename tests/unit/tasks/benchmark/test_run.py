@@ -98,6 +98,16 @@ def test_a_report_of_another_version_is_replaced_only_if_the_version_is_set(stor
         check_benchmark(store, smoke, spec.model_copy(update={"version": None}), "smoke")
 
 
+@pytest.mark.parametrize("damaged", [[], {"model": {"name": "smoke"}}, {"model": 3}])
+def test_a_damaged_configuration_of_a_report_is_named(store: Store, damaged: object) -> None:
+    put_models(store, make_city(store, SMOKE.city).city.city_id)
+    path = f"{layout.benchmark_dir('smoke')}/configuration.json"
+    store.put_json(path, damaged)
+    spec = SMOKE.benchmark.model_copy(update={"attention": "none"})
+    with pytest.raises(McvrpError, match=rf"{path} is not a valid .*: remove it"):
+        check_benchmark(store, stored_city(store, "smoke"), spec, "smoke")
+
+
 def solved(solver: Callable[[], Solver]) -> Callable[[list[Instance]], object]:
     return lambda instances: list(solver().solve(CITY, instances, samples=1, seed=1))
 

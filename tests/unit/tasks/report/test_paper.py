@@ -140,12 +140,18 @@ def test_methods_beyond_the_paper_are_rows_of_every_table() -> None:
         assert "Not in the paper: FM-MCVRP (NS) + LS." in table.notes
 
 
-def test_rows_of_equal_time_are_compared_with_a_single_run() -> None:
-    """Their time is that of one run of the baseline, for any number of samples."""
-    label = "FM-MCVRP (NS) + HGS (0.05 s)"
-    everything = pd.concat([results(sizes=(20,)), rows(label, 20, 1000)])
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("FM-MCVRP (NS) + HGS (0.05 s)", "FM-MCVRP (NS) + HGS (0.05 s, s = 50)"),
+        ("FM-MCVRP (BS)", "FM-MCVRP (BS, s = 50)"),  # its width is no number of samples
+    ],
+)
+def test_rows_that_run_once_are_compared_with_a_single_run(label: str, name: str) -> None:
+    """Also if the baseline has no 50 runs."""
+    everything = pd.concat([results(sizes=(20,)), rows(label, 20, 50)])
     _, lkh3, am, _ = paper_tables(everything)
-    name = "FM-MCVRP (NS) + HGS (0.05 s, s = 1000)"
     for table, factor in ((lkh3, 1.0), (am, 1.05)):
-        assert line(table, name)["gap_mean"] == pytest.approx(100 * ((1 - 3e-3) / factor - 1))
-    assert "Gaps and wins of rows with a time limit are to a single run of LKH-3." in lkh3.notes
+        expected = 100 * ((1 - 1e-3 * np.log10(50)) / factor - 1)
+        assert line(table, name)["gap_mean"] == pytest.approx(expected)
+    assert any(note.endswith("are to a single run of LKH-3.") for note in lkh3.notes)
