@@ -89,8 +89,8 @@ def run_text(
         section(
             "Phases",
             table(header, rows, "ll" + 9 * "r"),
-            "Values at the last logged step; losses in nats per token. Kept step: that of a phase's weights, if "
-            "its last step had a larger held-out gap than its first.",
+            "Values at the last logged step; losses in nats per token. Kept step: that of the phase's weights, "
+            "if its last step had a larger held-out gap than its first.",
         ),
         image("Losses and held-out gap", "losses.png") if plotted else "",
         lead="Finished." if finished else "Not finished: the same command resumes from the last checkpoint.",
