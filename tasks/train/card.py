@@ -89,7 +89,7 @@ def run_text(
         section(
             "Phases",
             table(header, rows, "ll" + 9 * "r"),
-            "Values at the last logged step; losses in nats per token. Kept step: that of the phase's weights, "
+            "Values at the last logged step; losses in nats per token. Kept step: that of the weights, "
             "if its last step had a larger held-out gap than its first.",
         ),
         image("Losses and held-out gap", "losses.png") if plotted else "",
