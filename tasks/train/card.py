@@ -176,8 +176,8 @@ def _draw_costs(axis: Axes, rows: pd.DataFrame) -> None:
     axis.set_ylabel("Mean cost per instance")
     _draw(axis, rows, "sampled_cost", BLUE, "mean of the samples")
     _draw(axis, rows, "best_cost", ORANGE, "best of the samples")
-    axis.legend(frameon=False, fontsize=FONT - 1, loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    axis.margins(y=0.25)  # for the legend
+    axis.legend(frameon=False, fontsize=FONT - 1, loc="upper right")
+    axis.margins(y=0.45)  # for the legend
 
 
 def _draw_gap(axis: Axes, rows: pd.DataFrame) -> Axes:

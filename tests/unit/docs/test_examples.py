@@ -109,7 +109,7 @@ def test_two_benchmarks_are_compared(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An instance that costs a tenth more, and one that costs as much; settings that differ are a table."""
-    for run, costs in (("before", (10.0, 20.0)), ("after", (11.0, 20.0))):
+    for run, costs in (("laptop", (10.0, 20.0)), ("after", (11.0, 20.0))):
         rows = [replace(ROW, index=k, samples=(1,), seconds=(1.0,), costs=(costs[k],)) for k in range(2)]
         write_results(store := Store.open(folder / "store"), run, rows)
         settings = {"train": {"batch": len(run), "trunc": None}, "benchmark": {"run": run, "samples": [1]}}
@@ -117,5 +117,5 @@ def test_two_benchmarks_are_compared(
     monkeypatch.chdir(folder)
     exec(examples(DOCS / "benchmark.md", "python")[0], {})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:3] == [["benchmark.run", "before", "after"], ["train.batch", "6", "5"]]
+    assert lines[1:3] == [["benchmark.run", "laptop", "after"], ["train.batch", "6", "5"]]
     assert lines[-1][-3:] == ["5.0", "5.0", "2"]
