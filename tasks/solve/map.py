@@ -36,7 +36,8 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 2.5)), (0, (1.2, 1.5)))
 _PALE, _OUT = "#D4D4D4", "#C00000"
 _NUMBERED = 120  # maximum number of customers with their stop's number on the PNG
 _LEGEND, _LARGE = 40, 18  # maximum number of routes in the legend, and in large type
-_POINTS = 400.0  # of the PNG's map from edge to edge of the addresses
+_POINTS = 370.0  # of the PNG's map from edge to edge of the addresses
+_EDGE = 0.07  # of that, around them: room for numbers of routes
 _DOT, _BOX = 11.0, 17.0  # points: a numbered stop, and a route's number beside it
 _DPI = 120  # small enough for Prefect to show the picture inline
 _SIDE, _MARGIN = 1000.0, 30.0  # of the page's drawing; the browser scales it
@@ -59,7 +60,8 @@ def route_map(solved: Solved) -> bytes:
     rest, left_out = _without_stop(solved)
     pale: dict[str, Any] = {"color": _PALE, "linewidths": 0, "rasterized": True, "zorder": 1}
     axis.scatter(city.xy[rest, 0], city.xy[rest, 1], s=max(1.5, min(16, 4000 / max(len(rest), 1))), **pale)
-    handles = [_draw(axis, solved, k, line) for k, line in enumerate(lines_of(solved))]
+    looks = solved.looks
+    handles = [_draw(axis, solved, k, line, looks[k]) for k, line in enumerate(lines_of(solved))]
     _number(axis, solved, _draw_stops(axis, solved))
     depot: dict[str, Any] = {"marker": "s", "color": "black", "markeredgecolor": "white", "linestyle": "none"}
     addresses, unit = solved.planned.addresses, coordinate_unit(city, solved.planned.addresses)
@@ -68,8 +70,10 @@ def route_map(solved: Solved) -> bytes:
     if len(left_out):
         cross: dict[str, Any] = {"marker": "X", "s": 110, "color": _OUT, "edgecolors": "white", "zorder": 5}
         axis.scatter(*city.xy[left_out].T, label="Left out", **cross)
+    edge = _EDGE * _spread(axis.dataLim.get_points())  # a margin would give way to the equal aspect
+    axis.update_datalim([axis.dataLim.min - edge, axis.dataLim.max + edge])
     axis.set_aspect("equal", adjustable="datalim")
-    axis.margins(0.06)
+    axis.autoscale_view()
     names = ("East", "North") if addresses.projection else ("x", "y")
     show_lengths(axis, _spread(city.xy), unit, names)
     title = filter(None, [solved.planned.day.source, day_text(solved.planned.date)])
@@ -121,11 +125,11 @@ def lines_of(solved: Solved) -> list[NDArray[np.float64]]:
     return [xy[[DEPOT, *route, DEPOT]] for route in solved.solution.routes]
 
 
-def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64]) -> Line2D:
+def _draw(axis: Axes, solved: Solved, k: int, line: NDArray[np.float64], look: int) -> Line2D:
     city, instance = solved.planned.city, solved.instance
     route = list(solved.solution.routes[k])
-    xy, thin, colour = city.xy, max(0.9, 2.4 - instance.n / 200), colours(solved)[k]
-    dash = _DASHES[solved.looks[k] // len(_COLOURS) % len(_DASHES)]
+    xy, thin, colour = city.xy, max(0.9, 2.4 - instance.n / 200), _COLOURS[look % len(_COLOURS)]
+    dash = _DASHES[look // len(_COLOURS) % len(_DASHES)]
     axis.plot(*line.T, color=colour, linestyle=dash, linewidth=thin, zorder=2)
     if arrow := _arrow(line, xy[route[0]]):
         (x, y), (east, north) = arrow[0], arrow[1] * _spread(xy) / 100
@@ -208,6 +212,7 @@ def _number(axis: Axes, solved: Solved, stops: NDArray[np.float64]) -> None:
     ``stops`` are the places of depot and dots, ``(N, 2)``.
     """
     city, point = solved.planned.city, _spread(solved.planned.city.xy) / _POINTS
+    names, of_routes = solved.names, colours(solved)
     for k, route in enumerate(solved.solution.routes):
         delta = city.xy[list(route)] - city.xy[DEPOT]
         far = int(np.hypot(*delta.T).argmax())
@@ -223,12 +228,12 @@ def _number(axis: Axes, solved: Solved, stops: NDArray[np.float64]) -> None:
         stops = np.vstack([stops, city.xy[route[far]] + shift * point])
         looks: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": FONT - 2}
         axis.annotate(
-            _plain(shortened(solved.names[k], _NAME)),
+            _plain(shortened(names[k], _NAME)),
             tuple(city.xy[route[far]]),
             tuple(shift.tolist()),
             textcoords="offset points",
             fontweight="bold",
-            bbox={"boxstyle": "round,pad=0.2", "linewidth": 0, "facecolor": colours(solved)[k]},
+            bbox={"boxstyle": "round,pad=0.2", "linewidth": 0, "facecolor": of_routes[k]},
             zorder=6,
             **looks,
         )
@@ -248,6 +253,7 @@ def map_page(solved: Solved) -> str:
     factor, name = readable_unit(coordinate_unit(city, planned.addresses), _spread(frame))
     rest, left_out = _without_stop(solved)
     further, dialect = printed_columns(solved), planned.day.dialect
+    looks, of_routes = solved.looks, colours(solved)
     return markdown.render(
         "mcvrp.tasks.solve",
         "map.html.j2",
@@ -266,7 +272,7 @@ def map_page(solved: Solved) -> str:
         left_out=list(zip(points[left_out].tolist(), solved.unserved, strict=True)),
         routes=[
             _drawn(k, stops, _to_page(line, frame), points, city.unit, instance.capacity, further, dialect)
-            | {"colour": colours(solved)[k], "dash": ("", "9 6", "2 5")[solved.looks[k] // len(_COLOURS) % 3]}
+            | {"colour": of_routes[k], "dash": ("", "9 6", "2 5")[looks[k] // len(_COLOURS) % 3]}
             for k, (stops, line) in enumerate(zip(stops_of(solved), lines, strict=True))
         ],
         side=_SIDE + 2 * _MARGIN,

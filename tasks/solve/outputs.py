@@ -206,7 +206,7 @@ def _geojson(solved: Solved) -> bytes:
 
     planned, routes, further = solved.planned, stops_of(solved), further_columns(solved)
     points, capacity = _points(planned), planned.day.instance.capacity
-    features: list[dict[str, object]] = []
+    features, of_routes = list[dict[str, object]](), colours(solved)
     lines = [way.line for way in solved.ways] or [
         points[[DEPOT, *nodes, DEPOT]] for nodes in solved.solution.routes
     ]
@@ -220,7 +220,7 @@ def _geojson(solved: Solved) -> bytes:
             "capacity": capacity,
             "utilisation": round(load / capacity, 4),
             "cost": stops[-1].cumulative_cost,
-            "stroke": colours(solved)[k],
+            "stroke": of_routes[k],
             "stroke-width": 3,
             **({"kept": True} if stops[0].kept else {}),
             **(_legs(solved.ways[k], stops) if solved.ways else {}),

@@ -162,7 +162,7 @@ def printed_columns(solved: Solved) -> dict[str, dict[int, str]]:
     further = dict(list(further_columns(solved).items())[:_PRINTED])
     if solved.planned.spec.timed:
         seconds = further.pop(SERVICE)
-        further["service"] = {node: time_text(float(text)) for node, text in seconds.items()}
+        further["Service time"] = {node: time_text(float(text)) for node, text in seconds.items()}
     return further
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import python_calamine as calamine
+from matplotlib.figure import Figure
 
 from mcvrp.flows.cli.inspect import inspect
 from mcvrp.model.errors import McvrpError
@@ -29,7 +30,7 @@ from mcvrp.tasks.files.cvrplib import parse_sol, parse_vrp
 from mcvrp.tasks.files.file_bytes import Faults
 from mcvrp.tasks.files.tabular import read_tabular
 from mcvrp.tasks.solve.day import Solved, solve_day
-from mcvrp.tasks.solve.map import _apart, map_page
+from mcvrp.tasks.solve.map import _apart, map_page, route_map
 from mcvrp.tasks.solve.outputs import (
     SUMMARY,
     Place,
@@ -43,6 +44,7 @@ from mcvrp.tasks.solve.plan import Request, plan_day
 from mcvrp.tasks.solve.sheets import pages
 from mcvrp.tasks.solve.spec import Order, SolveSpec
 from mcvrp.tasks.solve.stops import stops_of
+from mcvrp.tasks.support.pictures import png
 from mcvrp.tasks.support.text import length_text
 from tests.support.datasets import everything
 from tests.support.killed import killed_at_each_write
@@ -253,6 +255,31 @@ def test_a_map_of_any_day(store: Store, place: Place, tmp_path: Path, city: str,
     write_day(place, solved_day(store, str(file), city=city, samples=0, time_limit=0.5))
     assert place.store.get(place.path("map.png")).startswith(b"\x89PNG")
     assert place.store.size(place.path("map.png")) > 10_000
+
+
+@pytest.mark.parametrize("turn", range(4))
+def test_the_number_of_a_route_is_within_the_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: int
+) -> None:
+    """Its box touches neither the title nor the axes, wherever the farthest customer is."""
+    figures = list[Figure]()
+
+    def drawn(figure: Figure) -> bytes:
+        figures.append(figure)
+        return png(figure)
+
+    monkeypatch.setattr("mcvrp.tasks.solve.map.png", drawn)
+    store, angles = Store.open(tmp_path), np.arange(9) + turn * np.pi / 2
+    places = np.column_stack([np.cos(angles), np.sin(angles)]) * np.linspace(1, 2, 9)[:, None]
+    save_city(store, "small", City(np.vstack([np.zeros((1, 2)), places]) / 4 + 0.5))
+    route_map(solved_day(store, dict.fromkeys(range(1, 10), 1), 2, model=None, samples=0, time_limit=0.3))
+    (figure,) = figures
+    frame = figure.axes[0].bbox
+    boxes = [patch.get_window_extent() for text in figure.axes[0].texts if (patch := text.get_bbox_patch())]
+    assert len(boxes) == 5
+    for box in boxes:
+        assert np.all(box.min >= frame.min)
+        assert np.all(box.max <= frame.max)
 
 
 def test_a_city_of_one_place_can_be_drawn(tmp_path: Path) -> None:
@@ -468,6 +495,7 @@ def test_arrivals_count_driving_and_service(store: Store, tmp_path: Path) -> Non
         assert table["arrival"].tolist() == arrivals
         assert table["departure"].tolist() == departures
         assert header[-3:-1] == ["Arrival", "Departure"]
+        assert "Service time" in header
         assert [row[-3:-1] for row in rows] == [list(both) for both in zip(arrivals, departures, strict=True)]
         for text in (map_page(day), route_table(day), solve_figures(day)["start"], pages(day)):
             assert arrivals[-1] in text

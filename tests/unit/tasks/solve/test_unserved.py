@@ -234,7 +234,7 @@ def test_a_shift_counts_the_stops_of_a_day(tmp_path: Path) -> None:
         }
         for text in (route_table(result), pages(result)):
             assert longest in text
-        assert "service: 1 min 40 s" in pages(result)
+        assert "Service time: 1 min 40 s" in pages(result)
     free = solved_day(store, str(tmp_path / "day.csv"), 9, city="two", model=None, time_limit=30.0)
     assert any(
         note.endswith("the routes: service; service counts with --shift and --start-time only")
