@@ -90,7 +90,8 @@ def read_kept(
     Raises McvrpError if columns are missing or ``kept`` is misspelt, nothing is kept, or rows have faults,
     which are all listed: unmarked stops of a marked route and other demands than those ordered, too.
     """
-    table = rows_of(read_tabular(*file_bytes(store, place)).calling(addresses.columns), date, addresses.dates)
+    table = read_tabular(*file_bytes(store, place)).calling(addresses.columns)
+    table = rows_of(table, date, addresses.dates, name)
     faults = Faults(table.name)
     routes, marks = read_routes(table, addresses, name, faults), _marks(table, faults)
     demand = dict(zip(instance.ids.tolist(), instance.demands.tolist(), strict=True))

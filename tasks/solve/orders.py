@@ -141,7 +141,7 @@ def checked_day(
     unread = {name: column for name, column in unread.items() if name not in SERVICE}
     for words in ((_DATE,), (_CAPACITY,), (PRIORITY,), SERVICE):
         table.refuse_misspelt(words, unread)
-    table = rows_of(table, date, addresses.dates)
+    table = rows_of(table, date, addresses.dates, name)
     faults = Faults(table.name)
     limit = _capacity(table, city, capacity, faults)
     ids = table.ids(customer).tolist()
@@ -166,7 +166,10 @@ def checked_day(
         for k in nodes
         if len(demands[k]) > 1
     )
-    others = table.others([customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns])
+    day = table.column(_DATE) if date else None
+    timed = day and any(len(cell) > len("2026-01-31") for cell in table.text(day))  # which drivers need
+    used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
+    others = table.others([*used, None if timed else day])
     further = _further(others, at)
     notes = [*table.notes, *notes_on(table, others, wishes, spec, addresses.columns.get("service"))]
     notes += _days_of_others(table, others)
@@ -176,10 +179,13 @@ def checked_day(
     return Day(table.name, instance, len(table), merged, further, dialect, tuple(notes), wishes)
 
 
-def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None = None) -> Tabular:
+def rows_of(
+    table: Tabular, date: datetime.date | None, order: DateOrder | None = None, city: str = "CITY"
+) -> Tabular:
     """Return the rows of ``table`` that are of ``date``, by its column of dates; None: all, if of one day.
 
-    ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.csv_cells.dates`.
+    ``order`` is that of day and month in dates such as 02/11/2026, see `tasks.files.csv_cells.dates`,
+    ``city`` the name of the city.
     Without dates all rows are of the day, with a note. Raises McvrpError with the number of rows per day if
     there is none of ``date``, or several days without it; with both, naming the cells that are not clearly
     dates.
@@ -195,7 +201,7 @@ def rows_of(table: Tabular, date: datetime.date | None, order: DateOrder | None 
     for k in np.flatnonzero(days.isna()):
         unclear = (
             f"{shown(cells[k])}, no date or perhaps with day or month first: write it like 2026-01-31, or "
-            "declare the city's order (mcvrp city set CITY --dates)"
+            f"declare the city's order (mcvrp city set {city} --dates day-first|month-first)"
         )
         faults.at(table.rows[k], f"{table.titles[str(column)]} is {unclear if cells[k] else 'missing'}")
     faults.check()

@@ -75,6 +75,9 @@ def test_orders_of_several_days_need_a_date(store: Store) -> None:
     assert (result.instance.ids.tolist(), result.orders) == ([1, 2], 2)
     assert "2 of 4 rows of days are of 2026-11-30, the others were left out" in result.notes
     assert of_date(store, TWO_DAYS, TUESDAY).instance.ids.tolist() == [3, 4]
+    assert not of_date(store, TWO_DAYS, TUESDAY).further, "each file has the date already"
+    timed = of_date(store, TWO_DAYS.replace("2026-12-01", "2026-12-01 09:30"), TUESDAY)
+    assert set(timed.further["date"].values()) == {"2026-12-01 09:30"}
     for undated in (SOUND, "date,customer,demand\n,C1,3\n,C2,4\n"):
         result = of_date(store, undated, TUESDAY)
         assert result.instance.n == 2
@@ -111,7 +114,7 @@ def test_dates_are_read_in_all_files(store: Store, data: str | bytes) -> None:
 def test_a_date_that_is_not_clear_is_refused_by_row(store: Store) -> None:
     """Unless it does not matter: a single text is a single day."""
     head = "date,customer,demand\n"
-    unclear = "no date or perhaps with day or month first: write it like 2026-01-31, or .*set CITY --dates"
+    unclear = "no date or perhaps with day or month first: write it like 2026-01-31, or .*set town --dates"
     for cells, message in (
         (("02/11/2026", "03/11/2026"), f"row 2: date is '02/11/2026', {unclear}"),
         (("2026-11-30", "soon"), f"row 3: date is 'soon', {unclear}"),
