@@ -191,8 +191,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
         others = alternatives(name, store.folders("cities"))
         raise McvrpError(
             f"no city {name!r} in {store.url()}{others}: name one that exists, or make it first: a "
-            "preset's with mcvrp city create --preset PRESET, yours with mcvrp city import FILE (in the UI, "
-            "the flow city)"
+            "preset's with mcvrp city create --preset PRESET, yours with mcvrp city import FILE"
         )
     card = read_document(store, layout.city_card(name), CityCard, named="city's card", hint=_AGAIN)
     path, matrix = layout.city_path(name), None
