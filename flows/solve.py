@@ -52,7 +52,8 @@ def write(place: Place, solved: Solved) -> None:
     notes = "\n".join(f"- {escaped(note)}" for note in solved.notes)
     shown = album(place.store, {"The routes": place.path("map.png")})
     body = shown, notes, route_table(solved), links(place.store, files)
-    show_figures(subject, f"Routes of {planned.day.source}", solve_figures(solved), *body)
+    figures = solve_figures(solved, local=planned.day.dialect.local)
+    show_figures(subject, f"Routes of {planned.day.source}", figures, *body)
     unit = {"cumulative_cost": f"cumulative_cost ({unit_text(planned.city.unit)})"}
     stops = stop_table(solved).drop(columns=_WITHOUT, errors="ignore").rename(columns=unit)
     show_table(f"{subject} stops", f"All stops of {planned.day.source}", stops)

@@ -49,6 +49,7 @@ class Addresses:
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
     separator: str = ","  # of their file, if it is CSV
+    numeric: tuple[str, ...] = ()  # titles of ``further`` whose cells are numbers if they look like it
 
     @classmethod
     def numbered(cls, customers: int) -> Addresses:
@@ -131,6 +132,7 @@ class CityCard:
     columns: Mapping[str, str] = field(default_factory=dict)
     dates: DateOrder | None = None
     separator: str = ","
+    numeric: tuple[str, ...] = ()
     provenance: Provenance | None = None
     roads: RoadFacts | None = None
 
@@ -164,6 +166,7 @@ def save_city(
         columns=addresses.columns if addresses else {},
         dates=addresses.dates if addresses else None,
         separator=addresses.separator if addresses else ",",
+        numeric=addresses.numeric if addresses else (),
         provenance=provenance,
         roads=roads,
     )
@@ -228,7 +231,7 @@ def stored_city(store: Store, name: str) -> StoredCity:
         raise McvrpError(
             f"{store.url(path)} holds city {city.city_id}, but its card names {shown(card.city_id)}: {_AGAIN}"
         )
-    own = card.columns, card.dates, card.separator
+    own = card.columns, card.dates, card.separator, card.numeric
     ids = ids or Addresses.numbered(city.customers).ids
     addresses = Addresses(ids, lonlat, card.projection, further, *own)
     return StoredCity(name, city, addresses, card.source, card.provenance, card.roads)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from mcvrp.model.city import nfc
 from mcvrp.model.errors import shown
+from mcvrp.model.problem import City
+from mcvrp.storage.cities import Addresses
 from mcvrp.tasks.files.file_bytes import LARGEST, Faults
 from mcvrp.tasks.files.tabular import NO, YES, Tabular
 from mcvrp.tasks.support.text import listed
@@ -46,6 +48,7 @@ class AddressTable:
     rows: NDArray[np.int64]  # row numbers in the file, (N,)
     notes: tuple[str, ...] = ()
     further: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns, by title
+    numeric: frozenset[str] = frozenset()  # titles of those with numbers, as in `Tabular`
 
     def taking(self, order: NDArray[np.integer[Any]]) -> AddressTable:
         """Return the addresses at ``order``, of which none is marked as the depot."""
@@ -81,14 +84,13 @@ def address_table(
     marked = _depots(table, ids, None if depot is None else nfc(depot), faults, needs_depot)
     faults.check()
     used = (table.column(*names) for names in (_IDS, _LAT, _LON, ("x",), ("y",), (_DEPOT,)))
-    return AddressTable(
-        table.name, tuple(ids), places, degrees, marked, table.rows, table.notes, table.others(used)
-    )
+    further, own = table.others(used), (table.name, tuple(ids), places, degrees, marked, table.rows)
+    return AddressTable(*own, table.notes, further, table.numeric.intersection(further))
 
 
 def _missing(table: Tabular, what: str, names: str) -> str:
     columns = listed(table.titles.values(), most=10)
-    return f"there {what} (columns: {columns}): rename some, or give --columns {names}"
+    return f"there {what} (columns: {columns}): rename some, or give --columns {names}{table.sheets}"
 
 
 def _ids(table: Tabular, faults: Faults) -> list[str]:
@@ -175,6 +177,13 @@ def _depots(table: Tabular, ids: list[str], depot: str | None, faults: Faults, n
             "pass its id (--depot ID)"
         )
     return marked[0] if len(marked) == 1 else None
+
+
+def coordinate_unit(city: City, addresses: Addresses | None) -> str:
+    """Return the unit of the city's coordinates: that of its costs, unless they come from a matrix."""
+    if city.matrix is None:
+        return city.unit
+    return "m" if addresses is not None and addresses.projection else ""
 
 
 def centred(lonlat: NDArray[np.float64]) -> str:

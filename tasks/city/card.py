@@ -11,6 +11,7 @@ from mcvrp.storage.cities import Addresses, RoadFacts
 from mcvrp.storage.markdown import card, code, image
 from mcvrp.storage.provenance import Provenance, provenance_line
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.addresses import coordinate_unit
 from mcvrp.tasks.support.pictures import BLUE, DPI, ORANGE, png, show_lengths, style
 from mcvrp.tasks.support.text import length_text, listed, unit_text
 
@@ -46,13 +47,6 @@ def write_city_card(
         made=provenance_line(provenance, layout.city_dir(name)),
     )
     store.put(layout.city_readme(name), text.encode())
-
-
-def coordinate_unit(city: City, addresses: Addresses | None) -> str:
-    """Return the unit of the city's coordinates: that of its costs, unless they come from a matrix."""
-    if city.matrix is None:
-        return city.unit
-    return "m" if addresses is not None and addresses.projection else ""
 
 
 def city_facts(city: City, addresses: Addresses | None, roads: RoadFacts | None = None) -> dict[str, str]:

@@ -13,14 +13,14 @@ from mcvrp.model.errors import McvrpError, shown
 from mcvrp.model.problem import DEPOT, City
 from mcvrp.storage.cities import UNKNOWN, Addresses, StoredCity
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.city.addresses import AddressTable, address_table, centred, to_metres
+from mcvrp.tasks.city.addresses import AddressTable, address_table, centred, coordinate_unit, to_metres
 from mcvrp.tasks.city.costs import read_costs
 from mcvrp.tasks.city.roads import UNITS, OnRoads, on_roads
 from mcvrp.tasks.city.spec import AddressFile, PlannedCity, RoadsSpec
 from mcvrp.tasks.files.cvrplib import is_vrp, read_vrp
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults, file_bytes
 from mcvrp.tasks.files.tabular import read_tabular
-from mcvrp.tasks.support.text import METRES, counted, listed, times_of_day
+from mcvrp.tasks.support.text import METRES, counted, length_text, listed, times_of_day
 
 _BYTES = 9  # per cost in a .npy, with a share of its header
 # smaller differences are rounding: metres, or units of x and y, for which also a share of the city's width
@@ -60,7 +60,7 @@ def import_city(
     xy = _coordinates(read.name, read.places, projection, unit, matrix is not None)
     city = City.framed(xy, matrix, unit=unit, spare=spare, demand=spec.demand, capacity=spec.capacity)
     lonlat = read.places if read.degrees else None
-    own = spec.columns, spec.dates, table.dialect.separator
+    own = spec.columns, spec.dates, table.dialect.separator, tuple(sorted(read.numeric))
     addresses = Addresses(read.ids, lonlat, projection, read.further, *own)
     notes = (*read.notes, *_notes(city), *_far(city, addresses), *times_of_day(read.further))
     return _planned(city, addresses, notes, roads)
@@ -91,7 +91,9 @@ def extend_city(
     new = roads.read if roads else new
     if not new.ids:
         raise McvrpError(f"{read.name} has no address that is new to city {parent.name!r}: add new addresses")
-    named = replace(old, columns={**spec.columns, **old.columns}, dates=spec.dates or old.dates)
+    numeric = tuple(title for title in old.numeric if title in read.numeric or title not in read.further)
+    own = {**spec.columns, **old.columns}
+    named = replace(old, columns=own, dates=spec.dates or old.dates, numeric=numeric)
     addresses = named.extended(new.ids, new.places if read.degrees else None, new.further)
     spare = city.spare - len(new.ids) if spec.spare is None else spec.spare
     if spare < 0:
@@ -192,7 +194,7 @@ def _check_places(
     parent: StoredCity, read: AddressTable, xy: NDArray[np.float64], node: NDArray[np.int64]
 ) -> None:
     """Raise McvrpError for addresses that moved, for another depot, and for new ones too far outside."""
-    city, faults = parent.city, Faults(read.name)
+    city, faults, unit = parent.city, Faults(read.name), coordinate_unit(parent.city, parent.addresses)
     if parent.addresses.projection:
         limit = _MOVED / _metres(city.unit, city.matrix is not None)
     else:
@@ -200,7 +202,8 @@ def _check_places(
     for k in np.flatnonzero(node != UNKNOWN):
         way = xy[k] - city.xy[node[k]]
         if np.abs(way).max() > limit:
-            moved = f"{shown(read.ids[k])} has moved by {float(np.hypot(*way)):,.4g}"
+            length = length_text(float(np.hypot(*way)), unit).strip()
+            moved = f"{shown(read.ids[k])} has moved by {length}"
             faults.at(read.rows[k], f"{moved}: an address keeps its place, give the new place a new id")
     if read.depot is not None and node[read.depot] != DEPOT:
         depot = shown(parent.addresses.ids[DEPOT])

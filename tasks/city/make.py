@@ -133,6 +133,7 @@ def _renewed(stored: StoredCity, planned: PlannedCity) -> PlannedCity:
         further=new.further or old.further,
         columns=new.columns or old.columns,
         dates=new.dates or old.dates,
+        numeric=new.numeric if new.further else old.numeric,
     )
     kept, now = ((dict(each.further), dict(each.columns), each.dates) for each in (old, new))
     notes = () if kept == now else ("further columns of its addresses were updated",)

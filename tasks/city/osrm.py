@@ -32,6 +32,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from mcvrp.model.errors import McvrpError, brief, reason, shown
+from mcvrp.tasks.files.file_bytes import local_path
 from mcvrp.tasks.support.processes import die_with_parent
 
 _MOST_COORDINATES = 2_000  # of a request to a server that is started here
@@ -91,7 +92,7 @@ def osrm(roads: str, profile: str, folder: Path) -> Iterator[Osrm]:
     if "://" in roads:
         yield Osrm(roads.rstrip("/"))
         return
-    graph, digest = _graph(Path(roads).expanduser(), profile, folder)
+    graph, digest = _graph(local_path(roads), profile, folder)
     with _started(graph, digest) as server:
         yield server
 
@@ -182,7 +183,7 @@ def _sha256(file: Path, size: int, modified: int) -> str:
 
 def _profile(profile: str) -> Path:
     if profile.endswith(".lua"):
-        return Path(profile).expanduser()
+        return local_path(profile)
     share = Path(_program("osrm-extract")).resolve().parents[1] / "share"
     for place in (share / "profiles", share / "osrm" / "profiles"):
         if (file := place / f"{profile}.lua").exists():

@@ -19,7 +19,7 @@ from mcvrp.storage.cities import RoadFacts, StoredCity
 from mcvrp.tasks.city.addresses import AddressTable
 from mcvrp.tasks.city.osrm import Osrm, osrm, sha256_of
 from mcvrp.tasks.city.spec import RoadsSpec
-from mcvrp.tasks.files.file_bytes import Faults
+from mcvrp.tasks.files.file_bytes import Faults, local_path
 from mcvrp.tasks.support.progress import Progress
 from mcvrp.tasks.support.text import listed
 
@@ -135,9 +135,9 @@ def _facts(roads: RoadsSpec, parent: StoredCity | None) -> RoadFacts:
     if not roads.is_server:
         profile = roads.profile or (inherited.profile if inherited else None) or "car"
         if profile.endswith(".lua"):
-            file = Path(profile).expanduser()
+            file = local_path(profile)
             profile = f"{file.name} ({sha256_of(file)[:8]})"
-        extract = sha256_of(Path(roads.source).expanduser())
+        extract = sha256_of(local_path(roads.source))
     facts = RoadFacts(
         source=roads.source.rstrip("/") if roads.is_server else Path(roads.source).name,
         by=roads.by or (inherited.by if inherited else "time"),

@@ -16,6 +16,7 @@ from mcvrp.storage.cities import DateOrder
 
 # ASCII digits, decimal point, exponent
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_ROUNDED = 1e11  # from here on, Excel shows 1E+11
 _WHOLE = re.compile(r"([+-]?[0-9]{1,100})(?:\.0*)?")
 _SIGN = re.compile(r"(?<=\d)[.,](?=\d)")
 _RETURN = re.compile("\r\n?")
@@ -41,6 +42,26 @@ class Dialect:
 
 
 PLAIN = Dialect()
+
+
+class Number(str):
+    """Text of a number that is carried into files: in their decimal sign, or in a workbook its value."""
+
+    @classmethod
+    def read(cls, text: str, decimal: str) -> str:
+        """Return ``text`` as a number with the sign ``decimal``; as it is if it is not a number's only form.
+
+        Codes with leading zeros and numbers that Excel would show rounded stay text.
+        """
+        plain = text.replace(",", ".")
+        if NUMBER.fullmatch(plain) and repr(cls(plain).value) == plain and abs(float(plain)) < _ROUNDED:
+            return cls(plain.replace(".", decimal))
+        return text
+
+    @property
+    def value(self) -> float:
+        value = float(self.replace(",", "."))
+        return int(value) if value.is_integer() else value
 
 
 def whole(text: str) -> int | None:

@@ -6,6 +6,7 @@ Pipes and devices are refused.
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,11 @@ def is_pasted(place: str) -> bool:
     return "\n" in place.strip()
 
 
+def local_path(place: str) -> Path:
+    """Return the path ``place``, ~ expanded; Path.expanduser fails for names such as ~$monday.xlsx."""
+    return Path(os.path.expanduser(place))
+
+
 def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, bytes]:
     """Return name and content of a file: local, at an ``s3://`` address, or in the store (`IN_STORE`).
 
@@ -48,21 +54,21 @@ def file_bytes(store: Store, place: str, most: int = MOST_BYTES) -> tuple[str, b
         return stored_bytes(*at, most)
     shown = brief(place, _PATH)
     try:
-        file = Path(place).expanduser()
+        file = local_path(place)
         require_file(file, most)
         return file.name, file.read_bytes()
     except FileNotFoundError as error:
         raise McvrpError(
             f"there is no file {shown}: check the path (that of a file in the store is {IN_STORE}PATH)"
         ) from error
-    except (OSError, ValueError, RuntimeError) as error:  # the last two from an invalid path
+    except (OSError, ValueError) as error:  # the last one from an invalid path
         raise McvrpError(f"{shown} cannot be read ({reason(error)}): give a readable file") from error
 
 
 def file_exists(store: Store, place: str) -> bool:
     """Return whether there is a file at ``place``, as in `file_bytes`."""
     at = _stored(store, place)
-    return at[0].exists(at[1]) if at else Path(place).expanduser().is_file()
+    return at[0].exists(at[1]) if at else local_path(place).is_file()
 
 
 def _stored(store: Store, place: str) -> tuple[Store, str] | None:

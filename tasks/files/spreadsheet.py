@@ -25,7 +25,7 @@ import python_calamine as calamine
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.tasks.support.text import listed
 
-OVERVIEW, ROUTE = "Overview", "Route"  # first sheets of a workbook for drivers, and of their routes
+OVERVIEW, ROUTE, STOPS = "Overview", "Route", "Stops"  # sheets of `routes.xlsx`: first, of routes, last
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ZIP, _COMPOUND = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of .xlsx and .ods, and of .xls
 _MEMORY = 700 * 2**20  # bytes that the reader may allocate
@@ -35,6 +35,7 @@ _REFUSED = 3  # exit code; Python itself uses 1 and 2
 _BEYOND = "delete all rows and columns beyond the table"
 _CONTENT = "content.xml"  # of an .ods
 _SPANNED = re.compile(rb'table:number-rows-spanned="(?!1")')
+_LIKE_NUMBER = re.compile(r"\s*[+-]?[0-9.,]+\s*")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Sheet:
     title: str
     others: tuple[str, ...]  # titles of the visible sheets after it, if it was not chosen by its title
     csv: str  # its cells, separated by commas, from row 1 and the first column with a cell
+    texts: frozenset[int] = frozenset()  # columns in which text looks like a number
 
 
 def is_spreadsheet(data: bytes) -> bool:
@@ -74,8 +76,8 @@ def read_sheet(name: str, data: bytes, title: str | None = None) -> Sheet:
             f"more than {_MEMORY >> 20} MiB or {_SECONDS} s of CPU time; {_BEYOND}, or save it as CSV"
         )
     facts, _, text = done.stdout.decode().partition("\n")
-    read, others = json.loads(facts)
-    return Sheet(read, tuple(others), text)
+    read, others, texts = json.loads(facts)
+    return Sheet(read, tuple(others), text, frozenset(texts))
 
 
 def cell_text(cell: object) -> str:
@@ -132,18 +134,21 @@ def _sheet(book: calamine.CalamineWorkbook, wanted: str | None = None) -> bytes:
         if (size := (sheet.end[0] + 1) * sheet.width) > _MOST_CELLS:
             where = f"up to the last one of sheet {shown(sheet.name)}"
             raise McvrpError(f"has {size:,} cells {where}, more than {_MOST_CELLS:,}: {_BEYOND}, or split it")
-        buffer, filled = io.BytesIO(), False
+        buffer, filled, texts = io.BytesIO(), False, set[int]()
         with io.TextIOWrapper(buffer, "utf-8", newline="", write_through=True) as text:
-            text.write(json.dumps([title, candidates[place:]]) + "\n")
             writer = csv.writer(text)
             for row in sheet.iter_rows():
                 # a lone return is not quoted by Python before 3.13, but ends a row
                 cells = [cell_text(cell).replace("\r", "\n") for cell in row]
                 writer.writerow(cells)
                 filled = filled or any(cells)
+                texts |= {
+                    k for k, cell in enumerate(row) if isinstance(cell, str) and _LIKE_NUMBER.fullmatch(cell)
+                }
             if filled:
                 _refuse_merged(sheet)
-                return buffer.getvalue()
+                facts = json.dumps([title, candidates[place:], sorted(texts)])
+                return f"{facts}\n".encode() + buffer.getvalue()
     if wanted is not None:
         raise McvrpError(f"has no content in sheet {shown(wanted)}: name another sheet")
     hidden = ", or unhide its sheet" if worksheets[len(visible) :] else ""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from mcvrp.model.city import nfc
 from mcvrp.model.errors import McvrpError, brief, reason, shown
 from mcvrp.storage.parquet import UNREADABLE
-from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, unescaped, whole
+from mcvrp.tasks.files.csv_cells import NUMBER, PLAIN, Dialect, Number, unescaped, whole
 from mcvrp.tasks.files.file_bytes import MOST_BYTES, Faults
-from mcvrp.tasks.files.spreadsheet import ENDINGS, OVERVIEW, ROUTE, cell_text, is_spreadsheet, read_sheet
+from mcvrp.tasks.files.spreadsheet import ENDINGS, OVERVIEW, STOPS, cell_text, is_spreadsheet, read_sheet
 from mcvrp.tasks.support.text import listed
 
 _MOST_CELLS = 20_000_000
@@ -57,6 +57,8 @@ class Tabular:
     titles: Mapping[str, str] = field(default_factory=dict)  # by column, as the file has them
     called: Mapping[str, str] = field(default_factory=dict)  # column of each field with a name of its own
     dialect: Dialect = PLAIN  # for files that the reader of this one opens
+    texts: frozenset[str] | None = None  # columns of a workbook in which text looks like a number
+    sheets: str = ""  # clause on other sheets of the workbook
 
     @classmethod
     def of(cls, name: str, frame: pd.DataFrame) -> Tabular:
@@ -92,6 +94,7 @@ class Tabular:
             raise McvrpError(
                 f"{self.name} has no column {shown(columns[missing[0]])} (columns: "
                 f"{listed(self.titles.values(), most=8)}): name one of these in --columns {missing[0]}=NAME"
+                f"{self.sheets}"
             )
         own = {name: key for name, key in keys.items() if key in self.frame}
         if twice := [column for column in own.values() if list(own.values()).count(column) > 1]:
@@ -120,6 +123,34 @@ class Tabular:
             if column not in known and any(cells := self.text(column).tolist()):
                 texts[self.titles[column]] = tuple(cells)
         return texts
+
+    def carried(self, texts: Mapping[str, tuple[str, ...]], decimal: str) -> dict[str, tuple[str, ...]]:
+        """Return ``texts``, by title, with numbers in the sign ``decimal`` as `Number`."""
+        numeric = self.numeric
+        return {
+            title: tuple(Number.read(cell, decimal) for cell in cells) if title in numeric else cells
+            for title, cells in texts.items()
+        }
+
+    @property
+    def numeric(self) -> frozenset[str]:
+        """Titles of the columns whose cells are numbers if they look like it.
+
+        In a workbook, no text of the column looks like a number; otherwise all of its cells are numbers.
+        """
+        if self.texts is not None:
+            return frozenset(title for column, title in self.titles.items() if column not in self.texts)
+        sign = self.dialect.decimal
+        other = "." if sign == "," else ","
+        return frozenset(
+            title
+            for column, title in self.titles.items()
+            if all(
+                isinstance(Number.read(cell, sign), Number) and other not in cell
+                for cell in self.text(column)
+                if cell
+            )
+        )
 
     def where(self, chosen: NDArray[np.bool_]) -> Tabular:
         """Return the ``chosen`` rows, ``(N,)``."""
@@ -198,12 +229,14 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     """
     if is_spreadsheet(data):
         read = read_sheet(name, data, sheet)
-        if read.title == OVERVIEW and any(ROUTE in title for title in read.others):
-            raise McvrpError(f"{name} is a workbook for drivers: give the routes.csv of its folder")
+        if read.title == OVERVIEW and STOPS in read.others:  # of `routes.xlsx`
+            read = read_sheet(name, data, STOPS)
         others = listed(map(shown, read.others))
         note = f"only sheet {shown(read.title)} of {name} was read, not {others} (--sheet chooses one)"
         notes = (note,) if read.others else ()
-        return _cells_table(f"{name}, sheet {shown(read.title)}", read.csv, notes, OF_EXCEL)
+        sheets = f", or choose {others} by --sheet" if read.others else ""
+        name = f"{name}, sheet {shown(read.title)}"
+        return _cells_table(name, read.csv, notes, OF_EXCEL, read.texts, sheets)
     if sheet is not None:
         raise McvrpError(f"{name} is not a workbook: omit --sheet")
     if name.lower().endswith(ENDINGS):
@@ -211,7 +244,8 @@ def read_tabular(name: str, data: bytes, sheet: str | None = None) -> Tabular:
     if data.startswith(_PARQUET):
         return _parquet(name, data)
     text, guesses = _decoded(name, data)
-    head = next((line for line in text.splitlines() if line.strip()), "")
+    # a title above the header may have no separator
+    head = next((line for line in text.splitlines() if any(sign in line for sign in _SEPARATORS)), "")
     separator = max(_SEPARATORS, key=head.count)
     # what is no plain UTF-8 came from a program that needs a mark to read UTF-8, semicolons from Excel
     marked = bool(guesses) or data[:2] in _UTF16 or data.startswith(codecs.BOM_UTF8)
@@ -249,14 +283,23 @@ def _decimal(text: str, separator: str) -> str:
     return "," if comma or (separator == ";" and not point) else "."
 
 
-def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect = PLAIN) -> Tabular:
+def _cells_table(
+    name: str,
+    text: str,
+    notes: tuple[str, ...],
+    dialect: Dialect = PLAIN,
+    texts: frozenset[int] | None = None,
+    sheets: str = "",
+) -> Tabular:
     """Return the table in ``text``, CSV; the first row with content is the header.
 
-    McvrpError if it is too large, a cell has no header, or a quotation mark is not paired, which would
-    swallow the next rows.
+    ``texts`` are those of a `Sheet`, ``sheets`` of a `Tabular`.
+    McvrpError if it is too large, a title is above the header, a cell has no header, or a quotation mark is
+    not paired, which would swallow the next rows.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator, strict=True)
     titles, rows, records, faults, begins = list[str](), list[int](), list[list[str]](), Faults(name), 1
+    above = 0  # row of what may be a title above the header
     try:
         for row, cells in enumerate(reader, start=1):
             begins = reader.line_num + 1  # of the next row
@@ -266,8 +309,13 @@ def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect 
             if not any(cells):
                 continue
             if not titles:
-                titles = [_title(cell) for cell in cells]
+                titles, above = [_title(cell) for cell in cells], row if sum(map(bool, cells)) == 1 else 0
                 continue
+            if above and sum(map(bool, cells)) > 1:
+                raise McvrpError(
+                    f"{name}: row {above} has a single cell and is no header, which row {row} seems to be: "
+                    f"remove the rows above it{sheets}"
+                )
             titled = list(zip_longest(titles, cells, fillvalue=""))
             if stray := next((cell for title, cell in titled if cell and not title), ""):
                 faults.add(f"row {row} has {shown(stray)} in a column without a header", row)
@@ -280,9 +328,11 @@ def _cells_table(name: str, text: str, notes: tuple[str, ...], dialect: Dialect 
     if not titles:
         raise McvrpError(f"{name} is empty: add a header and rows")
     faults.check()
+    keys = None if texts is None else frozenset(column_key(titles[k]) for k in texts if k < len(titles))
     titles = [title for title in titles if title]
     frame = pd.DataFrame(records, columns=range(len(titles)), dtype=str)
-    return replace(_table(name, frame, np.array(rows), titles), notes=notes, dialect=dialect)
+    table = _table(name, frame, np.array(rows), titles, sheets)
+    return replace(table, notes=notes, dialect=dialect, texts=keys, sheets=sheets)
 
 
 def _parquet(name: str, data: bytes) -> Tabular:
@@ -318,13 +368,15 @@ def _too_large(name: str) -> McvrpError:
     return McvrpError(f"{name} has more than {limits}: remove what is not needed, or split it")
 
 
-def _table(name: str, frame: pd.DataFrame, rows: NDArray[np.int64], titles: Sequence[str]) -> Tabular:
+def _table(
+    name: str, frame: pd.DataFrame, rows: NDArray[np.int64], titles: Sequence[str], sheets: str = ""
+) -> Tabular:
     """Return ``frame``, all text, with columns named after their ``titles``."""
     columns = pd.Index([column_key(title) for title in titles])
     if twice := [title for title, again in zip(titles, columns.duplicated(keep=False), strict=True) if again]:
         raise McvrpError(f"{name} has two columns named {listed(dict.fromkeys(twice))}: keep one of them")
     if not len(frame):
-        raise McvrpError(f"{name} has no rows, only a header ({listed(titles)}): add rows")
+        raise McvrpError(f"{name} has no rows, only a header ({listed(titles)}): add rows{sheets}")
     titled = dict(zip(columns, titles, strict=True))
     return Tabular(name, frame.set_axis(columns, axis=1), rows, titles=titled)
 

@@ -114,8 +114,9 @@ def read_kept(
         for row in stops.index[stops["node"].isin(list(demand))]:
             ordered = demand[stops["node"][row]]
             if (cell := demands[row]) and whole(cell) != ordered:
+                mend = "correct one of them; a second order needs its own id (mcvrp city extend)"
                 stop = f"the demand of {shown(stops['customer'][row])} is {shown(cell)}"
-                faults.at(row, f"{stop}, and {ordered:,} in the orders: correct one of them")
+                faults.at(row, f"{stop}, and {ordered:,} in the orders: {mend}")
         for row in stops.index[~stops["node"].isin([UNKNOWN, *demand])]:
             stop = f"the kept stop at {shown(stops['customer'][row])} has no order"
             faults.at(row, f"{stop}: remove this row if it was cancelled, otherwise add the order")

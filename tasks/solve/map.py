@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from mcvrp.model.problem import DEPOT
 from mcvrp.storage import markdown
-from mcvrp.tasks.city.addresses import to_metres
-from mcvrp.tasks.city.card import coordinate_unit
+from mcvrp.tasks.city.addresses import coordinate_unit, to_metres
 from mcvrp.tasks.files.csv_cells import Dialect
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.stops import (
@@ -75,12 +74,13 @@ def route_map(solved: Solved) -> bytes:
     axis.set_aspect("equal", adjustable="datalim")
     axis.autoscale_view()
     names = ("East", "North") if addresses.projection else ("x", "y")
-    show_lengths(axis, _spread(city.xy), unit, names)
+    dialect = solved.planned.day.dialect
+    show_lengths(axis, _spread(city.xy), unit, names, dialect.decimal)
     title = filter(None, [solved.planned.day.source, day_text(solved.planned.date)])
     axis.set_title(
         f"{_plain(', '.join(title))}: {counted(instance.n, 'customer')}, "
         f"{counted(len(solved.solution.routes), 'route')},\n"
-        f"{measure(city)} {length_text(solved.cost, city.unit)}"
+        f"{measure(city)} {dialect.local(length_text(solved.cost, city.unit))}"
     )
     if len(rest):
         axis.plot([], [], "o", color=_PALE, label="No stop today")

@@ -170,12 +170,12 @@ def checked_day(
     timed = day and any(len(cell) > len("2026-01-31") for cell in table.text(day))  # which drivers need
     used = [customer, table.column(_DEMAND), table.column(_CAPACITY), *wishes.columns]
     others = table.others([*used, None if timed else day])
-    further = _further(others, at)
     notes = [*table.notes, *notes_on(table, others, wishes, spec, addresses.columns.get("service"))]
     notes += _days_of_others(table, others)
     dialect = table.dialect
     if dialect is OF_EXCEL and addresses.separator == ";":  # Excel opens CSV as that of the addresses
         dialect = replace(dialect, separator=";", decimal=",")
+    further = _further(table.carried(others, dialect.decimal), at)
     return Day(table.name, instance, len(table), merged, further, dialect, tuple(notes), wishes)
 
 
@@ -241,7 +241,9 @@ def _further(others: Mapping[str, Sequence[str]], nodes: list[int]) -> dict[str,
         for node, text in zip(nodes, texts, strict=True):
             if text:
                 by_node.setdefault(node, {})[text] = None
-        further[title] = {node: "; ".join(each) for node, each in by_node.items()}
+        further[title] = {
+            node: "; ".join(each) if len(each) > 1 else next(iter(each)) for node, each in by_node.items()
+        }
     return further
 
 
@@ -286,6 +288,7 @@ def _customer_column(table: Tabular) -> str:
         columns = listed(table.titles.values(), most=8)
         raise McvrpError(
             f"{table.name} has no column {missing} (columns: {columns}): add it, or name it in --columns"
+            f"{table.sheets}"
         )
     for what, names in _REFUSED.items():
         for column in table.frame.columns:

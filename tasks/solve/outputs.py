@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
@@ -23,7 +23,7 @@ from mcvrp.storage.markdown import card, code, escaped, image, section
 from mcvrp.storage.provenance import FIELD, OUTSIDE, Parent, Provenance, made, provenance_line
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import Way
-from mcvrp.tasks.files.csv_cells import csv_bytes
+from mcvrp.tasks.files.csv_cells import Number, csv_bytes
 from mcvrp.tasks.files.cvrplib import SOLUTION, VrpFile, sol_text
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.earlier import TIMES
@@ -186,8 +186,8 @@ def _texts(solved: Solved, nodes: list[int]) -> pd.DataFrame:
     further, decimal = further_columns(solved, nodes).items(), solved.planned.day.dialect.decimal
     texts = {name: [column.get(node, "") for node in nodes] for name, column in further}
     if solved.planned.spec.timed:  # a number, which has the decimal sign of the others
-        texts[SERVICE] = [text.replace(".", decimal) for text in texts[SERVICE]]
-    return pd.DataFrame(texts)
+        texts[SERVICE] = [Number.read(text, decimal) for text in texts[SERVICE]]
+    return pd.DataFrame(texts, dtype=object)  # keeps each `Number`
 
 
 def _points(planned: Planned) -> NDArray[np.float64]:
@@ -259,6 +259,7 @@ def _feature(kind: str, coordinates: object, properties: Mapping[str, object]) -
 def solve_readme(solved: Solved, made: str = "") -> str:
     """Return the README in Markdown, with the line of provenance ``made``."""
     planned, sol = solved.planned, sol_name(solved)
+    local = planned.day.dialect.local
     notes = [f"- {escaped(note)}" for note in solved.notes]
     stops = (
         "one row per stop, in driving order, from the depot (stop 0) to the depot: `load_after` is the "
@@ -279,13 +280,13 @@ def solve_readme(solved: Solved, made: str = "") -> str:
         lines = "along the streets, with `minutes` and `kilometres` of the route and of each of its `legs`"
     return card(
         f"Routes of {escaped(planned.day.source)}, city {escaped(planned.city_name)}",
-        {name: escaped(value) for name, value in solve_figures(solved).items()},
+        {name: escaped(value) for name, value in solve_figures(solved, local=local).items()},
         image("The routes", "map.png"),
         section("Notes", "\n".join(notes)),
         route_table(solved),
         files={
             "routes.csv": stops,
-            "routes.xlsx": "the same for Excel, an overview and a sheet per vehicle that prints on A4",
+            "routes.xlsx": "an overview, a sheet per vehicle that prints on A4, and the stops of routes.csv",
             "routes.html": "to print on A4, where each vehicle starts on a new page",
             "routes.geojson": f"routes as lines, {lines}, customers and depot as points, for any map "
             f"program; in {places}",
@@ -314,13 +315,14 @@ def _sol(vrp: VrpFile) -> str:
 def route_table(solved: Solved) -> str:
     """Return the routes as a Markdown table: customers, load, utilization, cost."""
     capacity, unit = solved.planned.day.instance.capacity, solved.planned.city.unit
+    local = solved.planned.day.dialect.local
     rows = [
         [
             escaped(stops[0].of_route),
             f"{len(stops) - 2:,}",
             f"{stops[-1].load_after:,}",
             f"{100 * stops[-1].load_after / capacity:.0f} %",
-            length_text(stops[-1].cumulative_cost, unit),
+            local(length_text(stops[-1].cumulative_cost, unit)),
         ]
         for stops in stops_of(solved)
     ]
@@ -367,8 +369,13 @@ def summary(solved: Solved) -> dict[str, object]:
     }
 
 
-def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
-    """Return the key figures of a day as text, by name; with ``verbose`` also what each member found."""
+def solve_figures(
+    solved: Solved, *, verbose: bool = False, local: Callable[[str], str] = str
+) -> dict[str, str]:
+    """Return the key figures of a day as text, by name; with ``verbose`` also what each member found.
+
+    ``local`` writes lengths in a decimal sign.
+    """
     planned, search, instance, price = solved.planned, solved.search, solved.instance, solved.cost
     unit, demand, routes = planned.city.unit, int(instance.demands.sum()), len(solved.solution.routes)
     ordered = planned.day.instance
@@ -378,7 +385,7 @@ def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
         f"total demand {int(ordered.demands.sum()):,}",
         "routes": f"{routes:,}, vehicle capacity {instance.capacity:,}, average utilization "
         f"{100 * demand / (routes * instance.capacity):.1f} %",
-        "cost": f"{length_text(price, unit)}, {measure(planned.city)}".removesuffix(", cost"),
+        "cost": f"{local(length_text(price, unit))}, {measure(planned.city)}".removesuffix(", cost"),
         "found by": solved.found_by,
     }
     if service := planned.day.wishes.service_text:
@@ -393,7 +400,7 @@ def solve_figures(solved: Solved, *, verbose: bool = False) -> dict[str, str]:
     for finding in search.findings if verbose else ():
         figures[finding.by] = _finding_text(finding, price, unit)
     if best := solved.best_known:
-        figures["best known"] = f"{length_text(best, unit)}; our gap {gap(price, best):.2f} %"
+        figures["best known"] = f"{local(length_text(best, unit))}; our gap {gap(price, best):.2f} %"
     figures["time"] = f"{duration(search.start_up)} start-up, {duration(search.seconds)} search"
     return figures
 

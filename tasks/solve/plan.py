@@ -9,7 +9,7 @@ import datetime
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from mcvrp.storage.models.models import ModelCard, chosen_model, versions
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.city.osrm import sha256_of
 from mcvrp.tasks.files.cvrplib import VrpFile, is_vrp, read_vrp
+from mcvrp.tasks.files.file_bytes import local_path
 from mcvrp.tasks.solve.earlier import Kept, Rest, Start, read_kept, read_start, rest_of
 from mcvrp.tasks.solve.limits import limits_text, require_supported
 from mcvrp.tasks.solve.orders import Day, checked_day, read_orders, require_files_of_routes
@@ -200,7 +201,7 @@ def _require_roads(roads: str | None, facts: RoadFacts | None, city: str) -> Non
         return
     if facts is None:
         raise McvrpError(f"--roads {roads}: the costs of city {city!r} are not those of roads: omit it")
-    if "://" not in roads and sha256_of(Path(roads).expanduser()) != facts.extract:
+    if "://" not in roads and sha256_of(local_path(roads)) != facts.extract:
         raise McvrpError(f"--roads {roads}: the costs of city {city!r} are of {facts.source}: give that")
 
 

@@ -1,4 +1,4 @@
-"""Sheets of a day for its drivers: a workbook and pages to print, both with one sheet per vehicle."""
+"""Sheets of a day: a workbook and pages to print, both with one sheet per vehicle for its driver."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 from xlsxwriter import Workbook
 
 from mcvrp.storage import markdown
-from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE
+from mcvrp.tasks.files.csv_cells import Number
+from mcvrp.tasks.files.spreadsheet import OVERVIEW, ROUTE, STOPS
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.map import colours
+from mcvrp.tasks.solve.outputs import stop_table
 from mcvrp.tasks.solve.stops import (
     Stop,
     day_text,
@@ -115,7 +118,7 @@ def pages(solved: Solved) -> str:
 
 
 def workbook(solved: Solved) -> bytes:
-    """Return the workbook (.xlsx): an overview, and a sheet per vehicle that fits the width of A4."""
+    """Return the workbook (.xlsx): an overview, a sheet per vehicle that fits on A4, and all stops."""
     buffer = io.BytesIO()
     # text that begins with "=" stays text
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
@@ -127,7 +130,17 @@ def workbook(solved: Solved) -> bytes:
         overview, *pages = (_add(book, _tab(k, each), each, bold, wrapped) for k, each in enumerate(sheets))
         for row, (page, sheet) in enumerate(zip(pages, sheets[1:], strict=True), start=_HEADER + 1):
             overview.write_url(row, 0, f"internal:'{page.name}'!A1", string=sheet.title)
+        table, stops = stop_table(solved).astype(object), book.add_worksheet(STOPS)
+        stops.freeze_panes(1, 0)
+        stops.write_row(0, 0, table.columns, bold)
+        for k, cells in enumerate(table.itertuples(index=False), start=1):
+            stops.write_row(k, 0, map(_typed, cells))
     return buffer.getvalue()
+
+
+def _typed(cell: Any) -> Any:
+    """Return the content of a cell of a workbook: the value of a `Number`, "" for none."""
+    return cell.value if isinstance(cell, Number) else "" if pd.isna(cell) else cell
 
 
 def _tab(k: int, sheet: _Sheet) -> str:
@@ -151,7 +164,7 @@ def _add(book: Workbook, tab: str, sheet: _Sheet, bold: Any, wrapped: Any) -> An
     page.write_string(1, 0, sheet.facts)
     page.write_row(_HEADER, 0, sheet.header, bold)
     for k, row in enumerate(sheet.rows, start=_HEADER + 1):
-        page.write_row(k, 0, row, wrapped)
+        page.write_row(k, 0, map(_typed, row), wrapped)
     for k, texts in enumerate(zip(*sheet.rows, strict=True)):
         page.set_column(k, k, min(_WIDEST, max(10, *(len(str(text)) for text in texts)) + 2))
     return page

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mcvrp.model.problem import DEPOT, City
+from mcvrp.tasks.files.csv_cells import Number
 from mcvrp.tasks.files.tabular import column_key
 from mcvrp.tasks.solve.day import Solved
 from mcvrp.tasks.solve.earlier import OWN
@@ -128,12 +129,17 @@ def further_columns(solved: Solved, nodes: Sequence[int] = ()) -> dict[str, dict
     texts, is named after its file: address_route, order_name.
     """
     planned, nodes = solved.planned, nodes or (DEPOT, *solved.instance.ids.tolist())
+    decimal, numeric = planned.day.dialect.decimal, planned.addresses.numeric
     of_orders = {
         title: {node: texts[node] for node in nodes if node in texts}
         for title, texts in planned.day.further.items()
     }
     of_addresses = {
-        title: {node: texts[node] for node in nodes if texts[node]}
+        title: {
+            node: Number.read(texts[node], decimal) if title in numeric else texts[node]
+            for node in nodes
+            if texts[node]
+        }
         for title, texts in planned.addresses.further.items()
     }
     names = planned.addresses.columns, planned.spec.columns  # a file of routes is read by either

@@ -74,13 +74,14 @@ def most_served(
     else:
         solution = _filled(rest, _packed(rest, near, bound - len(reasons)), [near], until, seed)
     served = {node for route in solution.routes for node in route}
-    reasons |= {node: f"no room in {limits}" for node in near if node not in served}
+    out = f"no room in {limits}" if rest.limits.fleet != 0 else "no vehicle is left"
+    reasons |= {node: out for node in near if node not in served}
     return Served(solution, {node: reasons[node] for node in sorted(reasons)})
 
 
 def _in_words(limits: Limits, unit: str) -> str:
     """Return ``limits`` as people say them: "the 2 vehicles on hand, with routes of at most 20 km"."""
-    fleet = "any vehicle" if limits.fleet is None else f"the {counted(limits.fleet, 'vehicle')} on hand"
+    fleet = "any vehicle" if not limits.fleet else f"the {counted(limits.fleet, 'vehicle')} on hand"
     if limits.longest_route is None:
         return fleet
     routes = "routes" if limits.service is None else "shifts"

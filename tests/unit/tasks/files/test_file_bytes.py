@@ -34,6 +34,14 @@ def test_a_file_is_the_same_at_every_kind_of_place(store: Store, tmp_path: Path)
             file_bytes(store, f"{folder}/E-n22-k4.sol", most=9)
 
 
+def test_a_tilde_may_begin_a_name(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of the file with which Excel locks another."""
+    monkeypatch.chdir(tmp_path)
+    Path("~$monday.xlsx").write_bytes(b"lock")
+    assert file_exists(store, "~$monday.xlsx")
+    assert file_bytes(store, "~$monday.xlsx") == ("~$monday.xlsx", b"lock")
+
+
 def test_the_first_rows_with_an_error_are_named_and_the_others_counted() -> None:
     faults = Faults("day.csv")
     for row in range(MOST_FAULTS, 0, -1):

@@ -83,11 +83,18 @@ REFUSED = {
     "header": (xlsx({"Orders": [["customer", "demand"]]}), ", sheet 'Orders' has no rows, only a header"),
     "twice": (xlsx({"Orders": [["a", "a"], [1, 2]]}), ", sheet 'Orders' has two columns named a"),
     "text": (b"id,x,y\n1,2,3\n", "is not a spreadsheet, only named like one"),
-    "for drivers": (
-        xlsx({"Overview": [["Monday"], ["Route", "Stops"]], "Route 1": [["Stop"], ["1"]]}),
-        "is a workbook for drivers: give the routes.csv of its folder",
+    "header before others": (
+        xlsx({"Orders": [["customer", "demand"]], "May": ORDERS, "June": ORDERS}),
+        ", sheet 'Orders' has no rows, only a header (customer and demand): add rows, or choose 'May' and",
     ),
-    "stray": (xlsx({"O": [["a", None], [1, 2]]}), ", sheet 'O': row 2 has '2' in a column without a header"),
+    "title": (
+        xlsx({"Orders": [[], ["Monday"], [], *ORDERS]}),
+        ", sheet 'Orders': row 2 has a single cell and is no header, which row 4 seems to be",
+    ),
+    "stray": (
+        xlsx({"O": [["a", "b"], [1, 2, 3]]}),
+        ", sheet 'O': row 2 has '3' in a column without a header",
+    ),
     # all rows but the first would lack the content, such as the mark of kept stops
     "merged": (_merged("B2:B3"), "has cells that are merged over rows 2 to 3 of sheet 'Orders'"),
     "merged in .ods": (_spanned(2), "has cells that are merged over several rows"),

@@ -117,7 +117,11 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "lines": (b"\n\n", "f.csv is empty"),
     "a byte order mark": (b"\xff\xfe", "f.csv is empty"),
     "separators": (b",,\n,\n", "f.csv is empty"),
-    "Excel's own line": (b"sep=;\nid;lat\nA1;1\n", "f.csv: row 2 has 'lat' in a column without"),
+    "Excel's own line": (b"sep=;\nid;lat\nA1;1\n", "f.csv: row 1 has a single cell and is no header"),
+    "a title above": (
+        b"Monday\n\nid,lat\n1,2\n",
+        "f.csv: row 1 has a single cell and is no header, which row 3",
+    ),
     "a header": (b"a,b\n", "f.csv has no rows, only a header (a and b)"),
     "a title twice": (b"Lat,lat\n1,2\n", "f.csv has two columns named Lat and lat: keep one"),
     "forms of a title": ("caf\u00e9;cafe\u0301\n1;2\n".encode(), "f.csv has two columns named caf\u00e9"),

@@ -22,6 +22,7 @@ from mcvrp.tasks.solve.outputs import Place, write_day
 from mcvrp.tasks.solve.unserved import require_possible
 from mcvrp.tasks.solvers.solver import Limits
 from tests.support.solving import CITY, solved_day
+from tests.support.workbook import xlsx
 
 pytestmark = pytest.mark.usefixtures("impatient")
 NAMES = Addresses.numbered(CITY.customers)
@@ -201,11 +202,37 @@ def test_kept_routes_have_their_names_in_all_files(store: Store, tmp_path: Path)
     book = CalamineWorkbook.from_path(tmp_path / "out" / "routes.xlsx")
     titles = [f"Route {name}{' (kept)' if k < 4 else ''}" for k, name in enumerate(result.names)]
     assert [row[0] for row in book.get_sheet_by_name("Overview").to_python()[4:]] == titles
-    assert [book.get_sheet_by_name(name).to_python()[0][0] for name in book.sheet_names[1:]] == titles
+    assert [book.get_sheet_by_name(name).to_python()[0][0] for name in book.sheet_names[1:-1]] == titles
     for name in ("routes.html", "map.html", "README.md"):
         text = (tmp_path / "out" / name).read_text()
         assert "3 (kept)" in text
         assert "2 (kept)" not in text
+
+
+def test_routes_are_kept_by_the_workbook_alone(store: Store, tmp_path: Path) -> None:
+    """Its sheet of stops is read as routes.csv is: unmarked as it is, and with marks."""
+    demands, options = dict.fromkeys(range(1, 21), 3), {"time_limit": 0.5, "samples": 0}
+    written = tmp_path / "out" / "routes.xlsx"
+    result = solved_day(store, demands, 9, **options)
+    write_day(Place(Store.open(tmp_path / "out")), result)
+    instance = result.planned.day.instance
+    whole = read_kept(Store.open(tmp_path), str(written), NAMES, instance)
+    assert whole.routes == result.solution.routes
+    book = CalamineWorkbook.from_path(written)
+    sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    sheets["Stops"] = [
+        [*row, "kept" if k == 0 else "x" * (row[0] == 2)] for k, row in enumerate(sheets["Stops"])
+    ]
+    written.write_bytes(xlsx(sheets))
+    marked = solved_day(store, demands, 9, keep=str(written), **options)
+    assert marked.planned.kept is not None
+    assert (marked.planned.kept.names, marked.planned.decided.routes) == (("2",), result.solution.routes[1:2])
+
+
+def test_a_second_order_on_a_kept_route_needs_an_id(tmp_path: Path) -> None:
+    table = "route,stop,customer,demand\na,1,1,8\n"
+    with pytest.raises(McvrpError, match=r"'8', and \d+ in the orders: .*second order needs its own id"):
+        read(tmp_path, table)
 
 
 def test_a_cancelled_stop_says_what_to_do(tmp_path: Path) -> None:

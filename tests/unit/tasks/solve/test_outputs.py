@@ -51,6 +51,7 @@ from tests.support.killed import killed_at_each_write
 from tests.support.labels import driven_label
 from tests.support.markup import Markup
 from tests.support.solving import CITY, put_model, solved_day
+from tests.support.workbook import xlsx
 
 pytestmark = pytest.mark.usefixtures("forked_members", "impatient")
 DATE = datetime.date(2026, 2, 20)
@@ -67,6 +68,7 @@ FURTHER = {
     "Note": tuple("=1+1" if k % 2 else LONG for k in range(41)),
 }
 LONLAT = np.column_stack([8 + CITY.xy[:, 0], 47 + CITY.xy[:, 1]])
+NAMES = Addresses.numbered(CITY.customers)
 SHOPS = Addresses(tuple(f"K-{k}" for k in range(41)), LONLAT, None, FURTHER, {"id": "Code client"})
 ORDERS = "Code client;Demand;name;Note\nK-1;3;<i>Shop & 1</i>;bell\nK-2;4;;\nK-3;5;;\nK-1;2;;dog\n"
 MATHEMATICS = Addresses(tuple(f"$_{k}^$ {{" for k in range(41)))
@@ -350,13 +352,36 @@ def test_further_columns_are_in_the_routes(carried: tuple[Solved, Place]) -> Non
     assert points["K-0"]["Note"] == LONG
 
 
+def test_numbers_of_a_workbook_have_the_sign_of_the_files(store: Store, tmp_path: Path) -> None:
+    """Also those of the addresses; in routes.xlsx they are numbers, text that looks like one stays text."""
+    rows = [["customer", "demand", "Empties", "Level", "Code"], ["1", 3, 1.5, "1.5", "007"]]
+    rows += [["2", 4, "none", 2.5, 7], ["3", 4, 20, "", ""]]
+    (tmp_path / "monday.xlsx").write_bytes(xlsx({"Orders": rows}))
+    prices = tuple(f"{k}.25" for k in range(41))
+    further = {"Price": prices, "Phone": tuple(f"0{k}" for k in range(41))}
+    names = Addresses(NAMES.ids, further=further, separator=";", numeric=("Price",))
+    save_city(store, "priced", CITY, names)
+    day = solved_day(store, str(tmp_path / "monday.xlsx"), 20, city="priced", model=None, samples=0)
+    write_day(Place(Store.open(tmp_path / "out")), day)
+    table = read_tabular("routes.csv", (tmp_path / "out" / "routes.csv").read_bytes())
+    by_customer = table.frame.set_index("customer")[["price", "phone", "empties", "level", "code"]]
+    assert by_customer.loc[["1"]].to_numpy().tolist()[0] == ["1,25", "01", "1,5", "1.5", "007"]
+    assert by_customer.loc[["2"]].to_numpy().tolist()[0] == ["2,25", "02", "none", "2.5", "7"]
+    book = calamine.CalamineWorkbook.from_path(tmp_path / "out" / "routes.xlsx")
+    stops = {row[2]: row[-5:] for row in book.get_sheet_by_name("Stops").to_python()}
+    assert stops["1"] == [1.25, "01", 1.5, "1.5", "007"]
+    assert stops["3"] == [3.25, "03", 20, "", ""]
+    route = {row[1]: row[2:4] for row in book.get_sheet_by_name("Route 1").to_python()[4:]}
+    assert route["2"] == [2.25, "02"]
+
+
 def test_the_workbook_prints_on_a4(carried: tuple[Solved, Place]) -> None:
     """An overview and a sheet per vehicle, its stops in full width, without a formula."""
     day, place = carried
     data = place.store.get("routes.xlsx")
     book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
     routes = stops_of(day)
-    assert book.sheet_names == ["Overview", *(f"Route {stops[0].route}" for stops in routes)]
+    assert book.sheet_names == ["Overview", *(f"Route {stops[0].route}" for stops in routes), "Stops"]
     for stops in routes:
         (title, *_), _, _, header, *lines = book.get_sheet_by_name(f"Route {stops[0].route}").to_python()
         assert title == f"Route {stops[0].route}, Friday 2026-02-20"

@@ -115,6 +115,7 @@ def test_the_lowest_priority_is_left_out() -> None:
     for lowest in range(1, 5):
         served = most_served(rest, {node: 1.5 + (node != lowest) for node in range(1, 5)})
         assert served.left_out == {lowest: "no room in the 1 vehicle on hand"}
+    assert set(most_served(replace(rest, limits=Limits(0))).left_out.values()) == {"no vehicle is left"}
     assert most_served(rest, {3: -1.0}).left_out.keys() == {3}  # others have none, which is 0
 
 
