@@ -94,11 +94,11 @@ def serve_stages(preset: str | None, overrides: Sequence[str], store: Store, por
         try:
             end_silent_runs()
             served = [deployment(name, spec, store) for name in STAGES]
-            logger.info("Prefect: %s (Ctrl-C stops it)", page)
             # Schedules stay as they are: runs that were due meanwhile begin when the UI is started again.
             runner = _Runner(pause_on_shutdown=False, query_seconds=_POLL_SECONDS)
             for each in served:
                 runner.add_deployment(each)
+            logger.info("Prefect: %s (Ctrl-C stops it)", page)
             asyncio.run(until_cancelled(runner.start()))
         except Exception as error:
             raise refusal_of(error) or error from None
@@ -144,7 +144,7 @@ def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDe
     those of the server if it knows the deployment: they may have been changed in the UI.
     """
     flow: Flow[Any, Any] = STAGES[name].load_flow()  # type: ignore[assignment]
-    schedules, paused = [], False
+    schedules, paused, before = [], False, dict[str, Any]()
     parameters = first_values(name, preset or load_preset(DEFAULT))
     if name == "nightly":
         schedules = [DeploymentScheduleCreate(schedule=_NIGHTLY, slug="nightly", active=False)]
@@ -157,12 +157,15 @@ def deployment(name: str, preset: PipelineSpec | None, store: Store) -> RunnerDe
             kept = {"schedule", "active", "parameters", "slug", "max_scheduled_runs"}
             documents = [schedule.model_dump(include=kept) for schedule in stored.schedules]
             schedules, paused = list(map(DeploymentScheduleCreate.model_validate, documents)), stored.paused
-            parameters = parameters if preset else stored.parameters
-    makes = name in _MAKING
-    if not (preset or makes or any(schedule.active for schedule in schedules)):
+            before = stored.parameters
+            parameters = parameters if preset else before
+    makes, scheduled = name in _MAKING, any(schedule.active for schedule in schedules)
+    if not (preset or makes or scheduled):
         parameters = stocked(name, parameters, store)
     if name == "solve" and preset and parameters["model"] not in store.folders("models"):
         parameters = parameters | {"model": None}  # runs use the city's, once it has one
+    if scheduled and parameters != before:
+        logger.warning("%s is scheduled: its runs now have the settings of this preset", name)
     limit = ConcurrencyLimitConfig(
         limit=_LIMITS.get(name, 1), collision_strategy=ConcurrencyLimitStrategy.ENQUEUE
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast
 
 from prefect import Flow, Task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
@@ -78,7 +79,7 @@ def stage(
         def named() -> str:
             context = FlowRunContext.get()
             try:
-                values = parsed(model, context.parameters or {} if context else {})
+                values = parsed(model, _given(context.parameters or {}) if context else {})
                 return run_name(**values) if callable(run_name) else run_name.format(**values)
             except McvrpError:
                 return f"{name}, refused"
@@ -93,7 +94,7 @@ def stage(
             log_to_prefect()
             try:
                 given = dict(zip(model.model_fields, args, strict=False)) | kwargs
-                values = parsed(model, of_form(given) if _deployed() else given)
+                values = parsed(model, _given(given))
                 result = cast(Callable[..., R], body)(**values)
                 lacks = _log_result(name, result, values)
                 return cast(R, Completed(message=redact(lacks), data=result)) if lacks else result
@@ -142,7 +143,31 @@ def _unexpected(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {one_line(error)[:_LONGEST_MESSAGE]}: {_TRY_AGAIN}"
 
 
-def _deployed() -> bool:
-    """Return whether the running flow was started from a deployment; false for the stages that it calls."""
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the running flow: ``values``, if it was not started from a deployment.
+
+    Otherwise what a group lacks is that of the deployment, and relative paths are files in the store.
+    """
     context = FlowRunContext.get()
-    return bool(context and context.flow_run and context.flow_run.deployment_id)
+    run = context.flow_run if context else None
+    if not run or not run.deployment_id:  # also of the stages that a deployed flow calls
+        return values
+    with get_client(sync_client=True) as client:
+        own = client.read_deployment(run.deployment_id).parameters
+    return of_form(completed(values, own, without_null=run.auto_scheduled))
+
+
+def completed(
+    values: Mapping[str, Any], own: Mapping[str, Any], *, without_null: bool = False
+) -> dict[str, Any]:
+    """Return the parameters ``values``, with fields from ``own`` where their groups lack them.
+
+    A schedule that Prefect's page has made or changed has null for each optional field, and no others but
+    those that were changed: these are ``without_null``.
+    """
+    given = {name: value for name, value in values.items() if value is not None or not without_null}
+    for name, value in given.items():
+        if isinstance(value, Mapping) and isinstance(own.get(name), Mapping):
+            fields = {key: each for key, each in value.items() if each is not None or not without_null}
+            given[name] = {**own[name], **fields}
+    return {**own, **given}

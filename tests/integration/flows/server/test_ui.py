@@ -73,7 +73,11 @@ def test_its_server_deletes_old_runs_and_events(ui: Ui) -> None:
 
 def test_a_cron_schedule_fires(ui: Ui) -> None:
     id = ui.deployment("city")["id"]
-    schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True}
+    schedule = {
+        "schedule": {"cron": "* * * * *", "timezone": "UTC"},
+        "active": True,
+        "parameters": {"store": None, "city": {"addresses": None}},  # what Prefect's page sends
+    }
     (made,) = ui.api(f"/deployments/{id}/schedules", [schedule])
     body = {"deployments": {"id": {"any_": [id]}}}
 
@@ -130,7 +134,8 @@ def test_schedules_are_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
         ui.api(f"/deployments/{ui.deployment('city')['id']}/schedules", [schedule])
         assert ui.stop(signal.SIGTERM) == 0
         assert ui.errors.read_text().splitlines()[2:] == []  # after its server and page: no warning
-    with mcvrp_ui(place) as ui:
+    with mcvrp_ui(place, "--set", "nightly.instances=5") as ui:
+        assert "nightly is scheduled: its runs now have" in ui.errors.read_text()
         (night,) = ui.deployment("nightly")["schedules"]
         assert (night["schedule"]["cron"], night["active"]) == ("0 2 * * *", True)
         (kept,) = ui.deployment("city")["schedules"]

@@ -10,6 +10,7 @@ import pytest
 from mcvrp.flows.config.preset import load_preset
 from mcvrp.flows.config.validation import of_form, parameters_of, parsed
 from mcvrp.flows.label import label
+from mcvrp.flows.server.stage import completed
 from mcvrp.model.errors import McvrpError
 from mcvrp.tasks.label.spec import LabelSpec
 
@@ -49,6 +50,21 @@ def test_what_a_form_sends_becomes_specs() -> None:
 def test_a_wrong_value_gets_the_message_of_the_command(values: dict[str, Any], message: str) -> None:
     with pytest.raises(McvrpError, match=re.escape(message)):
         parsed(PARAMETERS, values)
+
+
+def test_what_a_run_of_a_deployment_lacks_is_the_deployments() -> None:
+    own: dict[str, Any] = {
+        "store": None,
+        "city": "bremen",
+        "nightly": {"model": "bremen", "old": "lyon", "instances": 600},
+    }
+    nulls = {"store": None, "nightly": {"old": None, "policy": None}}  # a schedule of Prefect's page
+    assert completed(nulls, own, without_null=True) == own
+    changed = {"store": None, "nightly": {"old": None, "instances": 40}}
+    nightly = own["nightly"]
+    assert completed(changed, own, without_null=True) == own | {"nightly": nightly | {"instances": 40}}
+    assert completed(changed, own) == own | {"nightly": nightly | {"instances": 40, "old": None}}
+    assert completed({"orders": [{"customer": "a"}]}, own) == own | {"orders": [{"customer": "a"}]}
 
 
 def test_relative_paths_of_a_form_are_files_in_the_store() -> None:
