@@ -361,6 +361,18 @@ def test_further_columns_are_kept_and_may_be_renewed(store: Store, tmp_path: Pat
     assert stored_city(store, "own").addresses.further["Name"] == ("Depot", "Berta", "", "")
 
 
+def test_columns_of_numbers_stay_so(store: Store, tmp_path: Path) -> None:
+    """Codes with zeros are text, and so are numbers if an extension has other text in their column."""
+    rows = ["id,lat,lon,depot,Price,Code", "d,45.75,4.85,1,1.5,07", "a,45.76,4.85,,2,08"]
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    make_city(store, spec_of(tmp_path / "own.csv"))
+    assert stored_city(store, "own").addresses.numeric == ("Price",)
+    for price, numeric in (("3.5", ("Price",)), ("03", ())):
+        (tmp_path / "more.csv").write_text(f"id,lat,lon,Price\ne,45.755,4.845,{price}\n")
+        make_city(store, spec_of(tmp_path / "more.csv", f"child{price[0]}", extends="own"))
+        assert stored_city(store, f"child{price[0]}").addresses.numeric == numeric
+
+
 def test_the_order_of_dates_is_kept_like_the_names_of_columns(store: Store, tmp_path: Path) -> None:
     """It may be declared later, and an extension inherits it."""
     file, more = tmp_path / "own.csv", tmp_path / "more.csv"
