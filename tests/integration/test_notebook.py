@@ -44,8 +44,8 @@ def test_the_notebook_runs_from_addresses_to_a_map(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     for cell in notebook.cells:  # fewer labels and steps than the page's, which take five minutes here
-        few = cell.source.replace("count = 1_000", "count = 200")
-        cell.source = few.replace("trunc = 500", "trunc = 100")
+        few = cell.source.replace("count = 1_000", "count = 60")
+        cell.source = few.replace("trunc = 500", "trunc = 30")
     resources = {"metadata": {"path": str(place.folder)}}
     NotebookClient(notebook, timeout=900, kernel_name="python3", resources=resources).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
