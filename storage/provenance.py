@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import distributions
+from importlib.metadata import distributions, entry_points
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from mcvrp.storage.markdown import code, escaped, link
 
+PLUGINS = "mcvrp.plugins"  # group of entry points: modules that register entries when they are imported
 _PROGRAMS = ("hybgensea", "pyvrp", "elkai", "torch", "deepspeed")
 OUTSIDE = "file:"  # prefix of the name of a file that is not in the store
 FIELD = "provenance"
@@ -31,7 +32,7 @@ class Parent:
 
 @dataclass(frozen=True)
 class Maker:
-    """Installation that made an artifact, with its solvers, PyTorch and DeepSpeed, as "torch 2.13.0"."""
+    """Installation that made an artifact, with solvers, PyTorch, DeepSpeed and plugins, as "torch 2.13.0"."""
 
     version: str
     programs: tuple[str, ...] = ()
@@ -65,7 +66,8 @@ def made(parents: Iterable[Parent | None], earlier: Provenance | None = None) ->
 @lru_cache(maxsize=1)
 def installation() -> Maker:
     """Return the running installation."""
-    installed = (each for name in _PROGRAMS for each in distributions(name=name))
+    installed = [each for name in _PROGRAMS for each in distributions(name=name)]
+    installed += [plugin.dist for plugin in entry_points(group=PLUGINS) if plugin.dist]
     programs = tuple(sorted({f"{each.name} {each.version}" for each in installed}))
     return Maker(next((each.version for each in distributions(name="mcvrp")), "unknown"), programs)
 

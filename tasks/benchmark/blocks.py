@@ -114,6 +114,7 @@ class Block:
             seed=self.spec.seed,
             rules=self.rules,
             together=not self.method.from_scratch,
+            time_limit=self.spec.time_limit(self.name),
         )
 
     def _without_answer(self, n: int, index: int) -> PartRow:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
-from mcvrp.tasks.solvers.registry import SOLVERS, finishers
+from mcvrp.tasks.solvers.registry import SOLVERS, takers
 from mcvrp.tasks.solvers.strategies import STRATEGIES, Decoding, Identity, StrategyEntry
 from mcvrp.tasks.support.registry import Registry
 
@@ -148,12 +148,11 @@ _ATTENTION = "the attention model (Kool et al. 2019), one network per size, trai
 
 def all_methods() -> dict[str, Method]:
     """Return all methods by name, in display order."""
-    timed = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
     return {
         **{name: _solver(name) for name in SOLVERS},
         "am": Method("AM (VS)", lambda spec: spec.samples, "am", text=_ATTENTION),
         **{f"fm-{name}": _strategy(name, entry) for name, entry in STRATEGIES.items()},
         **OTHERS,
-        **{f"{name}-equal": _equal_time(name) for name in timed},
+        **{f"{name}-equal": _equal_time(name) for name in takers("time_limit")},
         "hgs-own-equal": _equal_time("hgs", tuned=False),
     }

@@ -16,7 +16,7 @@ from mcvrp.model.problem import City, Instance, infeasibility
 from mcvrp.storage import layout
 from mcvrp.storage.benchmarks import PartRow, write_part
 from mcvrp.storage.store.store import Store
-from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed
+from mcvrp.tasks.solvers.solver import Answer, Solver, SolverFailed, settings_of
 from mcvrp.tasks.support.machine import hardware
 
 
@@ -39,6 +39,7 @@ class Part:
     seed: int
     rules: Rules
     together: bool = False
+    time_limit: float | None = None  # of the solver, in seconds per run
 
     @property
     def path(self) -> str:
@@ -138,6 +139,6 @@ def _row(task: Task, index: int, instance: Instance, timed: Timed, workers: int)
         workers=workers,
         machine=hardware(),
         version=solver.version,
-        configuration=solver.configuration,
+        configuration=settings_of(solver, part.time_limit),
         failure=None if solved else reason or "no answer",
     )

@@ -18,6 +18,8 @@ from mcvrp.tasks.support.registry import Registry
 
 # overhead per answer: generating the instance, writing
 _WRITE_SECONDS, _WRITE_SECONDS_A_CUSTOMER = 3e-4, 2e-6
+_SETTINGS = ("population", "granular", "offspring", "savings")
+_TAKEN = {"time_limit", "iterations", "fleet", *_SETTINGS, "tuned", "budget", "runs"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class SolverEntry:
     starts: int = 0
     limits: tuple[str, ...] = ()
     text: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise McvrpError if it takes a setting that no spec has."""
+        if unknown := sorted(set(self.takes) - _TAKEN):
+            known = ", ".join(sorted(_TAKEN))
+            raise McvrpError(f"the solver {self.label} takes {', '.join(unknown)}: name some of {known}")
 
     def make(self, **options: Any) -> Solver:
         """Return the solver with those of ``options`` that it takes; None: the solver's default.
@@ -104,7 +112,6 @@ def lkh_seconds(budget: Budget, n: int) -> float:
     return 0.04 + n * (8e-4 + 1.5e-5 * (budget.iterations or n))
 
 
-_SETTINGS = ("population", "granular", "offspring", "savings")
 SOLVERS = Registry(
     "solver",
     {

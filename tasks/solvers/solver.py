@@ -82,6 +82,12 @@ class Solver(Protocol):
         ...
 
 
+def settings_of(solver: Solver, time_limit: float | None) -> str:
+    """Return the configuration of ``solver`` with its time limit in seconds, which a plugin may leave out."""
+    limit = "" if time_limit is None else f"{time_limit:g} s"
+    return solver.configuration if limit in solver.configuration else f"{solver.configuration}, {limit}"
+
+
 @dataclass(frozen=True)
 class Limits:
     """Constraints on a day's routes beside the capacity; None: unconstrained."""

@@ -19,8 +19,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mcvrp.model.errors import McvrpError
 from mcvrp.storage.layout import NAME_PATTERN
-
-PLUGINS = "mcvrp.plugins"  # group of entry points: modules that register entries when they are imported
+from mcvrp.storage.provenance import PLUGINS
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcvrp import load_labels
+from mcvrp.model.errors import McvrpError
 from mcvrp.storage.store.store import Store
 from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry, register
 from tests.support.command import Workplace
@@ -98,6 +99,7 @@ def test_a_day_is_routed_by_them(place: Workplace) -> None:
     )
     assert re.search("found by +model", said)
     assert '"strategy": "two"' in (out / "spec.json").read_text()
+    assert "my_routing 1" in (out / "README.md").read_text()
 
 
 def test_a_name_stands_for_one_solver() -> None:
@@ -106,6 +108,11 @@ def test_a_name_stands_for_one_solver() -> None:
     for name, words in (("hgs", "already"), ("a/b", "not a valid name")):
         with pytest.raises(Exception, match=words):
             register(name, SolverEntry("Mine", "mine:Mine"))
+
+
+def test_a_setting_that_no_spec_has_is_refused() -> None:
+    with pytest.raises(McvrpError, match="timelimit"):
+        SolverEntry("Mine", "mine:Mine", takes=("timelimit",))
 
 
 def test_a_plugin_that_is_broken_is_named(place: Workplace, tmp_path: Path) -> None:

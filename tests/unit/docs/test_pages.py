@@ -12,7 +12,7 @@ import pytest
 
 from mcvrp.flows.cli.main import parse
 from mcvrp.storage import layout
-from mcvrp.tasks.support.registry import PLUGINS
+from mcvrp.storage.provenance import PLUGINS
 from tests.support.store_page import lines, unknown
 from tests.unit.docs.pages import DOCS, PAGES, ROOT, anchors, code, commands, links, name
 

@@ -27,7 +27,7 @@ from mcvrp.tasks.benchmark.spec import BenchmarkSpec
 from mcvrp.tasks.report.formats import to_markdown
 from mcvrp.tasks.report.tables import benchmark_table
 from mcvrp.tasks.solvers.lkh3 import is_installed
-from mcvrp.tasks.solvers.registry import SOLVERS
+from mcvrp.tasks.solvers.registry import SOLVERS, SolverEntry
 from mcvrp.tasks.solvers.solver import Answer, Solver, best_of
 
 METHODS = tuple(all_methods())
@@ -53,6 +53,13 @@ class Sweeper:
         self.runs += 1
         order = np.random.default_rng((seed, instance.n, int(instance.ids[0]))).permutation(instance.ids)
         return canonical(city, Solution.of([[node] for node in order[:-4]] + [order[-4:-2], order[-2:]]))
+
+
+@dataclass
+class Timed(Sweeper):
+    """Solver of a plugin whose configuration does not name its time limit."""
+
+    time_limit: float | None = None
 
 
 def block_of(store: Store, spec: BenchmarkSpec, method: str) -> Block:
@@ -109,6 +116,26 @@ def test_an_extension_costs_what_is_new_and_equals_one_run(
     for row in rows:
         assert len(row.seconds) == len(row.samples)
         assert list(row.seconds) == sorted(row.seconds) or method == "fm-ns"
+
+
+def test_a_plugin_with_a_time_limit_has_rows_at_equal_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its footnotes name the limit, and answers within one are not those within another."""
+    monkeypatch.setitem(
+        SOLVERS._entries, "sweep", SolverEntry("Sweep", f"{__name__}:Timed", takes=("time_limit",))
+    )
+    spec = BenchmarkSpec(**SPEC.model_dump() | {"methods": ["sweep", "sweep-equal"], "equal_time": [0.5, 2]})
+    half, two = all_methods()["sweep-equal"].specs(spec)
+    footnotes, folders = list[str](), set[str]()
+    for each, name in ((spec, "sweep"), (half, "sweep-equal"), (two, "sweep-equal")):
+        block = block_of(store, each, name)
+        assert isinstance(block.program, Timed)
+        finish(block, block.program)
+        footnotes += {row.configuration for row in block.rows()}
+        folders |= {part.block for part in stored_parts(store, SPEC.run)}
+    assert footnotes == ["any, 5 s", "any, 0.5 s", "any, 2 s"]
+    assert len(folders) == 3
 
 
 def test_runs_are_timed_at_each_number(store: Store) -> None:

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from mcvrp.tasks.benchmark.methods import all_methods
 from mcvrp.tasks.benchmark.prepare import heuristic
 from mcvrp.tasks.benchmark.spec import BenchmarkSpec
-from mcvrp.tasks.solvers.registry import SOLVERS, finishers
+from mcvrp.tasks.solvers.registry import SOLVERS, takers
 
-TIMED = [name for name in finishers() if "time_limit" in SOLVERS[name].takes]
+TIMED = takers("time_limit")
 
 
 def test_defaults_of_counts_and_budgets() -> None:
