@@ -33,7 +33,8 @@ _FEW = 100  # instances, below which a mean's error is rarely small
 _LIMIT = re.compile(r", ([\d.e-]+) s, ")  # time limit of a search in its configuration
 _BUSY, _OVERHEAD = 1.25, 1e-3  # times a time limit, and seconds more, until other processes had the cores
 _LINEAR = 0.1  # percent, from which on the axis of gaps is logarithmic on both sides of zero
-_MARKS = "osD^vP*X<>ph8d"
+_MARKS = "osD^vP*X<>pd"
+_FILLS = "full", "none", "left", "top"  # of further methods with the same marks
 _ERRORS = 2  # standard errors, below which a difference is none
 
 
@@ -218,6 +219,7 @@ def gaps_and_times(results: pd.DataFrame) -> Figure | None:
             score.gap,
             yerr=score.error if np.isfinite(score.error) else None,
             fmt=_MARKS[k % len(_MARKS)],
+            fillstyle=_FILLS[k // len(_MARKS) % len(_FILLS)],
             color=GREY if score.method == base else colour,
             markersize=9,
             label=readable_name(score.method),

@@ -134,7 +134,7 @@ class BenchmarkSummary:
 
     Gaps are means over all instances up to ``gaps_up_to`` customers to a single run of ``baseline`` with
     their standard errors, in percent: of greedy decoding, of the best of ``ns_samples`` samples with nucleus
-    ``p``, and of the widest beam.
+    ``p``, ``top_k`` and ``temperature``, and of the widest beam.
     """
 
     run: str
@@ -147,6 +147,8 @@ class BenchmarkSummary:
     ns_gap: tuple[float, float] | None
     ns_samples: int
     p: float
+    top_k: int | None
+    temperature: float
     bs_gap: tuple[float, float] | None
     beam_width: int
     failures: Mapping[str, tuple[int, str]]  # instances without an answer, and the most frequent reason
@@ -163,7 +165,9 @@ class BenchmarkSummary:
         figures = {"held-out instances": f"{total:,} of {sizes} customers, not in training"}
         if self.model is not None:
             figures["model"] = f"{self.model}, version {self.model_version}"
-        best = f"best of {self.ns_samples:,} samples (p = {self.p:g})"
+        top_k = "" if self.top_k is None else f", k = {self.top_k}"
+        warmth = "" if self.temperature == 1 else f", temperature {self.temperature:g}"
+        best = f"best of {self.ns_samples:,} samples (p = {self.p:g}{top_k}{warmth})"
         limit = f", up to {self.gaps_up_to} customers" if self.gaps_up_to < max(self.instances) else ""
         beam = f"beam of {self.beam_width:,}"
         for how, gap in {"greedy": self.gs_gap, best: self.ns_gap, beam: self.bs_gap}.items():
@@ -191,6 +195,8 @@ def summarise(results: BenchmarkResults, city: City, table: Table, trained_up_to
         ns_gap=mean_gap(known, (SAMPLED, samples)),
         ns_samples=samples,
         p=spec.p,
+        top_k=spec.top_k,
+        temperature=spec.temperature,
         bs_gap=mean_gap(known, (BEAM, width)),
         beam_width=width,
         failures=_failures(frame),

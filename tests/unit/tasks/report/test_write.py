@@ -73,3 +73,12 @@ def test_the_report_has_its_files_and_a_card(store: Store) -> None:
     store.put(path, b"{")
     assert "Its labels" not in report(store)
     assert "label" not in store.get_json(f"{layout.benchmark_dir('b')}/configuration.json")
+
+
+def test_the_headline_of_samples_has_the_settings_that_are_not_the_usual(store: Store) -> None:
+    spec = SPEC.model_copy(update={"samples": (1,), "p": 1.0, "temperature": 0.7})
+    rows = routed_rows(InstanceStream(CITY, 1, "test"), {"HGS": {20: (5.0,)}, "FM-MCVRP (NS)": {20: (5.0,)}})
+    write_results(store, "b", rows)
+    summary = write_report(store, CITY, BenchmarkResults(spec, CARD, read_results(store, "b")))
+    assert any("(p = 1, temperature 0.7)" in name for name in summary.key_figures)
+    assert store.get_json(f"{layout.benchmark_dir('b')}/summary.json")["temperature"] == 0.7
