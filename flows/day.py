@@ -178,14 +178,9 @@ def solve(
     given = [str(file) for file in (orders, start, keep) if isinstance(file, str | Path)]
     in_store = [file for file in given if file.startswith(IN_STORE)]
     if not isinstance(store, Store):
-        alone = (
-            store is None
-            and model is None
-            and usual_model is None
-            and not (isinstance(city, str) or in_store)
-        )
+        stored = isinstance(city, str) or in_store or model is not None or usual_model is not None
         uri = None if store is None else str(store)
-        store = Store.open("." if alone else settings.store_uri(uri), writable=False)
+        store = Store.open(settings.store_uri(uri) if stored else ".", writable=False)
     if isinstance(orders, Path):
         orders = str(orders)
     elif isinstance(orders, Mapping):

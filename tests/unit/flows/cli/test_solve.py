@@ -19,6 +19,7 @@ from tests.support.solving import CITY, put_model
 
 pytestmark = pytest.mark.usefixtures("impatient")
 DAY = "customer,demand\n" + "".join(f"{k},2\n" for k in range(1, 9))
+DATA = Path(__file__).parents[3] / "support" / "data"
 QUICK = ("--capacity", "9", "--time-limit", "120")
 
 
@@ -62,6 +63,14 @@ def test_a_store_with_one_city_needs_no_name(place: Store, capsys: pytest.Captur
     assert (day["city"], day["model"], day["failures"]) == ("small", "small", [])
     assert cli.run(["solve", "monday.csv", *QUICK, "--overwrite", "--samples", "0"]) == 0
     assert capsys.readouterr().out.startswith("city      small\n")
+
+
+def test_a_vrp_needs_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even that of the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MCVRP_STORE", "absent")
+    assert cli.run(["solve", str(DATA / "E-n22-k4.vrp"), "--time-limit", "120", "--out", "routes"]) == 0
+    assert not Path("absent").exists()
 
 
 def test_of_several_cities_one_is_named(place: Store, capsys: pytest.CaptureFixture[str]) -> None:
