@@ -18,7 +18,7 @@ from mcvrp.model.errors import McvrpError
 from mcvrp.model.instances import CAPACITY_TABLE, Range
 from mcvrp.model.problem import City
 from mcvrp.storage import layout
-from mcvrp.storage.cities import stored_city
+from mcvrp.storage.cities import StoredCity, stored_city
 from mcvrp.storage.driven import driven_days
 from mcvrp.storage.store.store import Store
 
@@ -50,7 +50,7 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
             message += f"; other sizes need its capacity (mcvrp city set {stored.name} --capacity LO HI)"
         raise McvrpError(message)
     data = base.document(common.overrides)
-    data["city"] = {"name": stored.name, "source": "imported"}
+    data["city"] = _city_section(stored, spec.city.seed)
     _adapt(data, spec, name, fit, stored.city)
     _shorten(data, stored.city)
     text = "\n".join(["# All fields: mcvrp preset fields", *_lines(data, ""), ""])
@@ -65,6 +65,15 @@ def new_preset(common: Common, name: str, city: str | None, sizes: Range | None)
         described += f", as the city allows ({source}: {low} to {high})"
     document = {"preset": file, "base": base.name, "sizes": fit}
     return Outcome(document, f"{described}\n{file}: run mcvrp plan --preset {file}")
+
+
+def _city_section(stored: StoredCity, seed: int) -> dict[str, Any]:
+    """Return the section of a city: what generates a synthetic one, otherwise that the store has it."""
+    city = stored.city
+    generated = stored.source == "synthetic" and not (city.demand or city.capacity)
+    if generated and City.uniform(city.customers, seed).city_id == city.city_id:
+        return {"name": stored.name, "source": "synthetic", "customers": city.customers, "seed": seed}
+    return {"name": stored.name, "source": "imported"}
 
 
 def _middle(sizes: Sequence[int]) -> Range:

@@ -108,14 +108,17 @@ def test_the_example_of_the_store_has_the_names_of_the_demo(
 def test_two_benchmarks_are_compared(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An instance that costs a tenth more, and one that costs as much; settings that differ are a table."""
+    """An instance that costs a tenth more, and one that costs as much; only fields that differ are shown."""
     for run, costs in (("laptop", (10.0, 20.0)), ("after", (11.0, 20.0))):
         rows = [replace(ROW, index=k, samples=(1,), seconds=(1.0,), costs=(costs[k],)) for k in range(2)]
         write_results(store := Store.open(folder / "store"), run, rows)
-        settings = {"train": {"batch": len(run), "trunc": None}, "benchmark": {"run": run, "samples": [1]}}
+        phases = [{"name": "I", "lr": 0.01}, {"name": "II", "lr": float(len(run))}]
+        train = {"batch": len(run), "trunc": None, "phases": phases}
+        settings = {"train": train, "benchmark": {"run": run, "samples": [1]}}
         store.put_json(f"{layout.benchmark_dir(run)}/configuration.json", settings)
     monkeypatch.chdir(folder)
     exec(examples(DOCS / "benchmark.md", "python")[0], {})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:3] == [["benchmark.run", "laptop", "after"], ["train.batch", "6", "5"]]
+    changed = [["train.batch", "6", "5"], ["train.phases.1.lr", "6.0", "5.0"]]
+    assert lines[1:4] == [["benchmark.run", "laptop", "after"], *changed]
     assert lines[-1][-3:] == ["5.0", "5.0", "2"]

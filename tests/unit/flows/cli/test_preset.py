@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from mcvrp.flows.cli.plan import make_plan
 from mcvrp.flows.config.preset import load_preset, preset_names
 from mcvrp.flows.config.spec import PipelineSpec, require_consistent
 from mcvrp.model.problem import City, Instance, Solution
-from mcvrp.storage.cities import load_city, save_city
+from mcvrp.storage.cities import Addresses, load_city, save_city
 from mcvrp.storage.driven import write_day
 from mcvrp.storage.store.store import Store
+from mcvrp.tasks.city.make import make_city, plan_city
 
 
 @pytest.fixture
@@ -52,6 +54,25 @@ def test_without_days_it_is_the_demo_of_this_city(place: Store) -> None:
         names |= {"methods", "instances"} if section == "benchmark" else set()
         both = (getattr(each, section).model_dump(exclude=names) for each in (spec, demo))
         assert next(both) == next(both)
+
+
+def test_a_synthetic_city_is_generated_again_in_an_empty_store(place: Store) -> None:
+    save_city(place, "own", City.uniform(60, seed=3))
+    spec = made("--set", "city.seed=3", name="own")
+    assert spec.city.source == "synthetic"
+    elsewhere = make_city(Store.open("elsewhere"), spec.city)
+    assert elsewhere.city.city_id == load_city(place, "own").city_id
+
+
+def test_a_city_that_no_seed_generates_is_the_one_in_the_store(place: Store) -> None:
+    """An imported city, one of another seed, and one whose ranges were set."""
+    save_city(place, "addresses", City.uniform(60, seed=1), Addresses.numbered(60))
+    save_city(place, "other-seed", City.uniform(60, seed=3))
+    save_city(place, "ranges", dataclasses.replace(City.uniform(60, seed=1), capacity=(30, 30)))
+    for name in ("addresses", "other-seed", "ranges"):
+        spec = made(name=name)
+        assert (spec.city.name, spec.city.source) == (name, "imported")
+        assert plan_city(place, spec.city).city.city_id == load_city(place, name).city_id
 
 
 @pytest.mark.parametrize("base", ["laptop", "evening", "paper", "smoke"])
