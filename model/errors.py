@@ -33,7 +33,7 @@ class McvrpError(Exception):
 
 
 class InvalidFields(McvrpError):
-    """Invalid fields, with one sentence for each of them."""
+    """Invalid fields or misplaced files, with one sentence for each of them."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
         if (left := len(sentences) - _MOST_SENTENCES) > 0:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from mcvrp.model.arguments import typed
-from mcvrp.model.errors import McvrpError, alternatives, enumerated
+from mcvrp.model.errors import InvalidFields, McvrpError, alternatives, enumerated
 from mcvrp.storage import layout
 from mcvrp.storage.labels.arrays import LabelArrays, add_contents
 from mcvrp.storage.labels.label_files import LabelFile, read_footer, read_table
@@ -34,20 +34,23 @@ class RowFile(NamedTuple):
 def list_files(store: Store, dataset: str, foreign: list[str] | None = None) -> dict[int, list[RowFile]]:
     """Return all files of ``dataset`` by size, first row, and the largest first.
 
-    Another Parquet file among them, which readers of the folder would take for labels, is a McvrpError, or
-    its path is added to ``foreign``.
+    Other Parquet files among them, which readers of the folder would take for labels, are an InvalidFields,
+    or their paths are added to ``foreign``.
     """
     files: dict[int, list[RowFile]] = {}
+    others: list[str] = []
     for file in store.files(layout.data_dir(dataset)):
         if not file.path.endswith(".parquet"):
             continue
         size, rows = layout.size_of(file.path.rpartition("/")[0]), layout.rows_of(file.path)
         if size is None or rows is None or file.path != layout.label_file(dataset, size, *rows):
-            if foreign is None:
-                raise McvrpError(f"{store.url(file.path)} {misnamed(store, dataset, file.path)}")
-            foreign.append(file.path)
+            others.append(file.path)
             continue
         files.setdefault(size, []).append(RowFile(*rows, file.path, file.size))
+    if foreign is not None:
+        foreign += others
+    elif others:
+        raise InvalidFields([f"{store.url(path)} {misnamed(store, dataset, path)}" for path in others])
     return {n: sorted(files[n], key=lambda file: (file.start, -file.stop)) for n in sorted(files)}
 
 
@@ -106,17 +109,20 @@ class Dataset:
     def label_files(self) -> Sequence[LabelFile]:
         """All files with their footers, by size and row.
 
-        McvrpError if one is truncated, is not a label file, or its name is that of other rows.
+        McvrpError if one is truncated or is not a label file, InvalidFields if names are those of other rows.
         """
 
-        def read(named: tuple[int, RowFile]) -> LabelFile:
+        def read(named: tuple[int, RowFile]) -> LabelFile | str:
             store, (n, file) = self.store, named
             footer = read_footer(store, file.path)
             if (footer.n, footer.row_start, footer.row_stop) != (n, file.start, file.stop):
-                raise McvrpError(f"{store.url(file.path)} {misnamed(store, self.name, file.path)}")
+                return f"{store.url(file.path)} {misnamed(store, self.name, file.path)}"
             return LabelFile(file.path, footer, file.bytes)
 
-        return list(in_parallel(read, ((n, file) for n, files in self.files.items() for file in files)))
+        files = list(in_parallel(read, ((n, file) for n, files in self.files.items() for file in files)))
+        if others := [file for file in files if isinstance(file, str)]:
+            raise InvalidFields(others)
+        return [file for file in files if isinstance(file, LabelFile)]
 
     def fingerprint(self) -> str:
         """Return a hash of city, instances and routes.

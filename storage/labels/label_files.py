@@ -77,7 +77,7 @@ def label_file(
 def read_footer(store: Store, path: str) -> Footer:
     """Return the footer of the label file at ``path``; only the end of the file is read.
 
-    CorruptFile if the file is truncated, another McvrpError if it is not a label file.
+    CorruptFile if the file is truncated or not a label file, another McvrpError if its version is newer.
     """
     with store.open_input(path) as stream:
         return _footer(stream, store.url(path))
@@ -96,8 +96,8 @@ def _footer(stream: pa.NativeFile, where: str) -> Footer:
     try:
         footer = Footer.of(schema.metadata, where)
     except (KeyError, ValueError) as error:
-        raise McvrpError(
-            f"{where} is a Parquet file but not a label file ({reason(error)}): move it away"
+        raise CorruptFile(
+            f"{where} is a Parquet file but not a label file ({reason(error)}): {hint(where)}"
         ) from error
     if footer is None or not schema.remove_metadata().equals(SCHEMA):
         raise CorruptFile(f"{where} has a corrupt footer: {hint(where)}")

@@ -165,7 +165,10 @@ CUT = "is no whole Parquet file .*: mcvrp verify d --delete removes it, mcvrp la
         (lambda b: b[:-1], CUT),
         (lambda b: b"", CUT),
         (lambda b: b.replace(b"runtime", b"run\xffime"), CUT),  # no UTF-8
-        (lambda b: rewritten(b, lambda _: pa.table({"a": [1]})), "not a label file .*: move it away"),
+        (
+            lambda b: rewritten(b, lambda _: pa.table({"a": [1]})),
+            "not a label file .*: mcvrp verify d --delete",
+        ),
         (lambda b: rewritten(b, lambda table: table.drop_columns(["seed"])), CORRUPT),
         (other_footer("spec_hash", "spek"), CORRUPT),
         (other_footer("check", None), CORRUPT),
@@ -201,6 +204,19 @@ def test_a_misplaced_file_is_named(store: Store) -> None:
     store.put(layout.size_dir("d", N) + "/copy.parquet", data)
     with pytest.raises(McvrpError, match=rf"copy\.parquet .* name of its rows: rename it to {named}"):
         Dataset.open(store, "d")
+
+
+def test_all_misplaced_files_are_named_at_once(store: Store) -> None:
+    data = store.get(fill(store, 0, 3)[0])
+    for names in (("copy", "other"), ("rows-00000003-00000006", "rows-00000006-00000009")):
+        paths = [f"{layout.size_dir('d', N)}/{name}.parquet" for name in names]
+        for path in paths:
+            store.put(path, data)
+        with pytest.raises(McvrpError) as caught:
+            Dataset.open(store, "d").label_files  # noqa: B018
+        for path, text in zip(paths, caught.value.sentences, strict=True):
+            assert path in text
+            store.delete(path)
 
 
 def test_the_fingerprint_depends_on_the_rows_but_not_on_their_split(store: Store) -> None:

@@ -156,6 +156,7 @@ def written(table: pa.Table) -> bytes:
 def test_garbage_is_a_fault(file: File, change: Callable[[bytes], bytes]) -> None:
     data, source = file
     assert fault(change(data), source)
+    assert "move it away" not in fault(change(data), source)  # it is removed
 
 
 @settings(max_examples=100)
